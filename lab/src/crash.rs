@@ -6,11 +6,12 @@
 //! the others are this repository's own client.
 
 pub(crate) mod ledger;
-pub(crate) mod ours;
+mod ours;
 mod peers;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +37,8 @@ const LOAD_MS: std::ops::Range<u64> = 50..1_500;
 const LOOK_EVERY: u64 = 5_000_000;
 /// When nothing has come for so long, what is missing is lost.
 const STALLED_AFTER: u64 = 20 * clock::SECOND;
+/// How often it is looked whether something is missing.
+const SETTLE_EVERY: u64 = clock::SECOND / 50;
 /// How long after the service is back a supplier may be without an answer: other ORBs' programs may be so for ever.
 const BACK_WITHIN: u64 = 90 * clock::SECOND;
 /// `store.event_bytes_max`, so that a consumer that is stopped now and then has it reached.
@@ -103,18 +106,18 @@ impl Supplier {
 }
 
 /// Everybody, and what they know.
-struct Parties {
+pub(crate) struct Parties {
     suppliers: Vec<Supplier>,
     consumers: Vec<Consumer>,
     books: Vec<Arc<Mutex<Book>>>,
-    acknowledged: BTreeSet<Numbered>,
-    orbs: Vec<&'static str>,
+    pub(crate) acknowledged: BTreeSet<Numbered>,
+    pub(crate) orbs: Vec<&'static str>,
 }
 
 impl Parties {
-    /// Connects them to a channel: the factory's URL, and the channel's id.
-    fn connect(options: &Options, to: (&str, i32)) -> Result<Self, BenchError> {
-        let built = ORBS.iter().filter_map(|(folder, name)| Some((peers::program(&options.interop, folder)?, *name)));
+    /// Connects so many suppliers to one channel and so many consumers to another, or the same: the factory's URL, and the channel's id.
+    pub(crate) fn connect(interop: &Path, count: u32, to: (&str, i32), from: (&str, i32)) -> Result<Self, BenchError> {
+        let built = ORBS.iter().filter_map(|(folder, name)| Some((peers::program(interop, folder)?, *name)));
         let built: Vec<(PathBuf, &'static str)> = built.collect();
         if built.len() < ORBS.len() {
             eprintln!(
@@ -122,7 +125,7 @@ impl Parties {
                  builds them, and --interop DIR says where they are",
                 built.len(),
                 ORBS.len(),
-                options.interop.display()
+                interop.display()
             );
         }
         let mut parties = Self {
@@ -133,18 +136,18 @@ impl Parties {
             orbs: built.iter().map(|(_, name)| *name).collect(),
         };
         let mut theirs = built.iter();
-        for source in 0..PARTIES {
+        for source in 0..count {
             let book = Arc::default();
             // The last ones.
-            let orb = if source as usize + built.len() < PARTIES as usize { None } else { theirs.next() };
+            let orb = if source as usize + built.len() < count as usize { None } else { theirs.next() };
             match orb {
                 Some((program, name)) => {
-                    let consumer = PeerConsumer::start(name, program, to, &book)?;
+                    let consumer = PeerConsumer::start(name, program, from, &book)?;
                     parties.consumers.push(Consumer::Theirs(consumer, name));
                     parties.suppliers.push(Supplier::Theirs(PeerSupplier::start(name, program, to, source)?));
                 }
                 None => {
-                    parties.consumers.push(Consumer::Ours(ours::Consumer::start(to, &book)?));
+                    parties.consumers.push(Consumer::Ours(ours::Consumer::start(from, &book)?));
                     parties.suppliers.push(Supplier::Ours(ours::Supplier::start(to, source)?));
                 }
             }
@@ -153,33 +156,44 @@ impl Parties {
         Ok(parties)
     }
 
-    /// Has all suppliers push for so long, kills the service, and starts it again. Says how much the store's files had at most until
-    /// then, and how long the start took.
+    /// Has one more supplier push until all consumers have something, or for 20 s: over links, events come from when interest in them has gone
+    /// the other way.
+    pub(crate) fn begin(&mut self, to: (&str, i32)) -> Result<(), BenchError> {
+        let (is_over, give_up) = (AtomicBool::new(false), clock::now() + STALLED_AFTER);
+        let source = u32::try_from(self.suppliers.len()).unwrap_or(u32::MAX);
+        ours::Supplier::start(to, source)?.supply(&is_over, |_| {
+            let all_have = self.over_books(|book| u64::from(book.is_empty())) == 0;
+            is_over.store(all_have || clock::now() > give_up, Ordering::Relaxed);
+        });
+        Ok(())
+    }
+
+    /// Has all suppliers push for so long, looking at something meanwhile, and has a service killed and started again. Suppliers end before
+    /// that if it is theirs, else after it.
     ///
     /// Suppliers are waited for only then: a push of JacORB's returns when it has tried to connect for some seconds.
-    fn load(
+    pub(crate) fn load<T>(
         &mut self,
-        serving: Serving,
-        setting: &mut Setting,
         load_ns: u64,
-    ) -> Result<(Serving, u64, u64), BenchError> {
+        mut look: impl FnMut(),
+        is_theirs: bool,
+        kill_and_start: impl FnOnce() -> Result<T, BenchError>,
+    ) -> Result<T, BenchError> {
         let over = AtomicBool::new(false);
         let (told, made) = channel();
-        let mut disk = 0;
-        let (serving, took) = thread::scope(|scope| {
+        let started = thread::scope(|scope| {
             let (over, told) = (&over, &told);
             let ends: Vec<_> = self.suppliers.iter().filter_map(Supplier::end).collect();
             let threads: Vec<_> =
                 self.suppliers.iter_mut().map(|supplier| scope.spawn(move || supplier.supply(over, told))).collect();
             let until = clock::now() + load_ns;
             while clock::now() < until && threads.iter().all(|thread| !thread.is_finished()) {
-                disk = disk.max(disk_bytes(&setting.data));
+                look();
                 clock::sleep_until(until.min(clock::now() + LOOK_EVERY))?;
             }
+            over.store(is_theirs, Ordering::Relaxed);
+            let started = kill_and_start();
             over.store(true, Ordering::Relaxed);
-            serving.kill();
-            disk = disk.max(disk_bytes(&setting.data));
-            let started = setting.start();
             let until = clock::now() + BACK_WITHIN;
             while threads.iter().any(|thread| !thread.is_finished()) {
                 clock::sleep_until(clock::now() + LOOK_EVERY)?;
@@ -192,31 +206,31 @@ impl Parties {
         })?;
         drop(told);
         self.acknowledged.extend(made.try_iter());
-        Ok((serving, took, disk))
+        Ok(started)
     }
 
-    fn missing(&self) -> u64 {
-        self.over_books(|book| book.missing(&self.acknowledged))
-    }
-
-    fn over_books(&self, count: impl Fn(&Book) -> u64) -> u64 {
+    pub(crate) fn over_books(&self, count: impl Fn(&Book) -> u64) -> u64 {
         self.books.iter().map(|book| count(&book.lock().unwrap_or_else(PoisonError::into_inner))).sum()
     }
 
-    /// Waits until all consumers have everything, or nothing more comes.
-    fn await_all(&self, out: &mut Output<'_>) -> Result<u64, BenchError> {
-        let (mut missing, mut since) = (u64::MAX, clock::now());
-        loop {
-            let now = self.missing();
-            if now == 0 || clock::now().saturating_sub(since) > STALLED_AFTER {
-                return Ok(now);
-            }
-            if now != missing {
-                (missing, since) = (now, clock::now());
-            }
-            out.progress(&format!("{missing} deliveries are missing"))?;
-            clock::sleep_until(clock::now() + clock::SECOND / 10)?;
+    /// Waits until all consumers have everything, or nothing more comes. Says how much is missing.
+    pub(crate) fn await_all(&self) -> Result<u64, BenchError> {
+        settle(|| Ok(self.over_books(|book| book.missing(&self.acknowledged))))
+    }
+}
+
+/// Waits until nothing is missing, or nothing more comes. Says how much is missing.
+pub(crate) fn settle(missing: impl Fn() -> Result<u64, BenchError>) -> Result<u64, BenchError> {
+    let (mut least, mut since) = (u64::MAX, clock::now());
+    loop {
+        let (now, left) = (clock::now(), missing()?);
+        if left < least {
+            (least, since) = (left, now);
         }
+        if left == 0 || now - since > STALLED_AFTER {
+            return Ok(left);
+        }
+        clock::sleep_until(now + SETTLE_EVERY)?;
     }
 }
 
@@ -228,7 +242,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     let (serving, _) = setting.start()?;
     let channel = persistent_channel(&serving)?;
     let service = format!("corbaloc::1.2@{}/NotificationService", setting.listen);
-    let mut parties = Parties::connect(options, (&service, channel))?;
+    let mut parties = Parties::connect(&options.interop, PARTIES, (&service, channel), (&service, channel))?;
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut serving, mut disk, mut by_round) = (serving, 0, Vec::new());
     for round in 0..rounds {
@@ -238,7 +252,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
         disk = disk.max(found.0);
         by_round.push(found.1);
     }
-    let lost = parties.await_all(out)?;
+    let lost = parties.await_all()?;
     drop(serving);
     let (report, aims) = made(seed, &parties, (lost, disk), &by_round);
     Ok((aims, report))
@@ -268,7 +282,13 @@ fn kill_once(
     let name = consumer.map(Consumer::name);
     let load_ns = random.u64(LOAD_MS) * 1_000_000 + random.u64(..1_000_000);
     let before = parties.acknowledged.len();
-    let (serving, took, disk) = parties.load(serving, setting, load_ns)?;
+    let (data, disk) = (setting.data.clone(), Cell::new(0));
+    let look = || disk.set(disk_bytes(&data).max(disk.get()));
+    let (serving, took) = parties.load(load_ns, look, true, || {
+        serving.kill();
+        look();
+        setting.start()
+    })?;
     let recovered = serving.service.counter("events_restored")?;
     let consumer = stopped.and_then(|at| parties.consumers.get(at));
     consumer.map_or(Ok(()), |consumer| consumer.stop(false))?;
@@ -279,7 +299,8 @@ fn kill_once(
         recovered_events: recovered,
         recovery_ms: milliseconds(took),
     };
-    Ok((serving, (disk.max(disk_bytes(&setting.data)), round)))
+    look();
+    Ok((serving, (disk.get(), round)))
 }
 
 fn milliseconds(nanoseconds: u64) -> f64 {

@@ -5,13 +5,12 @@
 //! down, and a service that is killed, lose and repeat nothing that is persistent, and have no supplier wait; and that an important event
 //! does not wait behind a flood on a narrow line.
 
+pub(crate) mod federation;
 mod line;
-mod subscribers;
+mod nodes;
+pub(crate) mod subscribers;
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use client::notify::Property;
@@ -20,12 +19,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use self::line::{Flow, Line};
-use self::subscribers::{PACED, Subscribers, Way, settle};
+use self::subscribers::{PACED, RATE, Subscribers, Way};
+use crate::crash::Parties;
 use crate::crash::ledger::Book;
-use crate::crash::ours;
-use crate::durable::load::Flood;
+use crate::durable::load::{Flood, Paced};
 use crate::durable::median;
-use crate::latency::ratio;
+use crate::latency::{Recorder, ratio};
 use crate::loss::Losses;
 use crate::persistent::{Folder, Serving, Setting};
 use crate::places::Places;
@@ -39,10 +38,12 @@ const TWENTY: i32 = 2;
 const KEPT: i32 = 3;
 const NARROW: i32 = 4;
 const KILLED: i32 = 5;
+const LONG: i32 = 6;
 const CHANNELS: &str = "[[channels]]\nname = \"One\"\n[[channels]]\nname = \"Twenty\"\n\
     [[channels]]\nname = \"Kept\"\n[channels.properties]\nEventReliability = 1\n\
     [[channels]]\nname = \"Narrow\"\n[channels.properties]\nOrderPolicy = 2\n\
-    [[channels]]\nname = \"Killed\"\n[channels.properties]\nEventReliability = 1\nMarkRepeats = true\n";
+    [[channels]]\nname = \"Killed\"\n[channels.properties]\nEventReliability = 1\nMarkRepeats = true\n\
+    [[channels]]\nname = \"Long\"\n";
 
 /// Rounds in which the ways of an event have their turns, with `--quick` and without.
 const ROUNDS: (usize, usize) = (4, 8);
@@ -52,8 +53,16 @@ const NARROW_RATES: (u64, u64) = (2_000, 50);
 const NARROW_BYTES: usize = 1_000;
 /// What the narrow line passes in a second.
 const LINE_BYTES: u64 = 200_000;
-/// Suppliers while services are killed, consumers, and for how many milliseconds there is load.
-const KILL_PARTIES: (u32, u32) = (4, 2);
+/// A long line: octets a second, nanoseconds from end to end, events a second that are more than it takes, and octets of each.
+const LONG_LINE: (u64, u64) = (12_500_000, clock::SECOND / 20);
+const LONG_LOAD: (u64, usize) = (1_800, 8_000);
+/// For how long a line flaps, each second, and one is down, in seconds; and those of a turn of the channel beside it. With `--quick`, flapping
+/// is as long as other cuts.
+const FLAPS_NS: u64 = 60 * clock::SECOND;
+const DOWN_S: (u64, u64) = (300, 4);
+const BESIDE_S: (u64, u64) = (5, 1);
+/// Suppliers while services are killed, and as many consumers, and for how many milliseconds there is load.
+const KILL_PARTIES: u32 = 4;
 const KILL_LOAD_MS: std::ops::Range<u64> = 50..800;
 
 /// The aims (`lab/README.md`).
@@ -63,6 +72,9 @@ const NEAR_CPU_MIN: f64 = 3.0;
 const WIRE_MESSAGES_MAX: f64 = 1.01;
 const RECOVERY_MS_MAX: f64 = 2_000.0;
 const IMPORTANT_MS_MAX: f64 = 50.0;
+const FILLED_MIN: f64 = 0.8;
+const BESIDE_P99_MAX: f64 = 1.2;
+const MEMORY_MAX: f64 = 1.1;
 
 /// One of the two services; none while it is killed.
 struct Side {
@@ -121,7 +133,7 @@ impl Pair {
             format!("[[link]]\nname = \"{name}\"\nto = \"{to}\"\nchannels = [{channels}]\ndirection = \"out\"\n")
         };
         let straight = link("straight", links, "\"One\", \"Twenty\"");
-        let over_line = link("line", line.address, "\"Kept\", \"Narrow\", \"Killed\"");
+        let over_line = link("line", line.address, "\"Kept\", \"Narrow\", \"Killed\", \"Long\"");
         let near = Side::start(near, &format!("{CHANNELS}{straight}{over_line}"))?;
         Ok(Self { near, far, line })
     }
@@ -164,7 +176,8 @@ impl Found {
 }
 
 type Part = fn(&mut Pair, &Options, &mut Found) -> Result<Value, BenchError>;
-const PARTS: [(&str, Part); 4] = [("speed", speed), ("narrow", narrow), ("cuts", cuts), ("kills", kills)];
+const PARTS: [(&str, Part); 6] =
+    [("speed", speed), ("narrow", narrow), ("long", long), ("cuts", cuts), ("down", down), ("kills", kills)];
 
 pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     let names = PARTS.map(|(name, _)| name);
@@ -178,7 +191,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     let mut found = Found::default();
     // A part that was not asked for has nothing.
     let mut report = json!({"wire_messages_per_event": null, "p50_ratio_to_direct": null, "p50_ratio_to_relay": null,
-        "throughput_ratio_to_own": null, "near_cpu_ratio_of_direct": null, "subscribers": null, "narrow": null,
+        "throughput_ratio_to_own": null, "near_cpu_ratio_of_direct": null, "subscribers": null, "narrow": null, "long": null, "down": null,
         "cut_seconds": null, "cuts": null, "recovery_ms": null, "kills": null});
     for (name, part) in PARTS {
         if options.only.is_empty() || options.only.iter().any(|only| only == name) {
@@ -266,11 +279,11 @@ fn take_turns(pair: &Pair, ways: &mut [Way], is_quick: bool) -> Result<(), Bench
     middle.iter().try_for_each(|pid| anywhere.pinned().middle.give(*pid))?;
     anywhere.pinned().supplier.give(std::process::id())?;
     for _ in 0..rounds {
-        ways.iter_mut().try_for_each(|way| way.paced_turn(turn))?;
+        ways.iter_mut().try_for_each(|way| way.paced_turn(turn, RATE))?;
     }
     middle.iter().chain([&std::process::id()]).try_for_each(|pid| anywhere.middle.give(*pid))?;
     for _ in 0..rounds {
-        ways.iter_mut().try_for_each(|way| way.full_turn(turn, near))?;
+        ways.iter_mut().try_for_each(|way| way.full_turn(turn, &[near, far]).map(drop))?;
     }
     Ok(())
 }
@@ -283,7 +296,7 @@ fn narrow(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value
     let mut important =
         Flood::of(&near, PACED..PACED + 1, options.payload as usize, 1, &[Property::new("Priority", 10_i16)])?;
     let turn = if options.quick { 3 } else { 10 } * clock::SECOND;
-    pair.line.set(Flow::Narrow(LINE_BYTES));
+    pair.line.set(Flow::Shaped(LINE_BYTES, 0));
     let sent = thread::scope(|scope| {
         let flooding = scope.spawn(|| flood.run(turn, Some(NARROW_RATES.0)));
         let important = important.run(turn, Some(NARROW_RATES.1))?.count();
@@ -301,9 +314,41 @@ fn narrow(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value
     Ok(json!({"narrow": narrow}))
 }
 
-/// How the line is cut: by what it does then, or, where that is nothing, by stopping the far service.
-const CUTS: [(&str, Option<Flow>); 3] =
-    [("far side stopped", None), ("line stalled", Some(Flow::Stalled)), ("line closed", Some(Flow::Closed))];
+/// As much as a long line takes, and more.
+fn long(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
+    let (near, subscribers) = (pair.near.channel(LONG)?, Subscribers::connect(&pair.far.channel(LONG)?, 1, false)?);
+    // The link is made anew: one that has measured a shorter line believes that for 10 s.
+    pair.line.set(Flow::Closed);
+    clock::sleep_until(clock::now() + clock::SECOND / 2)?;
+    pair.line.set(Flow::Shaped(LONG_LINE.0, LONG_LINE.1));
+    subscribers.join(&near)?;
+    let mut flood = Flood::of(&near, 1..65, LONG_LOAD.1, 1, &[])?;
+    let turn = if options.quick { 3 } else { 10 } * clock::SECOND;
+    let (sent, filled) = thread::scope(|scope| {
+        let flooding = scope.spawn(|| flood.run(2 * turn, Some(LONG_LOAD.0)));
+        // The window has grown by then.
+        clock::sleep_until(clock::now() + turn)?;
+        let (passed, began) = (pair.line.passed(), clock::now());
+        clock::sleep_until(began + turn * 9 / 10)?;
+        let per_second = ratio(pair.line.passed() - passed, 1) / clock::seconds(clock::now() - began);
+        Ok::<_, BenchError>((joined(flooding)??.count(), per_second / ratio(LONG_LINE.0, 1)))
+    })?;
+    subscribers.await_all(sent)?;
+    pair.line.set(Flow::Everything);
+    found.add(subscribers.losses(sent));
+    let aim =
+        format!("part of a line of 100 Mbit/s and 100 ms there and back that one link fills: at least {FILLED_MIN}");
+    found.aim(aim, Some(filled), |found| found >= FILLED_MIN);
+    Ok(json!({"long": {"filled": filled, "events": sent}}))
+}
+
+/// How the line is cut: by what it does then, or, where that is nothing, by stopping the far service; and whether again and again.
+const CUTS: [(&str, Option<Flow>, bool); 4] = [
+    ("far side stopped", None, false),
+    ("line stalled", Some(Flow::Stalled), false),
+    ("line closed", Some(Flow::Closed), false),
+    ("line flapping", Some(Flow::Closed), true),
+];
 
 fn cuts(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
     let seconds = options.seconds.unwrap_or_default();
@@ -313,13 +358,20 @@ fn cuts(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, 
     subscribers.join(&near)?;
     let mut flood = Flood::of(&near, 1..9, options.payload as usize, 1, &[])?;
     let (mut sent, mut slowest, mut rows) = (0, Some(0.0_f64), Vec::new());
-    for (name, cut) in CUTS {
+    for (name, cut, flaps) in CUTS {
+        let cut_ns = if flaps && !options.quick { FLAPS_NS } else { cut_ns };
         let blocked = pair.near_counter("lane_suppliers_blocked")?;
         let pushes = thread::scope(|scope| {
             let pushing = scope.spawn(|| flood.run(cut_ns + 2 * clock::SECOND, Some(CUT_RATE)));
             clock::sleep_until(clock::now() + clock::SECOND / 2)?;
+            let (mended, mut is_cut) = (clock::now() + cut_ns, true);
             pair.cut(cut, true)?;
-            clock::sleep_until(clock::now() + cut_ns)?;
+            while flaps && clock::now() + clock::SECOND < mended {
+                clock::sleep_until(clock::now() + clock::SECOND)?;
+                is_cut = !is_cut;
+                pair.cut(cut, is_cut)?;
+            }
+            clock::sleep_until(mended)?;
             subscribers.await_first(clock::now());
             pair.cut(cut, false)?;
             joined(pushing)?
@@ -344,55 +396,71 @@ fn cuts(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, 
     Ok(json!({"recovery_ms": slowest, "cut_seconds": clock::seconds(cut_ns), "cuts": rows}))
 }
 
+/// What a channel of the near service alone suffers beside a link that is down for long: a median p99 before, meanwhile and after.
+fn down(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
+    let (near, subscribers) = (pair.near.channel(KEPT)?, Subscribers::connect(&pair.far.channel(KEPT)?, 1, false)?);
+    subscribers.join(&near)?;
+    let mut flood = Flood::of(&near, 1..9, options.payload as usize, 1, &[])?;
+    let serving = pair.near.serving()?;
+    let mut beside = Paced::connect(&serving.service.new_channel()?)?;
+    let of = |(usual, quick): (u64, u64)| if options.quick { quick } else { usual } * clock::SECOND;
+    let (turn, down_ns) = (of(BESIDE_S), of(DOWN_S));
+    // Turns with the line up, down and up again: each its p99, and the service's memory at its end.
+    let phases = [(down_ns / 5, false), (down_ns, true), (down_ns / 5, false)];
+    let total: u64 = phases.iter().map(|(time, _)| time).sum();
+    let (sent, turns) = thread::scope(|scope| {
+        let flooding = scope.spawn(|| flood.run(total, Some(CUT_RATE)));
+        let mut turns = Vec::new();
+        for (time, is_down) in phases {
+            pair.cut(Some(Flow::Closed), is_down)?;
+            for _ in 0..(time / turn).max(1) {
+                let mut latency = Recorder::default();
+                beside.run(turn, RATE, &mut latency)?;
+                turns.push((is_down, latency.quantile_us(0.99), serving.process.resident_bytes()?));
+            }
+        }
+        Ok::<_, BenchError>((joined(flooding)??.count(), turns))
+    })?;
+    subscribers.await_all(sent)?;
+    found.add(subscribers.losses(sent));
+    let p99_us = |wanted| median(turns.iter().filter(|(is_down, ..)| *is_down == wanted).map(|(_, p99_us, _)| *p99_us));
+    let (up_us, down_us) = (p99_us(false), p99_us(true));
+    let memory: Vec<u64> = turns.iter().filter(|(is_down, ..)| *is_down).map(|(.., bytes)| *bytes).collect();
+    let (early, late) = (memory.get(memory.len() / 4).copied(), memory.last().copied());
+    let grown = early.zip(late).map(|(early, late)| ratio(late, early));
+    let aim =
+        format!("p99 of a channel beside a link that is down: at most {BESIDE_P99_MAX} × that beside one that is up");
+    found.aim(aim, Some(down_us / up_us), |found| found <= BESIDE_P99_MAX);
+    let aim = format!("memory at the end of that over that after a quarter: at most {MEMORY_MAX}");
+    found.aim(aim, grown, |found| found <= MEMORY_MAX);
+    Ok(json!({"down": {"seconds": clock::seconds(down_ns), "up_p99_us": up_us, "down_p99_us": down_us,
+                       "resident_bytes": [early, late], "events": sent}}))
+}
+
 /// Kills now the near, now the far service under load, and starts it again.
 fn kills(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     let mut random = fastrand::Rng::with_seed(seed);
     let (near, far) = (pair.near.reference(), pair.far.reference());
-    let books: Vec<Arc<Mutex<Book>>> = (0..KILL_PARTIES.1).map(|_| Arc::default()).collect();
-    let over = |count: fn(&Book) -> u64| -> u64 {
-        books.iter().map(|book| count(&book.lock().unwrap_or_else(PoisonError::into_inner))).sum()
-    };
-    let start = |book| ours::Consumer::start((&far, KILLED), book);
-    let _consumers = books.iter().map(start).collect::<Result<Vec<_>, _>>()?;
-    // Events cross from when the near service knows that there are consumers.
-    let (is_over, give_up) = (AtomicBool::new(false), clock::now() + 20 * clock::SECOND);
-    ours::Supplier::start((&near, KILLED), KILL_PARTIES.0)?.supply(&is_over, |_| {
-        let all_have = over(|book| u64::from(book.is_empty())) == 0;
-        is_over.store(all_have || clock::now() > give_up, Ordering::Relaxed);
-    });
-    let start = |source| ours::Supplier::start((&near, KILLED), source);
-    let mut suppliers = (0..KILL_PARTIES.0).map(start).collect::<Result<Vec<_>, _>>()?;
-    let (acknowledge, acknowledged) = mpsc::channel();
+    let mut parties = Parties::connect(&options.interop, KILL_PARTIES, (&near, KILLED), (&far, KILLED))?;
+    parties.begin((&near, KILLED))?;
     for round in 0..options.rounds {
-        is_over.store(false, Ordering::Relaxed);
-        let until = clock::now() + random.u64(KILL_LOAD_MS) * 1_000_000 + random.u64(..1_000_000);
-        thread::scope(|scope| {
-            for supplier in &mut suppliers {
-                let (acknowledge, is_over) = (acknowledge.clone(), &is_over);
-                scope.spawn(move || supplier.supply(is_over, |event| _ = acknowledge.send(event)));
-            }
-            let started = clock::sleep_until(until).and_then(|()| {
-                let is_near = round % 2 == 0;
-                // Of the far one's death and return suppliers notice nothing, and go on.
-                is_over.store(is_near, Ordering::Relaxed);
-                if is_near { &mut pair.near } else { &mut pair.far }.kill_and_start()
-            });
-            is_over.store(true, Ordering::Relaxed);
-            started
-        })?;
+        let load_ns = random.u64(KILL_LOAD_MS) * 1_000_000 + random.u64(..1_000_000);
+        let is_near = round % 2 == 0;
+        // Of the far one's death and return suppliers notice nothing, and go on.
+        let side = if is_near { &mut pair.near } else { &mut pair.far };
+        parties.load(load_ns, || (), is_near, || side.kill_and_start())?;
     }
-    let acknowledged: BTreeSet<_> = acknowledged.try_iter().collect();
-    let missing = |book: &Arc<Mutex<Book>>| book.lock().unwrap_or_else(PoisonError::into_inner).missing(&acknowledged);
-    let lost = settle(|| books.iter().map(missing).sum())?;
-    let (twice, disordered) = (over(Book::bare_repeats), over(Book::disordered));
+    let lost = parties.await_all()?;
+    let (twice, disordered) = (parties.over_books(Book::bare_repeats), parties.over_books(Book::disordered));
     found.add(Losses { lost, repeated: twice, out_of_order: disordered, ..Losses::default() });
     let aim = format!("{} × kill -9: nothing acknowledged is lost or comes twice", options.rounds);
-    let said = format!("{lost} lost, {twice} twice, of {}", acknowledged.len());
-    found.aims.push(Aim::new(aim, said, !acknowledged.is_empty() && lost + twice == 0));
-    let kills = json!({"rounds": options.rounds, "seed": seed, "acknowledged": acknowledged.len(), "lost": lost, "twice": twice,
-                       "disordered": disordered, "marked_repeats": over(|book| book.repeats().0) - twice});
-    Ok(json!({"kills": kills}))
+    let acknowledged = parties.acknowledged.len();
+    let said = format!("{lost} lost, {twice} twice, of {acknowledged}");
+    found.aims.push(Aim::new(aim, said, acknowledged > 0 && lost + twice == 0));
+    let marked = parties.over_books(|book| book.repeats().0) - twice;
+    Ok(json!({"kills": {"rounds": options.rounds, "seed": seed, "orbs": parties.orbs, "acknowledged": acknowledged,
+                        "lost": lost, "twice": twice, "disordered": disordered, "marked_repeats": marked}}))
 }
 
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, BenchError> {

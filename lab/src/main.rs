@@ -70,6 +70,9 @@ enum Hidden {
     /// The publisher or the consumers of a measurement of performance
     #[command(hide = true, name = performance::ends::COMMAND)]
     End,
+    /// Subscribers of a channel, at the node of a service
+    #[command(hide = true, name = links::subscribers::COMMAND)]
+    LinksSubscribers,
     /// The suppliers or the consumers of an experiment
     #[command(hide = true, name = experiments::party::COMMAND)]
     Party,
@@ -119,6 +122,7 @@ fn run(asked: Asked, out: &mut Output<'_>) -> Result<(), BenchError> {
             Hidden::TlsRelay(options) => tls::run_process(&options, out),
             Hidden::FanOut { consumer } => performance::fan_out::run_process(&consumer, out),
             Hidden::End => performance::ends::run_process(out),
+            Hidden::LinksSubscribers => links::subscribers::run_process(out),
             Hidden::Party => experiments::party::run_process(out),
             Hidden::Alma => experiments::alma::run_process(out),
             Hidden::Languages { what, channel } => experiments::languages::run_process(&what, &channel, out),

@@ -56,6 +56,8 @@ pub(crate) struct Setting {
     pub(crate) data: PathBuf,
     /// A file with its configuration.
     pub(crate) config: PathBuf,
+    /// What begins its command, where it does not run as this program does.
+    pub(crate) within: Vec<OsString>,
 }
 
 impl Setting {
@@ -65,7 +67,7 @@ impl Setting {
         let path = folder.file("campanile.toml");
         fs::write(&path, config).map_err(BenchError::io("writing the service's configuration"))?;
         let listen = format!("127.77.{high}.{}:0", low.max(1));
-        Ok(Self { listen, data: folder.file("store"), config: path })
+        Ok(Self { listen, data: folder.file("store"), config: path, within: Vec::new() })
     }
 
     /// Starts a service, the next one where the last one was. Says how many nanoseconds it took until it had answered.
@@ -75,11 +77,13 @@ impl Setting {
         if !program.is_file() {
             return Err(BenchError::NoService { program });
         }
-        let mut words: Vec<OsString> = ["serve", "--listen", &self.listen].map(OsString::from).to_vec();
-        words.extend(["--config".into(), self.config.clone().into(), "--data".into(), self.data.clone().into()]);
+        let mut words = [&*self.within, &[program.into()]].concat();
+        words.extend(["serve", "--listen", &self.listen, "--config"].map(OsString::from));
+        words.extend([self.config.clone().into(), "--data".into(), self.data.clone().into()]);
+        let program = words.remove(0);
         let began = clock::now();
         let (process, address): (Process, SocketAddr) =
-            Process::start_confined("campanile serve", Some(program.as_os_str()), (None, None), &words, ready_address)?;
+            Process::start_confined("campanile serve", Some(&program), (None, None), &words, ready_address)?;
         self.listen = address.to_string();
         let service = Service::find(&self.listen)?;
         service.counters()?;

@@ -1,39 +1,49 @@
-//! Subscribers that tell what they got, and the way of an event from suppliers to them.
+//! Subscribers that tell what they got, here or in processes at other nodes, and the way of an event from suppliers to them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use client::notify::Property;
 use load::Form;
 use load::callers::Callers;
-use load::campanile::{Channel, NAME, listen};
+use load::campanile::{Channel, NAME, Service, setup};
+use load::process::{Subordinate, json as of_json, say_answer, say_started};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::crash::settle;
 use crate::durable::load::Flood;
 use crate::durable::median;
 use crate::latency::{Recorder, ratio};
 use crate::loss::{Ledger, Losses};
 use crate::process::{Process, arguments};
-use crate::{BenchError, clock, relay};
+use crate::{BenchError, Output, clock, relay};
 
 /// The supplier whose events are not counted: it finds out whether events come at all.
 const FIRST: u64 = 0;
 /// The supplier whose latencies are taken.
 pub(super) const PACED: u64 = 1;
-/// Its events a second.
-const RATE: u64 = 1_000;
+/// Its events a second, where it is alone.
+pub(super) const RATE: u64 = 1_000;
 /// Suppliers at full speed.
 const SUPPLIERS: u64 = 64;
-/// Time without an event after which none comes any more, and what may pass until the first.
-const STALLED_AFTER: u64 = 10 * clock::SECOND;
+/// What may pass until the first event.
 const FIRST_WITHIN: u64 = 20 * clock::SECOND;
+/// The name of the hidden sub-command.
+pub(crate) const COMMAND: &str = "links-subscribers";
 
 /// What a subscriber has got.
 #[derive(Default)]
 struct Got {
     has_any: bool,
     ledgers: BTreeMap<u64, Ledger>,
+    /// What a subscriber in another process has said of its ledgers.
+    elsewhere: Losses,
     latency: Recorder,
     /// When the first event came since `since`, and the first that was published since then.
     first: Option<u64>,
@@ -62,21 +72,99 @@ impl Got {
         self.last = now;
     }
 
-    fn received(&self) -> u64 {
-        self.ledgers.values().map(Ledger::received).sum()
+    fn losses(&self) -> Losses {
+        let mut all = self.elsewhere;
+        self.ledgers.values().for_each(|ledger| all.add(ledger.balance(0)));
+        all
+    }
+}
+
+/// An order to a process of subscribers.
+#[derive(Serialize, Deserialize)]
+enum Order {
+    /// Connect so many to a channel of the service there.
+    Connect(String, i32, u32),
+    Tell,
+}
+
+/// What each of its subscribers has got; latencies since this was last told.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    has_any: bool,
+    losses: Losses,
+    latencies: Vec<(u64, u64)>,
+    last: u64,
+}
+
+/// Runs a process of subscribers until its input ends.
+pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
+    say_started(out)?;
+    let (mut subscribers, mut services) = (Subscribers::default(), Vec::new());
+    for line in io::stdin().lines() {
+        let line = line.map_err(BenchError::io("reading an order"))?;
+        match serde_json::from_str(&line).map_err(of_json("reading an order"))? {
+            Order::Connect(service, channel, count) => {
+                let service = Service::find(&service)?;
+                let channel = service.factory()?.get_event_channel(channel).map(Channel::of);
+                let channel = channel.map_err(setup("finding a channel"))?;
+                subscribers.add(&channel, count, false, &|| service.listener())?;
+                services.push(service);
+                say_answer(out, &())?;
+            }
+            Order::Tell => say_answer(out, &subscribers.each(Told::of).collect::<Vec<_>>())?,
+        }
+    }
+    Ok(())
+}
+
+impl Told {
+    fn of(got: &mut Got) -> Self {
+        let latency = std::mem::take(&mut got.latency);
+        Self { has_any: got.has_any, losses: got.losses(), latencies: latency.counts(), last: got.last }
+    }
+
+    fn enter(self, got: &mut Got) {
+        (got.has_any, got.elsewhere, got.last) = (self.has_any, self.losses, self.last);
+        self.latencies.into_iter().for_each(|(nanoseconds, count)| got.latency.record_many(nanoseconds, count));
     }
 }
 
 /// Subscribers, each with a thread and a listener of its own. They go on until the process ends, as their proxies do.
+#[derive(Default)]
 pub(super) struct Subscribers {
     got: Vec<Arc<Mutex<Got>>>,
     relays: Vec<Process>,
+    /// Processes of those that are elsewhere; then none is here.
+    elsewhere: RefCell<Vec<Subordinate>>,
 }
 
 impl Subscribers {
     /// Connects so many to a channel, each behind a bare relay if that is said.
     pub(super) fn connect(channel: &Channel, count: u32, is_relayed: bool) -> Result<Self, BenchError> {
-        let mut all = Self { got: Vec::new(), relays: Vec::new() };
+        let mut all = Self::default();
+        all.add(channel, count, is_relayed, &load::campanile::listen)?;
+        Ok(all)
+    }
+
+    /// Connects so many to a channel of each of these services, in a process for each that is started by these words.
+    pub(super) fn elsewhere(places: &[(Vec<OsString>, String)], channel: i32, count: u32) -> Result<Self, BenchError> {
+        let mut all = Self::default();
+        for (words, service) in places {
+            let mut process = Subordinate::start_program("subscribers", COMMAND, Some(words.clone()), None)?;
+            process.ask::<()>(&Order::Connect(service.clone(), channel, count))?;
+            all.elsewhere.get_mut().push(process);
+            all.got.extend((0..count).map(|_| Arc::default()));
+        }
+        Ok(all)
+    }
+
+    fn add(
+        &mut self,
+        channel: &Channel,
+        count: u32,
+        is_relayed: bool,
+        listen: &dyn Fn() -> Result<TcpListener, BenchError>,
+    ) -> Result<(), BenchError> {
         for number in 0..count {
             let mut callers = Callers::new(NAME, listen()?)?.answering_at_once();
             let mut address = callers.address()?;
@@ -84,24 +172,37 @@ impl Subscribers {
                 let words = arguments([relay::COMMAND, "--consumer", &address.to_string()]);
                 let ready = |line: &str| line.strip_prefix(relay::READY)?.parse().ok();
                 let (process, at) = Process::start("the bare relay", &words, ready)?;
-                all.relays.push(process);
+                self.relays.push(process);
                 address = at;
             }
             // So that it is never the subscriber that is waited for.
             let qos = [Property::new("PushWindow", 256_u16)];
             channel.connect_consumer(address, format!("links-{number}").as_bytes(), Form::Structured, &qos)?;
             let got = Arc::<Mutex<Got>>::default();
-            all.got.push(Arc::clone(&got));
+            self.got.push(Arc::clone(&got));
             let mut take = move |payload: &[u8], now| {
                 got.lock().unwrap_or_else(PoisonError::into_inner).take(payload, now);
                 Ok(())
             };
             thread::spawn(move || while callers.wait(None, true, &mut take).is_ok() {});
         }
-        Ok(all)
+        Ok(())
     }
 
-    fn each<T>(&self, of: impl Fn(&mut Got) -> T) -> impl Iterator<Item = T> {
+    /// Has those that are elsewhere tell what they have.
+    fn look(&self) -> Result<(), BenchError> {
+        let mut elsewhere = self.elsewhere.borrow_mut();
+        elsewhere.iter_mut().try_for_each(|process| process.order(&Order::Tell))?;
+        let mut told = Vec::new();
+        for process in elsewhere.iter() {
+            told.extend(process.answer::<Vec<Told>>()?);
+        }
+        let mut told = told.into_iter();
+        self.each(|got| told.next().into_iter().for_each(|told| told.enter(got))).for_each(drop);
+        Ok(())
+    }
+
+    fn each<T>(&self, mut of: impl FnMut(&mut Got) -> T) -> impl Iterator<Item = T> {
         self.got.iter().map(move |got| of(&mut got.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
@@ -115,13 +216,17 @@ impl Subscribers {
                 return Err(BenchError::Setup { doing, reason });
             }
             first.run(clock::SECOND / 50, Some(100))?;
+            self.look()?;
         }
         Ok(())
     }
 
     /// Waits until each has so many, or no more come.
     pub(super) fn await_all(&self, sent: u64) -> Result<u64, BenchError> {
-        settle(|| self.each(|got| sent.saturating_sub(got.received())).sum())
+        settle(|| {
+            self.look()?;
+            Ok(self.each(|got| sent.saturating_sub(got.losses().received)).sum())
+        })
     }
 
     /// Has the next event be the first one.
@@ -146,27 +251,10 @@ impl Subscribers {
     /// What became of so many events at all of them.
     pub(super) fn losses(&self, sent: u64) -> Losses {
         let mut all = Losses::default();
-        for of_one in self.each(|got| got.ledgers.values().map(|ledger| ledger.balance(0)).collect::<Vec<_>>()) {
-            let received = of_one.iter().map(|losses| losses.received).sum();
-            all.add(Losses { sent, lost: sent.saturating_sub(received), ..Losses::default() });
-            of_one.into_iter().for_each(|losses| all.add(losses));
+        for of_one in self.each(|got| got.losses()) {
+            all.add(Losses { sent, lost: sent.saturating_sub(of_one.received), ..of_one });
         }
         all
-    }
-}
-
-/// Waits until nothing is missing, or nothing more comes. Says how much is missing.
-pub(super) fn settle(missing: impl Fn() -> u64) -> Result<u64, BenchError> {
-    let (mut least, mut since) = (u64::MAX, clock::now());
-    loop {
-        let (now, left) = (clock::now(), missing());
-        if left < least {
-            (least, since) = (left, now);
-        }
-        if left == 0 || now - since > STALLED_AFTER {
-            return Ok(left);
-        }
-        clock::sleep_until(now + clock::SECOND / 100)?;
     }
 }
 
@@ -178,9 +266,11 @@ pub(super) struct Way {
     subscribers: Subscribers,
     pub(super) sent: u64,
     pub(super) p50_us: Vec<f64>,
-    /// Events that each subscriber got in a second, and the near service's processor time for one.
+    pub(super) p99_us: Vec<f64>,
+    /// Events that each subscriber got in a second, and processor time for one: the near service's, and that of all services of the way.
     pub(super) per_second: Vec<f64>,
     pub(super) near_cpu_us: Vec<f64>,
+    pub(super) all_cpu_us: Vec<f64>,
 }
 
 impl Way {
@@ -191,12 +281,21 @@ impl Way {
         (count, is_relayed): (u32, bool),
         payload: u32,
     ) -> Result<Self, BenchError> {
-        let subscribers = Subscribers::connect(to, count, is_relayed)?;
+        Self::to(name, from, Subscribers::connect(to, count, is_relayed)?, payload)
+    }
+
+    /// Suppliers of a channel, and these subscribers.
+    pub(super) fn to(
+        name: &'static str,
+        from: &Channel,
+        subscribers: Subscribers,
+        payload: u32,
+    ) -> Result<Self, BenchError> {
         subscribers.join(from)?;
         let paced = Flood::of(from, PACED..PACED + 1, payload as usize, 1, &[])?;
         let flood = Flood::of(from, PACED + 1..PACED + 1 + SUPPLIERS, payload as usize, 1, &[])?;
-        let (p50_us, per_second, near_cpu_us) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { name, paced, flood, subscribers, sent: 0, p50_us, per_second, near_cpu_us })
+        let [p50_us, p99_us, per_second, near_cpu_us, all_cpu_us] = [const { Vec::new() }; 5];
+        Ok(Self { name, paced, flood, subscribers, sent: 0, p50_us, p99_us, per_second, near_cpu_us, all_cpu_us })
     }
 
     pub(super) fn relays(&self) -> impl Iterator<Item = u32> {
@@ -204,24 +303,30 @@ impl Way {
     }
 
     /// One supplier at an even pace.
-    pub(super) fn paced_turn(&mut self, turn_ns: u64) -> Result<(), BenchError> {
-        self.sent += self.paced.run(turn_ns, Some(RATE))?.count();
+    pub(super) fn paced_turn(&mut self, turn_ns: u64, rate: u64) -> Result<(), BenchError> {
+        self.sent += self.paced.run(turn_ns, Some(rate))?.count();
         self.subscribers.await_all(self.sent)?;
-        self.p50_us.push(self.subscribers.take_latency().quantile_us(0.5));
+        let latency = self.subscribers.take_latency();
+        self.p50_us.push(latency.quantile_us(0.5));
+        self.p99_us.push(latency.quantile_us(0.99));
         Ok(())
     }
 
-    /// All suppliers at full speed, until all subscribers have all.
-    pub(super) fn full_turn(&mut self, turn_ns: u64, near: &Process) -> Result<(), BenchError> {
-        let (cpu, began) = (near.cpu()?, clock::now());
+    /// All suppliers at full speed, until all subscribers have all. The near service is the first one of the way. Says how many events
+    /// there were.
+    pub(super) fn full_turn(&mut self, turn_ns: u64, services: &[&Process]) -> Result<u64, BenchError> {
+        let cpu = || services.iter().map(|service| service.cpu()).collect::<Result<Vec<u64>, _>>();
+        let (before, began) = (cpu()?, clock::now());
         let count = self.flood.run(turn_ns, None)?.count();
         self.sent += count;
         self.subscribers.await_all(self.sent)?;
         let last = self.subscribers.each(|got| got.last).max().unwrap_or(0);
         let took = last.saturating_sub(began).max(1);
         self.per_second.push(ratio(count, 1) / clock::seconds(took));
-        self.near_cpu_us.push(ratio(near.cpu()?.saturating_sub(cpu), count.max(1)) / 1e3);
-        Ok(())
+        let used: Vec<u64> = cpu()?.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
+        self.near_cpu_us.push(ratio(used.first().copied().unwrap_or(0), count.max(1)) / 1e3);
+        self.all_cpu_us.push(ratio(used.iter().sum(), count.max(1)) / 1e3);
+        Ok(count)
     }
 
     pub(super) fn losses(&self) -> Losses {
@@ -231,9 +336,10 @@ impl Way {
     /// Its medians.
     pub(super) fn row(&self) -> Value {
         let Losses { lost, repeated, out_of_order, .. } = self.losses();
-        let [p50_us, per_second, near_cpu_us] =
-            [&self.p50_us, &self.per_second, &self.near_cpu_us].map(|figures| median(figures.iter().copied()));
-        json!({"way": self.name, "p50_us": p50_us, "per_second": per_second, "near_cpu_us": near_cpu_us,
-               "lost": lost, "twice": repeated, "disordered": out_of_order})
+        let [p50_us, p99_us, per_second, near_cpu_us, all_cpu_us] =
+            [&self.p50_us, &self.p99_us, &self.per_second, &self.near_cpu_us, &self.all_cpu_us]
+                .map(|figures| median(figures.iter().copied()));
+        json!({"way": self.name, "p50_us": p50_us, "p99_us": p99_us, "per_second": per_second, "near_cpu_us": near_cpu_us,
+               "all_cpu_us": all_cpu_us, "lost": lost, "twice": repeated, "disordered": out_of_order})
     }
 }

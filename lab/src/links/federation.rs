@@ -1,0 +1,355 @@
+//! `campanile-bench federation`: one channel at services on nodes of their own.
+//!
+//! The papers' figures 17 and 18: a publisher is at this node, and its subscribers are in one process of another node, or each at a node of
+//! its own; they are subscribers of the publisher's service (`direct`), or of services of their nodes that are linked to it. And ten services
+//! in a mesh, of which one leaves and comes back.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use load::campanile::Channel;
+use load::process::{Process, json as of_json};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::nodes::{HERE, Node, on_the_wire, own_network};
+use super::subscribers::{self, Subscribers, Way};
+use super::{Found, Side};
+use crate::durable::load::Flood;
+use crate::durable::median;
+use crate::latency::ratio;
+use crate::persistent::{Folder, Setting};
+use crate::report::{Aim, Reported, add};
+use crate::{BenchError, Options, Output, clock};
+
+/// How linked channels are carried: a name, and what the links' configuration says of it.
+const CARRIERS: [(&str, &str); 1] = [("tcp", "")];
+/// Events a second of the supplier whose latencies are taken, so that twenty subscribers on these cores keep up.
+const RATE: u64 = 200;
+/// Services of the mesh, to which others each of them dials, its channels, and the events of each supplier before, while and after one is
+/// away.
+const SERVICES: u8 = 10;
+const DIALLED: [u8; 2] = [1, 3];
+const MESH: [&str; 3] = ["A", "B", "C"];
+const MESH_RATE: u64 = 50;
+/// How long links may take to be as they are to be.
+const LINKED_WITHIN: u64 = 60 * clock::SECOND;
+
+/// The aims (`lab/README.md`).
+const OF_DIRECT_MIN: f64 = 3.0;
+const WIRE_MESSAGES_MAX: f64 = 1.01;
+
+type Part = fn(&Options, &mut Output<'_>, &mut Found) -> Result<Value, BenchError>;
+const PARTS: [(&str, Part); 2] = [("figures", figures), ("mesh", mesh)];
+
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
+    let names = PARTS.map(|(name, _)| name);
+    if let Some(key) = options.only.iter().find(|key| !names.contains(&key.as_str())) {
+        let keys = names.map(str::to_owned).into();
+        return Err(BenchError::NoContender { option: "--only", key: key.clone(), keys });
+    }
+    own_network()?;
+    let (began, mut found) = (clock::now(), Found::default());
+    let mut report =
+        json!({"quick": options.quick, "payload": options.payload, "core": null, "rows": [], "mesh": null});
+    for (name, part) in PARTS {
+        if options.only.is_empty() || options.only.iter().any(|only| only == name) {
+            let figures = part(options, out, &mut found)?;
+            add(&mut report, figures);
+        }
+    }
+    let Found { mut aims, lost, twice, disordered } = found;
+    let losses = format!("{lost} lost, {twice} twice, {disordered} out of order");
+    aims.insert(0, Aim::new("every event once and in order", losses, lost + twice + disordered == 0));
+    add(
+        &mut report,
+        json!({"lost": lost, "twice": twice, "disordered": disordered,
+                            "seconds": clock::seconds(clock::now() - began)}),
+    );
+    Ok((aims, report))
+}
+
+/// A service at a node of its own, and where it keeps things.
+struct Site {
+    side: Side,
+    node: Node,
+    _folder: Folder,
+}
+
+impl Site {
+    /// The one with this number; the configuration is made of its address.
+    fn start(number: u8, options: &Options, config: impl FnOnce(&Node) -> String) -> Result<Self, BenchError> {
+        let (node, folder) =
+            (Node::start(number)?, Folder::new(&format!("federation-{number}"), options.on.as_deref())?);
+        let mut setting = Setting::new(&folder, &config(&node))?;
+        (setting.listen, setting.within) = (format!("{}:0", node.address), node.words().into());
+        let serving = Some(setting.start()?.0);
+        Ok(Self { side: Side { setting, serving }, node, _folder: folder })
+    }
+
+    /// What begins a process of subscribers at its node, and the service that they turn to.
+    fn place(&self, service: &Side) -> Result<(Vec<OsString>, String), BenchError> {
+        let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+        let words = self.node.words().into_iter().chain([this.into(), subscribers::COMMAND.into()]).collect();
+        Ok((words, service.setting.listen.clone()))
+    }
+
+    /// What `campanile link ls` says of its links.
+    fn links(&self) -> Result<Vec<Value>, BenchError> {
+        let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+        let mut command = Command::new(this.with_file_name("campanile"));
+        command.args(["link", "ls", "--json", "--server", &self.side.setting.listen]);
+        let said = command.output().map_err(BenchError::io("asking for links"))?;
+        let said: Value = serde_json::from_slice(&said.stdout).map_err(of_json("asking for links"))?;
+        Ok(said["links"].as_array().cloned().unwrap_or_default())
+    }
+}
+
+fn channels<'n>(names: impl IntoIterator<Item = &'n String>, properties: &str) -> String {
+    names.into_iter().map(|name| format!("[[channels]]\nname = \"{name}\"\n{properties}")).collect()
+}
+
+/// One point of a figure: where the subscribers are, and how many.
+#[derive(Clone, Copy)]
+struct Point {
+    figure: u32,
+    count: u32,
+}
+
+impl Point {
+    fn all(options: &Options) -> Vec<Self> {
+        [17, 18].into_iter().flat_map(|figure| options.loads.iter().map(move |&count| Self { figure, count })).collect()
+    }
+
+    fn channel(self, way: &str) -> String {
+        format!("{way} {} {}", self.figure, self.count)
+    }
+}
+
+/// The papers' two figures: throughput with more and more subscribers.
+fn figures(options: &Options, out: &mut Output<'_>, found: &mut Found) -> Result<Value, BenchError> {
+    let points = Point::all(options);
+    let ways: Vec<&'static str> = std::iter::once("direct").chain(CARRIERS.map(|(name, _)| name)).collect();
+    let names: Vec<String> = points.iter().flat_map(|point| ways.iter().map(|way| point.channel(way))).collect();
+    let folder = Folder::new("federation", options.on.as_deref())?;
+    let here = format!("{}[links]\nlisten = \"{HERE}:2816\"\n", channels(&names, ""));
+    let mut setting = Setting::new(&folder, &here)?;
+    setting.listen = format!("{HERE}:0");
+    let serving = Some(setting.start()?.0);
+    let near = Side { setting, serving };
+    let most = points.iter().map(|point| point.count).max().unwrap_or(0);
+    let mut sites = Vec::new();
+    for number in 0..u8::try_from(most).unwrap_or(u8::MAX) {
+        out.progress(&format!("service {number} of {most}"))?;
+        sites.push(Site::start(number, options, |_| {
+            let link = |(carrier, more): &(&str, &str)| {
+                let of_it: Vec<&String> = names.iter().filter(|name| name.starts_with(carrier)).collect();
+                format!("[[link]]\nname = \"{carrier}\"\nto = \"{HERE}:2816\"\nchannels = {of_it:?}\ndirection = \"in\"\n{more}")
+            };
+            channels(&names, "") + &CARRIERS.iter().map(link).collect::<String>()
+        })?);
+    }
+    let mut rows = Vec::new();
+    for point in points {
+        out.progress(&format!("figure {}: {} subscribers", point.figure, point.count))?;
+        rows.extend(figure_point(&near, &sites, (point, &ways, &names), options, found)?);
+    }
+    Ok(json!({"rows": rows}))
+}
+
+/// Has the ways take turns.
+fn figure_point(
+    near: &Side,
+    sites: &[Site],
+    (point, names, channels): (Point, &[&'static str], &[String]),
+    options: &Options,
+    found: &mut Found,
+) -> Result<Vec<Value>, BenchError> {
+    let (used, each) = if point.figure == 17 { (1, point.count) } else { (point.count as usize, 1) };
+    let used = sites.get(..used).unwrap_or_default();
+    let process = &near.serving()?.process;
+    let mut ways: Vec<(Way, Vec<&Process>, [u64; 4])> = Vec::new();
+    for &name in names {
+        // Channels are numbered in their order, after the default one.
+        let number = channels.iter().position(|channel| *channel == point.channel(name)).unwrap_or(0) + 1;
+        let number = i32::try_from(number).unwrap_or(0);
+        let is_direct = name == "direct";
+        let places = used.iter().map(|site| site.place(if is_direct { near } else { &site.side }));
+        let subscribers = Subscribers::elsewhere(&places.collect::<Result<Vec<_>, _>>()?, number, each)?;
+        let mut services = vec![process];
+        for site in used.iter().filter(|_| !is_direct) {
+            services.push(&site.side.serving()?.process);
+        }
+        ways.push((Way::to(name, &near.channel(number)?, subscribers, options.payload)?, services, [0; 4]));
+    }
+    let turn = if options.quick { clock::SECOND / 4 } else { clock::SECOND };
+    for _ in 0..options.rounds {
+        ways.iter_mut().try_for_each(|(way, ..)| way.paced_turn(turn, RATE))?;
+        for (way, services, counted) in &mut ways {
+            let count = || Ok::<_, BenchError>((on_the_wire()?, near.serving()?.service.counter("links_events_sent")?));
+            let ([octets, packets], messages) = count()?;
+            let events = way.full_turn(turn, services)?;
+            let ([octets_now, packets_now], messages_now) = count()?;
+            let more = [events, octets_now - octets, packets_now - packets, messages_now - messages];
+            counted.iter_mut().zip(more).for_each(|(counted, more)| *counted += more);
+        }
+    }
+    let rows: Vec<Value> = ways.iter().map(|way| row(point, way, ways.first())).collect();
+    ways.iter().for_each(|(way, ..)| found.add(way.losses()));
+    for row in rows.iter().filter(|row| row["way"] != "direct") {
+        let (way, Point { figure, count }) = (row["way"].as_str().unwrap_or_default(), point);
+        if figure == 17 {
+            let aim =
+                format!("figure 17, {way}, {count} subscribers: messages for an event at most {WIRE_MESSAGES_MAX}");
+            found.aim(aim, row["messages_per_event"].as_f64(), |found| found <= WIRE_MESSAGES_MAX);
+        }
+        if count >= 20 {
+            let aim =
+                format!("figure {figure}, {way}, {count} subscribers: throughput at least {OF_DIRECT_MIN} × direct");
+            let throughput = row["throughput_ratio_to_direct"].as_f64();
+            // One message to each node is what both ways have in figure 18.
+            found.aim(aim, throughput, |found| figure == 18 || found >= OF_DIRECT_MIN);
+        }
+    }
+    Ok(rows)
+}
+
+fn row(
+    point: Point,
+    (way, _, counted): &(Way, Vec<&Process>, [u64; 4]),
+    direct: Option<&(Way, Vec<&Process>, [u64; 4])>,
+) -> Value {
+    let [events, octets, packets, messages] = *counted;
+    let per_event = |count: u64| ratio(count, events.max(1));
+    let of = |figure: fn(&Way) -> &Vec<f64>| {
+        let (direct, ..) = direct?;
+        Some(median(figure(way).iter().zip(figure(direct)).map(|(way, direct)| way / direct)))
+    };
+    let mut row = json!({"figure": point.figure, "subscribers": point.count, "octets_per_event": per_event(octets),
+        "packets_per_event": per_event(packets), "messages_per_event": per_event(messages),
+        "throughput_ratio_to_direct": of(|way| &way.per_second), "near_cpu_ratio_to_direct": of(|way| &way.near_cpu_us),
+        "p50_ratio_to_direct": of(|way| &way.p50_us)});
+    add(&mut row, way.row());
+    row
+}
+
+/// Ten services that link three channels: everyone's events everywhere, once, though one leaves and comes back.
+fn mesh(options: &Options, out: &mut Output<'_>, found: &mut Found) -> Result<Value, BenchError> {
+    let names = MESH.map(str::to_owned);
+    let mut sites = Vec::new();
+    // Numbers go on behind those of the figures, whose nodes may not be gone yet.
+    let address = |number: u8| std::net::Ipv4Addr::new(10, 77, 0, 102 + number);
+    for number in 0..SERVICES {
+        out.progress(&format!("service {number} of {SERVICES}"))?;
+        sites.push(Site::start(100 + number, options, |node| {
+            let link = |step: &u8| {
+                let to = address((number + step) % SERVICES);
+                format!("[[link]]\nname = \"over-{step}\"\nto = \"{to}:2816\"\nchannels = {names:?}\n")
+            };
+            let listen = format!("[links]\nlisten = \"{}:2816\"\n", node.address);
+            let persistent = "[channels.properties]\nEventReliability = 1\n";
+            channels(&names, persistent) + &listen + &DIALLED.iter().map(link).collect::<String>()
+        })?);
+    }
+    // Each pair of links has three channels, and two directions of each.
+    let flows = usize::from(SERVICES) * DIALLED.len() * 2 * MESH.len() * 2;
+    let of_one = DIALLED.len() * 2 * MESH.len() * 2;
+    let mut subscribers = Vec::new();
+    let places = sites.iter().map(|site| site.place(&site.side)).collect::<Result<Vec<_>, _>>()?;
+    for number in 1..=MESH.len() {
+        subscribers.push(Subscribers::elsewhere(&places, i32::try_from(number).unwrap_or(0), 1)?);
+    }
+    out.progress("waiting for links")?;
+    let (linked, unlinked) = await_links(&sites, (flows, 0))?;
+    let mut suppliers = Suppliers::connect(&sites, options)?;
+    let mut sent = MESH.map(|_| 0);
+    suppliers.push(options, true, &mut sent)?;
+    let awaited = |sent: &[u64]| {
+        subscribers.iter().zip(sent).try_for_each(|(of_channel, sent)| of_channel.await_all(*sent).map(drop))
+    };
+    awaited(&sent)?;
+    out.progress("one service leaves")?;
+    if let Some(serving) = sites.last_mut().and_then(|last| last.side.serving.take()) {
+        serving.process.end_with(Signal::TERM);
+    }
+    let (left, left_down) = await_links(&sites, (flows - 2 * of_one, of_one))?;
+    suppliers.push(options, false, &mut sent)?;
+    out.progress("it comes back")?;
+    if let Some(last) = sites.last_mut() {
+        last.side.serving = Some(last.side.setting.start()?.0);
+        suppliers.reconnect(last, options)?;
+    }
+    let (back, back_down) = await_links(&sites, (flows, 0))?;
+    suppliers.push(options, true, &mut sent)?;
+    awaited(&sent)?;
+    subscribers.iter().zip(&sent).for_each(|(of_channel, sent)| found.add(of_channel.losses(*sent)));
+    let told = format!(
+        "{linked} up, {unlinked} not; {left} and {left_down} while one is away; {back} and {back_down} afterwards"
+    );
+    let is_told = [(linked, unlinked), (left, left_down), (back, back_down)]
+        == [(flows, 0), (flows - 2 * of_one, of_one), (flows, 0)];
+    found.aims.push(Aim::new(
+        "`campanile link ls` of all: the flows of the one that is away, and no other, are not up",
+        told,
+        is_told,
+    ));
+    let mesh = json!({"services": SERVICES, "channels": MESH.len(), "events": sent.iter().sum::<u64>(),
+        "flows": [linked, unlinked], "flows_while_one_is_away": [left, left_down], "flows_afterwards": [back, back_down]});
+    Ok(json!({"mesh": mesh}))
+}
+
+/// Waits until so many flows are up, with subscriptions from over there, and so many are not. Says how many there are in the end.
+fn await_links(sites: &[Site], wanted: (usize, usize)) -> Result<(usize, usize), BenchError> {
+    let give_up = clock::now() + LINKED_WITHIN;
+    loop {
+        let mut all = Vec::new();
+        for site in sites.iter().filter(|site| site.side.serving.is_some()) {
+            all.extend(site.links()?);
+        }
+        let up = all.iter().filter(|flow| flow["state"] == "up" && flow["subscriptions"] != "").count();
+        let found = (up, all.len() - up);
+        if found == wanted || clock::now() > give_up {
+            return Ok(found);
+        }
+        clock::sleep_until(clock::now() + clock::SECOND / 4)?;
+    }
+}
+
+/// A supplier of each channel at each service; numbers tell them apart.
+struct Suppliers(Vec<Vec<Flood>>);
+
+impl Suppliers {
+    fn connect(sites: &[Site], options: &Options) -> Result<Self, BenchError> {
+        let of_site = |(site, number)| Self::of(site, number, options);
+        Ok(Self(sites.iter().zip(1..).map(of_site).collect::<Result<_, _>>()?))
+    }
+
+    fn of(site: &Site, number: u64, options: &Options) -> Result<Vec<Flood>, BenchError> {
+        let channels: Vec<Channel> =
+            (1..).take(MESH.len()).map(|id| site.side.channel(id)).collect::<Result<_, _>>()?;
+        channels
+            .iter()
+            .map(|channel| Flood::of(channel, number..number + 1, options.payload as usize, 1, &[]))
+            .collect()
+    }
+
+    /// The last one's service is another process, and it has a number of its own.
+    fn reconnect(&mut self, last: &Site, options: &Options) -> Result<(), BenchError> {
+        let number = self.0.len() as u64 + 1;
+        self.0.pop();
+        self.0.push(Self::of(last, number, options)?);
+        Ok(())
+    }
+
+    /// Has all push for a time, or all but the last. Adds how many events each channel got.
+    fn push(&mut self, options: &Options, with_last: bool, sent: &mut [u64]) -> Result<(), BenchError> {
+        let turn = if options.quick { clock::SECOND / 4 } else { clock::SECOND };
+        let all = self.0.len() - usize::from(!with_last);
+        for of_site in self.0.iter_mut().take(all) {
+            for (flood, sent) in of_site.iter_mut().zip(&mut *sent) {
+                *sent += flood.run(turn, Some(MESH_RATE))?.count();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Nodes on a network of their own: network namespaces, each joined to the bridge of this process's own by a pair of veth devices.
+//!
+//! The bridge is this node's network card: what it counts is what this node sends to others and gets from them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use load::process::Dialogue;
+
+use crate::BenchError;
+
+/// The network, and the bridge of the node that this process is: its first address.
+pub(super) const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const BRIDGE: &str = "nodes";
+/// Devices count what is on the wire, and not what the kernel would hand to a card to be cut into packets.
+const UNCUT: &str = "gso_max_segs 1";
+
+fn failed(doing: &str, reason: impl ToString) -> BenchError {
+    BenchError::Setup { doing: doing.to_owned(), reason: reason.to_string() }
+}
+
+/// Has this program start anew in a network of its own, unless it is in one, and makes the bridge there.
+pub(super) fn own_network() -> Result<(), BenchError> {
+    let doing = "making a network of its own (which takes root and iproute2)";
+    let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).map_err(|why| failed(doing, why));
+    let parent = std::os::unix::process::parent_id().to_string();
+    if network("self")? == network(&parent)? {
+        let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
+        let words = std::env::args_os().skip(1);
+        return Err(failed(doing, Command::new("unshare").args(["--net", "--"]).arg(this).args(words).exec()));
+    }
+    shell(&format!(
+        "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up
+         ip link add {BRIDGE} {UNCUT} type bridge; ip addr add {HERE}/24 dev {BRIDGE}; ip link set {BRIDGE} up"
+    ))
+}
+
+fn shell(script: &str) -> Result<(), BenchError> {
+    let doing = "joining a node to the network";
+    let done = Command::new("sh").args(["-ec", script]).output().map_err(|why| failed(doing, why))?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    if done.status.success() { Ok(()) } else { Err(failed(doing, said.trim())) }
+}
+
+/// A node: a namespace that is there as long as this is.
+pub(super) struct Node {
+    holder: Dialogue,
+    pub(super) address: Ipv4Addr,
+}
+
+impl Node {
+    /// The node with this number, from 0 on.
+    pub(super) fn start(number: u8) -> Result<Self, BenchError> {
+        let address = Ipv4Addr::new(10, 77, 0, number.saturating_add(2));
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--", "sh", "-ec", "ip link set lo up; echo ready; exec cat"]);
+        let (holder, ()) = Dialogue::spawn("a node", command, |line| (line == "ready").then_some(()))?;
+        let pid = holder.pid();
+        shell(&format!(
+            "ip link add node{number} {UNCUT} type veth peer name eth0 {UNCUT} netns {pid}
+             ip link set node{number} master {BRIDGE} up
+             nsenter --net=/proc/{pid}/ns/net sh -ec 'ip addr add {address}/24 dev eth0; ip link set eth0 up'"
+        ))?;
+        Ok(Self { holder, address })
+    }
+
+    /// The words that begin a command which runs there.
+    pub(super) fn words(&self) -> [OsString; 3] {
+        ["nsenter".into(), format!("--net=/proc/{}/ns/net", self.holder.pid()).into(), "--".into()]
+    }
+}
+
+/// Octets and packets that this node has sent to others and got from them.
+pub(super) fn on_the_wire() -> Result<[u64; 2], BenchError> {
+    let text = fs::read_to_string("/proc/self/net/dev").map_err(BenchError::io("reading what a device has counted"))?;
+    Ok(counted(&text))
+}
+
+/// Octets and packets in both directions, of the bridge's line in `/proc/net/dev` (proc(5)).
+fn counted(devices: &str) -> [u64; 2] {
+    let ours = |line: &str| Some(line.trim_start().strip_prefix(BRIDGE)?.strip_prefix(':')?.to_owned());
+    let line = devices.lines().find_map(ours).unwrap_or_default();
+    let figures: Vec<u64> = line.split_whitespace().map(|figure| figure.parse().unwrap_or(0)).collect();
+    let both = |at: usize| [at, at + 8].iter().filter_map(|at| figures.get(*at)).sum();
+    [both(0), both(1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_bridge_has_counted_is_added_up() {
+        let devices = "Inter-| Receive | Transmit\n    lo: 9 9 0 0 0 0 0 0 9 9 0 0 0 0 0 0\n\
+                       \u{20}nodes: 1000 10 0 0 0 0 0 0 2500 20 0 0 0 0 0 0\n nodes2: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n";
+        assert_eq!((counted(devices), counted("")), ([3_500, 30], [0, 0]));
+    }
+}
