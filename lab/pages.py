@@ -209,6 +209,19 @@ def draw_rates(report):
     )
 
 
+def draw_federation(report):
+    ways = list(dict.fromkeys(row["way"] for row in report["rows"]))
+    for number, where in [(17, "all in one process of another node"), (18, "each at a node of its own")]:
+        series = [
+            (way, colour, "line", points(report["rows"], "subscribers", "per_second", figure=number, way=way))
+            for colour, way in enumerate(ways)
+        ]
+        yield f"federation-{number}", charts.chart(
+            f"Subscribers {where}", subtitle(report, f"{report['payload']} octets, at full speed; all nodes on one machine"),
+            {"label": "subscribers"}, {"label": "events/s to each subscriber"}, series,
+        )
+
+
 def figure(cell, name):
     """A figure of a cell: of all rounds together where they are pooled, else the median over the rounds."""
     pooled = cell["pooled"].get(name)
@@ -257,7 +270,7 @@ def draw_performance(report):
 
 DRAW = {
     "paths-load": draw_load, "paths-latency": draw_latency, "paths-jitter": draw_jitter, "paths-number": draw_number,
-    "overhead": draw_overhead, "isolation": draw_isolation, "tempo-rates": draw_rates, "performance": draw_performance,
+    "overhead": draw_overhead, "isolation": draw_isolation, "tempo-rates": draw_rates, "federation": draw_federation, "performance": draw_performance,
 }
 
 
@@ -497,6 +510,15 @@ def experiment_tables(report):
             ("service", "service"), ("low paths", "low_paths"), ("high events/s", "high_rate"), ("medium events/s", "medium_rate"),
             ("low events/s in all", "low_rate_sum"), ("high median µs", "high_latency.median_us"), ("high p99 µs", "high_latency.p99_us"),
         ])
+    elif kind == "federation":
+        yield (
+            f"Events of {report['payload']} octets; p50 and p99 at 200 events/s, the rest at full speed; octets and packets are those of the "
+            "publisher's node in both directions, messages those of its links"
+        ), table(rows, [
+            ("figure", "figure"), ("subscribers", "subscribers"), ("way", "way"), ("events/s", "per_second"), ("median µs", "p50_us"),
+            ("p99 µs", "p99_us"), ("near service's µs/event", "near_cpu_us"), ("all services' µs/event", "all_cpu_us"),
+            ("messages/event", "messages_per_event"), ("packets/event", "packets_per_event"), ("octets/event", "octets_per_event"),
+        ])
 
 
 # What the page says of an experiment: the name of its report, its command, and beside its figures what the paper did and what is done here.
@@ -608,19 +630,40 @@ CHAPTERS = [
             "stall of up to 50 ms makes most of a row's deviation in the chart above."
         ),
     ),
+    Chapter(
+        "federation",
+        "federation",
+        "One channel at many nodes",
+        "Deng et al., figures 17 and 18",
+        (
+            'A publisher at one node; 1 to 20 subscribers in one process beside it (figure 17), or each at a node of its own (18). They are '
+            "subscribers of the publisher's event channel, or of channels of their own that are federated with it by UDP, unicast and "
+            'multicast. Federation "can improve the throughput performance dramatically": one message to each remote channel. No numbers are '
+            'given beside the charts.'
+        ),
+        (
+            'Nodes are network namespaces of one machine, joined by veth devices; the bridge counts what crosses. `direct` is to the '
+            "publisher's service, `tcp` a link to the service of the subscribers' node. Both take turns. All services and subscribers share the "
+            'same cores, so where they are busy throughput tells of the work of all nodes together, and not of what the publisher\'s node alone '
+            "could send; its service's processor time tells that."
+        ),
+    ),
 ]
 
 INTRODUCTION = """# The papers' experiments
 
-The experiments of two papers, made again:
+The experiments of three papers, made again:
 
 - Gore et al.: Pradeep Gore, Irfan Pyarali, Christopher D. Gill, Douglas C. Schmidt: *The Design and Performance of a Real-time
   Notification Service*, section 4;
-- Bauer et al.: Daniel Bauer, Luis Garcés-Erice, Sean Rooney: *Tempo: A Simple Time-Sensitive Messaging System*, section VI.
+- Bauer et al.: Daniel Bauer, Luis Garcés-Erice, Sean Rooney: *Tempo: A Simple Time-Sensitive Messaging System*, section VI;
+- Deng et al.: Gan Deng, Ming Xiong, Aniruddha Gokhale, George Edwards: *Evaluating Real-time Publish/Subscribe Service Integration
+  Approaches in QoS-enabled Component Middleware*, section 4.3.
 
 What is done is told in [lab/README.md](../lab/README.md); this page is written by
 
     campanile-bench experiments --results lab/results
+    campanile-bench federation --results lab/results
     lab/pages.py experiments
 
 """
@@ -642,7 +685,7 @@ def experiments(reports, day, folder):
     page = INTRODUCTION + (
         f"Run on {day} at commit {machine['commit'] or 'unknown'}: {machine['processor']}, {counted(machine['cores'], 'core')}, Linux "
         f"{machine['kernel']}; {throttling}. Load average before: {machine['load_average_before']:.2f}. It took "
-        f"{sum(report['seconds'] for _, report in reports) / 60:.0f} minutes.\n\n"
+        f"{sum(report['seconds'] for chapter, report in reports if chapter.result != 'federation') / 60:.0f} minutes.\n\n"
         "| experiment | to be shown | found | shown |\n| --- | --- | --- | --- |\n"
     )
     for chapter, report in reports:
@@ -654,6 +697,8 @@ def experiments(reports, day, folder):
             names = [name for name in ("isolation-well-behaved", "isolation-misbehaving") if (folder / f"{name}.svg").exists()]
         quick = " --quick" if report["quick"] else ""
         page += f"\n## {chapter.heading}\n\n    campanile-bench {chapter.command}{quick}\n\n"
+        if chapter.result == "federation":
+            page += wrapped(f"Run at commit {report['machine']['commit']}, load average before: {report['machine']['load_average_before']:.2f}.") + "\n\n"
         page += wrapped(f"*{chapter.paper}.* {chapter.reported}") + "\n\n" + wrapped(f"*Here.* {chapter.here}") + "\n\n"
         page += "".join(f"![{name}]({folder.name}/{name}.svg)\n\n" for name in names)
         page += "".join(f"{wrapped(title + ':')}\n\n{of_it}\n" for title, of_it in experiment_tables(report))
@@ -679,7 +724,7 @@ def main():
     if options.what == "experiments":
         found = [(chapter, *latest(options.results, chapter.result)) for chapter in CHAPTERS]
         found = [(chapter, report, day) for chapter, report, day in found if report]
-        report, day = [(chapter, report) for chapter, report, _ in found], found[-1][2] if found else None
+        report, day = [(chapter, report) for chapter, report, _ in found], found[0][2] if found else None
     else:
         report, day = latest(options.results, options.what)
     if not report:

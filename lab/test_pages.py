@@ -93,7 +93,7 @@ class Pages(unittest.TestCase):
             (root / "experiments").mkdir()
             for kept in (DOCS / "experiments").glob("isolation-*.svg"):
                 (root / "experiments" / kept.name).write_bytes(kept.read_bytes())
-            pages.experiments([(chapter, report) for chapter, report, _ in found], found[-1][2], root / "experiments")
+            pages.experiments([(chapter, report) for chapter, report, _ in found], found[0][2], root / "experiments")
             for path in sorted(root.rglob("*.*")):
                 self.assertEqual(path.read_text(), (DOCS / path.relative_to(root)).read_text(), path.name)
 

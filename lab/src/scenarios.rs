@@ -38,7 +38,7 @@ scenarios! {
     "links" ("quick only rounds=20/4 seconds=9/4 payload=128 seed interop on") => Alone(links::run):
         "A channel at two services: beside one service alone, over a narrow line, over cuts, and while either is killed";
     "federation" ("quick only loads=1,5,10,20/1,5 rounds=4/2 payload=128 on") => Alone(links::federation::run):
-        "A channel of services at nodes of their own: 1 to 20 subscribers there (paper on CIAO's events, figures 17 and 18), and a mesh of ten";
+        "A channel of services at nodes of their own: subscribers there (Deng et al., figures 17 and 18), and a mesh of ten services";
     "tls" ("quick events=20000/2000 payload=128 rate=1000") => Alone(tls::run):
         "What TLS costs an event, beside a bare relay";
     "json" ("quick rounds=20/6 rate=250") => Alone(performance::json::run):

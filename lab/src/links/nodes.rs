@@ -24,13 +24,15 @@ fn failed(doing: &str, reason: impl ToString) -> BenchError {
 
 /// Has this program start anew in a network of its own, unless it is in one, and makes the bridge there.
 pub(super) fn own_network() -> Result<(), BenchError> {
-    let doing = "making a network of its own (which takes root and iproute2)";
+    let doing = "making a network of its own, which takes root, unshare and ip";
     let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).map_err(|why| failed(doing, why));
     let parent = std::os::unix::process::parent_id().to_string();
     if network("self")? == network(&parent)? {
         let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
         let words = std::env::args_os().skip(1);
-        return Err(failed(doing, Command::new("unshare").args(["--net", "--"]).arg(this).args(words).exec()));
+        // Without root, where the kernel grants that to users.
+        let root = if rustix::process::geteuid().is_root() { &["--net", "--"][..] } else { &["--net", "-r", "--"] };
+        return Err(failed(doing, Command::new("unshare").args(root).arg(this).args(words).exec()));
     }
     shell(&format!(
         "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up

@@ -77,6 +77,21 @@ fn links_benchmark_shows_that_cuts_and_kills_lose_and_repeat_nothing() {
     assert_eq!([&of_link["lost"], &of_link["twice"], &of_link["disordered"]], [&Json::from(0); 3], "{report}");
     assert!(of_link["kills"]["acknowledged"].as_u64() > Some(0), "{report}");
     assert!(of_link["recovery_ms"].is_number() && of_link["narrow"].is_null(), "{report}");
+    assert_eq!(of_link["cuts"].as_array().map(Vec::len), Some(4));
+}
+
+/// It takes the right to make network namespaces.
+#[test]
+fn federation_benchmark_sends_one_message_to_a_node_whatever_subscribers_it_has() {
+    let words = ["federation", "--quick", "--only", "figures", "--loads", "2", "--rounds", "1", "--json"];
+    let report = json(&text(&campanile_bench(&words).stdout));
+    assert_eq!([&report["lost"], &report["twice"], &report["disordered"]], [&Json::from(0); 3], "{report}");
+    let rows = report["rows"].as_array().unwrap();
+    let messages: Vec<_> =
+        rows.iter().map(|row| (row["figure"].as_u64(), row["messages_per_event"].as_f64())).collect();
+    let [of_17, of_18] = [17, 18].map(Some);
+    assert_eq!(messages, [(of_17, Some(0.0)), (of_17, Some(1.0)), (of_18, Some(0.0)), (of_18, Some(2.0))], "{report}");
+    assert!(rows.iter().all(|row| row["packets_per_event"].as_f64() > Some(0.0)), "{report}");
 }
 
 #[test]
