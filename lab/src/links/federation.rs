@@ -103,7 +103,7 @@ impl Site {
         command.args(["link", "ls", "--json", "--server", &self.side.setting.listen]);
         let said = command.output().map_err(BenchError::io("asking for links"))?;
         let said: Value = serde_json::from_slice(&said.stdout).map_err(of_json("asking for links"))?;
-        Ok(said["links"].as_array().cloned().unwrap_or_default())
+        Ok(said.get("links").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 }
 
