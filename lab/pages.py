@@ -643,8 +643,9 @@ CHAPTERS = [
         ),
         (
             'Nodes are network namespaces of one machine, joined by veth devices; the bridge counts what crosses. `direct` is to the '
-            "publisher's service, `tcp` a link to the service of the subscribers' node. Both take turns. All services and subscribers share the "
-            'same cores, so where they are busy throughput tells of the work of all nodes together, and not of what the publisher\'s node alone '
+            "publisher's service, `tcp` a link to the service of the subscribers' node; NATS has its server in the place of the service, and "
+            'leaf nodes in the place of links. All take turns. NATS answers publishers and hears nothing of subscribers. All services and '
+            'subscribers share the same cores, so where they are busy throughput tells of the work of all nodes together, and not of what the publisher\'s node alone '
             "could send; its service's processor time tells that."
         ),
     ),

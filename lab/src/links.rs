@@ -7,6 +7,7 @@
 
 pub(crate) mod federation;
 mod line;
+mod nats;
 mod nodes;
 pub(crate) mod subscribers;
 

@@ -12,6 +12,7 @@ use load::process::{Process, json as of_json};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::nats::{Nats, NatsWay};
 use super::nodes::{HERE, Node, on_the_wire, own_network};
 use super::subscribers::{self, Subscribers, Way};
 use super::{Found, Side};
@@ -52,8 +53,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     }
     own_network()?;
     let (began, mut found) = (clock::now(), Found::default());
-    let mut report =
-        json!({"quick": options.quick, "payload": options.payload, "core": null, "rows": [], "mesh": null});
+    let mut report = json!({"quick": options.quick, "payload": options.payload, "core": null, "rows": [], "nats": null, "mesh": null});
     for (name, part) in PARTS {
         if options.only.is_empty() || options.only.iter().any(|only| only == name) {
             let figures = part(options, out, &mut found)?;
@@ -72,9 +72,9 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
 }
 
 /// A service at a node of its own, and where it keeps things.
-struct Site {
+pub(super) struct Site {
     side: Side,
-    node: Node,
+    pub(super) node: Node,
     _folder: Folder,
 }
 
@@ -91,9 +91,13 @@ impl Site {
 
     /// What begins a process of subscribers at its node, and the service that they turn to.
     fn place(&self, service: &Side) -> Result<(Vec<OsString>, String), BenchError> {
+        Ok((self.words(subscribers::COMMAND)?, service.setting.listen.clone()))
+    }
+
+    /// The words of a hidden command of this program that runs at its node.
+    pub(super) fn words(&self, command: &str) -> Result<Vec<OsString>, BenchError> {
         let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
-        let words = self.node.words().into_iter().chain([this.into(), subscribers::COMMAND.into()]).collect();
-        Ok((words, service.setting.listen.clone()))
+        Ok(self.node.words().into_iter().chain([this.into(), command.into()]).collect())
     }
 
     /// What `campanile link ls` says of its links.
@@ -151,18 +155,19 @@ fn figures(options: &Options, out: &mut Output<'_>, found: &mut Found) -> Result
             channels(&names, "") + &CARRIERS.iter().map(link).collect::<String>()
         })?);
     }
-    let mut rows = Vec::new();
+    let (mut rows, version) = (Vec::new(), Nats::version());
+    let nats = version.as_ref().map(|_| Nats::start(&sites)).transpose()?;
     for point in points {
         out.progress(&format!("figure {}: {} subscribers", point.figure, point.count))?;
-        rows.extend(figure_point(&near, &sites, (point, &ways, &names), options, found)?);
+        rows.extend(figure_point(&near, (&sites, nats.as_ref()), (point, &ways, &names), options, found)?);
     }
-    Ok(json!({"rows": rows}))
+    Ok(json!({"rows": rows, "nats": version}))
 }
 
 /// Has the ways take turns.
 fn figure_point(
     near: &Side,
-    sites: &[Site],
+    (sites, nats): (&[Site], Option<&Nats>),
     (point, names, channels): (Point, &[&'static str], &[String]),
     options: &Options,
     found: &mut Found,
@@ -184,8 +189,12 @@ fn figure_point(
         }
         ways.push((Way::to(name, &near.channel(number)?, subscribers, options.payload)?, services, [0; 4]));
     }
+    let beside = nats.into_iter().flat_map(|nats| [true, false].map(|is_direct| (nats, is_direct)));
+    let beside = beside.map(|(nats, is_direct)| NatsWay::open(nats, used, each, is_direct, options.payload));
+    let mut beside = beside.collect::<Result<Vec<_>, _>>()?;
     let turn = if options.quick { clock::SECOND / 4 } else { clock::SECOND };
     for _ in 0..options.rounds {
+        beside.iter_mut().try_for_each(|way| way.turn(turn, RATE))?;
         ways.iter_mut().try_for_each(|(way, ..)| way.paced_turn(turn, RATE))?;
         for (way, services, counted) in &mut ways {
             let count = || Ok::<_, BenchError>((on_the_wire()?, near.serving()?.service.counter("links_events_sent")?));
@@ -199,7 +208,9 @@ fn figure_point(
     let rows: Vec<Value> = ways.iter().map(|way| row(point, way, ways.first())).collect();
     ways.iter().for_each(|(way, ..)| found.add(way.losses()));
     rows.iter().filter(|row| row["way"] != "direct").for_each(|row| judge(point, row, found));
-    Ok(rows)
+    let beside = beside.iter().zip(beside.first().into_iter().cycle());
+    let of_nats = beside.map(|(way, direct)| way.row((point.figure, point.count), direct));
+    Ok(rows.into_iter().chain(of_nats).collect())
 }
 
 fn judge(Point { figure, count }: Point, row: &Value, found: &mut Found) {

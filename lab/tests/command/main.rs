@@ -86,7 +86,8 @@ fn federation_benchmark_sends_one_message_to_a_node_whatever_subscribers_it_has(
     let words = ["federation", "--quick", "--only", "figures", "--loads", "2", "--rounds", "1", "--json"];
     let report = json(&text(&campanile_bench(&words).stdout));
     assert_eq!([&report["lost"], &report["twice"], &report["disordered"]], [&Json::from(0); 3], "{report}");
-    let rows = report["rows"].as_array().unwrap();
+    let of_nats = |row: &&Json| row["messages_per_event"].is_null();
+    let rows: Vec<&Json> = report["rows"].as_array().unwrap().iter().filter(|row| !of_nats(row)).collect();
     let messages: Vec<_> =
         rows.iter().map(|row| (row["figure"].as_u64(), row["messages_per_event"].as_f64())).collect();
     let [of_17, of_18] = [17, 18].map(Some);
