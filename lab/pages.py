@@ -699,7 +699,9 @@ def experiments(reports, day, folder):
         quick = " --quick" if report["quick"] else ""
         page += f"\n## {chapter.heading}\n\n    campanile-bench {chapter.command}{quick}\n\n"
         if chapter.result == "federation":
-            page += wrapped(f"Run at commit {report['machine']['commit']}, load average before: {report['machine']['load_average_before']:.2f}.") + "\n\n"
+            worth = "" if report["build"] == "release" else " It is a development build: only ratios mean anything."
+            load = report["machine"]["load_average_before"]
+            page += wrapped(f"Run at commit {report['machine']['commit'] or 'unknown'}, load average before: {load:.2f}.{worth}") + "\n\n"
         page += wrapped(f"*{chapter.paper}.* {chapter.reported}") + "\n\n" + wrapped(f"*Here.* {chapter.here}") + "\n\n"
         page += "".join(f"![{name}]({folder.name}/{name}.svg)\n\n" for name in names)
         page += "".join(f"{wrapped(title + ':')}\n\n{of_it}\n" for title, of_it in experiment_tables(report))

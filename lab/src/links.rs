@@ -41,7 +41,7 @@ const NARROW: i32 = 4;
 const KILLED: i32 = 5;
 const LONG: i32 = 6;
 const CHANNELS: &str = "[[channels]]\nname = \"One\"\n[[channels]]\nname = \"Twenty\"\n\
-    [[channels]]\nname = \"Kept\"\n[channels.properties]\nEventReliability = 1\n\
+    [[channels]]\nname = \"Kept\"\n[channels.properties]\nEventReliability = 1\nMemoryBudget = 16777216\n\
     [[channels]]\nname = \"Narrow\"\n[channels.properties]\nOrderPolicy = 2\n\
     [[channels]]\nname = \"Killed\"\n[channels.properties]\nEventReliability = 1\nMarkRepeats = true\n\
     [[channels]]\nname = \"Long\"\n";

@@ -53,7 +53,9 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     }
     own_network()?;
     let (began, mut found) = (clock::now(), Found::default());
-    let mut report = json!({"quick": options.quick, "payload": options.payload, "core": null, "rows": [], "nats": null, "mesh": null});
+    // Of a development build only ratios mean anything.
+    let build = if cfg!(debug_assertions) { "development" } else { "release" };
+    let mut report = json!({"quick": options.quick, "build": build, "payload": options.payload, "core": null, "rows": [], "nats": null, "mesh": null});
     for (name, part) in PARTS {
         if options.only.is_empty() || options.only.iter().any(|only| only == name) {
             let figures = part(options, out, &mut found)?;
