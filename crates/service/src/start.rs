@@ -25,14 +25,14 @@ use giop::cdr::CharSet;
 use giop::ior::SecureTransport;
 
 pub use self::error::StartError;
-use self::federation::federation;
+use self::federation::{StartedLinks, furnish_linked};
 use self::group::join;
 use self::limits::{
     ConnectionsMax, ceilings, connections_that_fit, make_room_for_descriptors, raise_descriptor_limit, reserve_bytes,
 };
 use self::ports::Ports;
 pub(crate) use self::storage::try_restore;
-use self::storage::{Durables, Keepers, added_links, find_store, furnish, start_keepers};
+use self::storage::{Keepers, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
 use crate::admin::dead_letters::DeadLetterInquiry;
 use crate::admin::drain::Undone;
@@ -45,9 +45,7 @@ use crate::admin::program;
 use crate::admin::publishing::Publishing;
 use crate::admin::run::{Administration, Ending, Log, Withheld};
 use crate::announcement::Announcement;
-use crate::config::{
-    ClientCertificates, Config, ConfigError, ConnectionReliability, Ends, LinkEntry, NarrowCodeSet, Tls,
-};
+use crate::config::{ClientCertificates, Config, ConfigError, ConnectionReliability, Ends, NarrowCodeSet, Tls};
 use crate::counters::{Counter, Counters};
 use crate::handshakes::{self, Handshakes};
 use crate::lane::intake::origins::Origins;
@@ -61,7 +59,6 @@ use crate::lane::run::Common;
 use crate::lane::scheduling;
 use crate::memory::Memory;
 use crate::protocols::giop::outside_naming::OutsideNaming;
-use crate::protocols::link::discovery;
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::protocols::{self, Given, Layered, Listeners, Objects, Tag, WireProtocol, by_tag, tempo};
 use crate::published::Published;
@@ -182,6 +179,7 @@ impl Service {
         let accounts = Accounts::new(ceilings(config, memory, connections_max));
         let policy = Arc::new(config.outgoing_policy()?);
         guard(&mut protocol, config, &accounts, &policy, &mut Vec::new())?;
+        config.federation.read_key()?;
         furnish(&mut protocol, config, &accounts, None).map(|_| ())
     }
 
@@ -322,9 +320,7 @@ fn assemble(
     let policy = Arc::new(config.outgoing_policy()?.but(listeners.own.iter().copied()));
     guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;
     let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
-    let (opened, served) = furnish(&mut protocol, config, &accounts, found)?;
-    let federation = federation(config, &protocol)?;
-    let links = (served, added_links(&protocol, config, &mut warnings), federation);
+    let (opened, links) = furnish_linked(&mut protocol, config, &accounts, found, &mut warnings)?;
     let (dds, slots, dds_joins) = dds::join(config, &protocol)?;
     listeners.sockets.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
@@ -335,9 +331,8 @@ fn assemble(
 
     let (counters, waker) = (Counters::new(config.lanes.threads_max.into()), Arc::new(Waker::new()?));
     let (administration, orders) = mailbox(&waker, program::MESSAGES_MAX);
-    let origin = time::now();
     warnings.extend(memory_warnings(config));
-    let types = Arc::new(config.tempo_types()?);
+    let (origin, types) = (time::now(), Arc::new(config.tempo_types()?));
     let start = |(opened, directory)| start_keepers(opened, directory, (config, &types), (&waker, &counters), origin);
     let (store, keepers) = opened.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
     let client_names = Arc::new(ArcSwap::from_pointee(config.client_names()?));
@@ -602,9 +597,6 @@ fn guard(
     }
     Ok(())
 }
-
-/// Durable consumers of other services' links, added links, and the federation.
-type StartedLinks = (Durables, Vec<LinkEntry>, Option<Arc<discovery::Settings>>);
 
 /// What is the same for all lanes.
 fn common(

@@ -189,6 +189,12 @@ fn read<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T, ImageError> 
     serde_json::from_slice(value).map_err(|error| ImageError::Part { key: key.to_vec(), why: error.to_string() })
 }
 
+/// Reads a value into a list, where it has its place.
+fn push<T: DeserializeOwned>(list: &mut Vec<T>, key: &[u8], value: &[u8]) -> Result<bool, ImageError> {
+    list.push(read(key, value)?);
+    Ok(true)
+}
+
 /// What was found in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -272,10 +278,7 @@ impl Topology {
                     true
                 }
                 Part::Admin { channel, .. } => match channels.get_mut(&channel) {
-                    Some(channel) => {
-                        channel.admins.push(read(key, value)?);
-                        true
-                    }
+                    Some(channel) => push(&mut channel.admins, key, value)?,
                     None => false,
                 },
                 Part::Proxy { channel, .. } => {
@@ -288,23 +291,14 @@ impl Topology {
                     let OwnFilter { channel, filter } = read(key, value)?;
                     channels.get_mut(&channel).map(|channel| channel.filters.push(filter)).is_some()
                 }
-                Part::Registration(_) => {
-                    registrations.push(read(key, value)?);
-                    true
-                }
-                Part::Link(_) => {
-                    links.push(read(key, value)?);
-                    true
-                }
+                Part::Registration(_) => push(&mut registrations, key, value)?,
+                Part::Link(_) => push(&mut links, key, value)?,
                 Part::Context(id) => {
                     contexts.insert(id, Context { id, bindings: Vec::new() });
                     true
                 }
                 Part::Binding { context, .. } => match contexts.get_mut(&context) {
-                    Some(context) => {
-                        context.bindings.push(read(key, value)?);
-                        true
-                    }
+                    Some(context) => push(&mut context.bindings, key, value)?,
                     None => false,
                 },
             };

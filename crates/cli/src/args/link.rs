@@ -44,7 +44,7 @@ Exit status: 0 done; 1 not, or there is no such link; 2 wrong usage.";
 const ADD_EXAMPLES: &str = "\
 Examples:
   campanile link add lab --to lab.obs:2816 --channel Weather
-  campanile link add lab --to lab.obs:2817 --tls --channel Weather --channel Site
+  campanile link add lab --to lab.obs:2817 --tls --channel Weather
   campanile link add town --to town.obs:2816 --channel Weather --direction out \\
       --types 'Weather/*' --where '$speed > 20'
 

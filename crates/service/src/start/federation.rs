@@ -1,4 +1,4 @@
-//! The federation that a service is of, at the start.
+//! Links and federation, at the start.
 
 use std::sync::Arc;
 
@@ -6,14 +6,33 @@ use corba::Protocol;
 
 use super::StartError;
 use super::group::join_federation;
-use crate::config::Config;
+use super::storage::{Durables, OpenedStore, added_links, furnish};
 use crate::config::federation::link_ports;
+use crate::config::{Config, LinkEntry};
 use crate::hmac::Key;
 use crate::protocols::link::discovery::Settings;
 use crate::protocols::named_channels;
+use crate::store::Found;
+use accounts::Accounts;
+
+/// What links begin with: durable consumers of other services' links, added links, and the federation.
+pub(super) type StartedLinks = (Durables, Vec<LinkEntry>, Option<Arc<Settings>>);
+
+/// Makes what there is to be at the start, and what links begin with.
+pub(super) fn furnish_linked(
+    protocol: &mut Protocol,
+    config: &Config,
+    accounts: &Arc<Accounts>,
+    found: Option<Found>,
+    warnings: &mut Vec<String>,
+) -> Result<(Option<OpenedStore>, StartedLinks), StartError> {
+    let (opened, served) = furnish(protocol, config, accounts, found)?;
+    let added = added_links(protocol, config, warnings);
+    Ok((opened, (served, added, federation(config, protocol)?)))
+}
 
 /// The federation, with a socket in its group.
-pub(super) fn federation(config: &Config, protocol: &Protocol) -> Result<Option<Arc<Settings>>, StartError> {
+fn federation(config: &Config, protocol: &Protocol) -> Result<Option<Arc<Settings>>, StartError> {
     let of = &config.federation;
     let (Some(name), Some(group)) = (&of.name, of.group()) else { return Ok(None) };
     let listens = link_ports(config)?;

@@ -31,7 +31,7 @@ impl Origins {
     }
 
     /// Has all lanes number events from now on. One that a lane admits at this moment may get none, and is known by its serial.
-    pub(crate) fn turn_on(&self) {
+    pub(crate) fn begin(&self) {
         self.is_on.store(true, Ordering::Relaxed);
     }
 
@@ -70,7 +70,7 @@ mod tests {
         let mut event = Event::default();
         origins.assign(&mut event);
         assert!(event.origin().is_none(), "there is no link");
-        origins.clone().turn_on();
+        origins.clone().begin();
         let lanes = [origins.clone(), origins.clone()];
         for number in 1..=4_u64 {
             let mut event = Event::default();

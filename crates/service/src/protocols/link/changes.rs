@@ -11,14 +11,6 @@ use crate::admin::values::LinkOrigin;
 use crate::config::LinkEntry;
 use crate::lane::io::slots::Token;
 use crate::protocols::LinkAct;
-use crate::protocols::link::Protocol;
-
-impl Protocol {
-    /// The number of the link of a name.
-    pub(super) fn number_of(&self, name: &str) -> Option<usize> {
-        self.links.iter().position(|link| !link.is_removed && link.entry.name == name)
-    }
-}
 
 impl Links<'_> {
     /// Adds or removes a link. Nothing if there is none of the name to remove.
@@ -40,7 +32,7 @@ impl Links<'_> {
     /// Adds a link that was found valid, and gives its number. It is dialled at once.
     pub(super) fn add_link(&mut self, entry: LinkEntry, origin: LinkOrigin) -> usize {
         // Before anything is routed to it.
-        self.core.cx.origins.turn_on();
+        self.core.cx.origins.begin();
         let now = self.core.cx.clock.now;
         let mut link = Link::new(entry, origin);
         link.since = now;

@@ -1,8 +1,8 @@
 //! Services that find each other: each announces itself in a multicast group, and of two of one federation the one with the lower
 //! identity makes a link to the other, with the channels of the same names.
 //!
-//! Found services and their links are not stored: who is not heard for [`FORGOTTEN_AFTER`], and not connected, is forgotten, with what
-//! waited for it. [`Discovery`] is what is known, without a socket or a clock; the main lane reads, sends and dials for it.
+//! Found services and their links are not stored: one that is not heard for [`FORGOTTEN_AFTER`], and not connected, is forgotten, with
+//! what waited for it. [`Discovery`] is what is known, without a socket or a clock; the main lane reads, sends and dials for it.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -289,7 +289,7 @@ impl Discovery {
     }
 
     /// The link that is to be made to a service, if this one makes it: where this one has the lower identity.
-    fn wanted(&self, service: u64) -> Option<(LinkEntry, bool)> {
+    fn link_for(&self, service: u64) -> Option<(LinkEntry, bool)> {
         let found = self.found.get(&service).filter(|found| self.own < service && !found.to.ends_with(":0"))?;
         let theirs: BTreeSet<&String> = found.parts.iter().flatten().collect();
         let mut common = self.channels.iter().filter(|channel| theirs.contains(channel));
@@ -386,7 +386,7 @@ impl Links<'_> {
         if self.core.cx.reporting.draining.has_begun() {
             return;
         }
-        let Some((entry, is_cut)) = discovery.wanted(service) else { return };
+        let Some((entry, is_cut)) = discovery.link_for(service) else { return };
         if is_cut {
             self.reject(discovery, Rejection::Channels);
         }
@@ -447,6 +447,15 @@ impl Links<'_> {
         self.core.protocols.link.discovery = Some(discovery);
     }
 
+    /// Whether a connection leads to another service than the one that was found there.
+    pub(super) fn is_other_than_found(&self, token: Token, service: u64) -> bool {
+        let link = &self.core.protocols.link;
+        let (Some(discovery), Some(connection)) = (&link.discovery, link.connections.get(token)) else { return false };
+        let of_link = |found: &&Found| connection.link.is_some() && found.link == connection.link;
+        let found = discovery.found.iter().find(|(_, found)| of_link(found));
+        found.is_some_and(|(expected, _)| *expected != service)
+    }
+
     /// Forgets found services that are gone, with their links.
     pub(super) fn forget_found(&mut self) {
         let now = self.core.cx.clock.now;
@@ -470,17 +479,6 @@ impl Links<'_> {
         }
         self.core.cx.counters.set(Counter::FederationServices, discovery.found.len() as u64);
         self.core.protocols.link.discovery = Some(discovery);
-    }
-}
-
-impl super::Protocol {
-    /// Whether a connection leads to another service than the one that was found there.
-    pub(super) fn is_other_than_found(&self, token: Token, service: u64) -> bool {
-        let Some(discovery) = &self.discovery else { return false };
-        let link = self.connections.get(token).and_then(|connection| connection.link);
-        let of_link = |found: &&Found| link.is_some() && found.link == link;
-        let found = discovery.found.iter().find(|(_, found)| of_link(found));
-        found.is_some_and(|(expected, _)| *expected != service)
     }
 }
 

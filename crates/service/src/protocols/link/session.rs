@@ -372,7 +372,7 @@ impl Links<'_> {
                 "it speaks versions {version_min} to {version_max} of the protocol of links, and this service {min} to {max}: update the older"
             ));
         }
-        if self.core.protocols.link.is_other_than_found(token, hello.service) {
+        if self.is_other_than_found(token, hello.service) {
             return Err("it is another service than the one that was found at this address".to_owned());
         }
         let Protocol { connections, service, .. } = &mut self.core.protocols.link;

@@ -15,6 +15,11 @@ use crate::admin::values::{FederationMember, LinkDirection, LinkOrigin, LinkStat
 use crate::lane::io::slots::Token;
 
 impl Protocol {
+    /// The number of the link of a name.
+    pub(super) fn number_of(&self, name: &str) -> Option<usize> {
+        self.links.iter().position(|link| !link.is_removed && link.entry.name == name)
+    }
+
     /// The status of the flows in some places, out and in. Nothing if there are no places from the first on.
     pub(super) fn status_at(&self, lane: &Lane, now: Time, places: &Range<u32>) -> Option<Vec<LinkStatus>> {
         let count = places.end.saturating_sub(places.start);

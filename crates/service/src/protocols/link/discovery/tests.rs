@@ -37,15 +37,15 @@ fn the_service_with_the_lower_identity_links_the_channels_that_both_have() {
     let (of_low, of_high) = (announced(&mut low, 1), announced(&mut high, 1));
     assert_eq!(low.hear(FROM, &of_high[0], Time(0)), Ok(Some(2)));
     assert_eq!(high.hear(FROM, &of_low[0], Time(0)), Ok(Some(1)));
-    let (entry, is_cut) = low.wanted(2).unwrap();
+    let (entry, is_cut) = low.link_for(2).unwrap();
     assert_eq!((&*entry.name, &*entry.to), ("observatory: 0000000000000002", "10.0.0.7:2816"));
     assert_eq!((entry.channels, is_cut), (vec!["Site".to_owned()], false));
-    assert!(high.wanted(1).is_none(), "one link for a pair");
+    assert!(high.link_for(1).is_none(), "one link for a pair");
     // Its own announcement comes back to it.
     assert_eq!(low.hear(FROM, &of_low[0], Time(0)), Ok(None));
     high.set_channels(&["Dome".to_owned()], Time(0));
     assert_eq!(low.hear(FROM, &announced(&mut high, 2)[0], Time(0)), Ok(Some(2)));
-    assert!(low.wanted(2).is_none(), "no channel is common");
+    assert!(low.link_for(2).is_none(), "no channel is common");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn as_many_channels_as_a_service_may_have_are_heard_of_in_parts_and_a_link_has_i
         assert_eq!(near.hear(FROM, &datagram, Time(0)), Ok(Some(2)));
     }
     assert_eq!(near.found[&2].parts.iter().flatten().count(), CHANNELS_MAX);
-    let (entry, is_cut) = near.wanted(2).unwrap();
+    let (entry, is_cut) = near.link_for(2).unwrap();
     assert_eq!((entry.channels.len(), is_cut), (LINKED_MAX, true));
     // One that says more than it may.
     let datagrams = [0, 1].map(|part| {
