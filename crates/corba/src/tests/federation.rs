@@ -251,8 +251,11 @@ fn what_a_hostile_peer_tells_is_rejected_counted_and_changes_nothing() {
     assert_eq!(resolve(&mut d, "loopback", ""), Ok(at("127.0.0.1")));
 }
 
+/// A name in a report, its distance and its service.
+type Reported = (String, u8, Option<u64>);
+
 /// The names in the reports since the last.
-fn reported(d: &mut Dialogue) -> Vec<(Peer, Vec<(String, u8, Option<u64>)>)> {
+fn reported(d: &mut Dialogue) -> Vec<(Peer, Vec<Reported>)> {
     d.protocol.publish();
     let names = |names: Vec<AdvertisedName>| {
         names.iter().map(|told| (told.name.to_string(), told.distance, told.service)).collect()
@@ -266,7 +269,7 @@ fn reported(d: &mut Dialogue) -> Vec<(Peer, Vec<(String, u8, Option<u64>)>)> {
         .collect()
 }
 
-fn own(name: &str) -> (String, u8, Option<u64>) {
+fn own(name: &str) -> Reported {
     (name.to_owned(), 0, None)
 }
 
