@@ -249,12 +249,14 @@ impl Links<'_> {
         loop {
             let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
             let Some(gateway) = &link.gateway else { return };
-            let is_paused = link.is_paused || is_draining;
+            let is_paused = link.is_paused;
             if gateway.control.orders().is_paused != is_paused {
                 gateway.control.set(|orders| orders.is_paused = is_paused);
             }
             match gateway.reports.try_recv() {
-                Ok(Report::Up(tcp)) if link.connection.is_none() && !is_paused => self.gateway_up(number, tcp),
+                Ok(Report::Up(tcp)) if link.connection.is_none() && !is_paused && !is_draining => {
+                    self.gateway_up(number, tcp)
+                }
                 // It finds its connection closed, and tries again.
                 Ok(Report::Up(_)) => {}
                 Ok(Report::Down(why)) => self.gateway_down(number, why),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use client::InvokeError;
 use client::notify::{StructuredEvent, StructuredProxyPushConsumer};
-use links::wire::{self, Direction, Frame, Hello, Open};
+use links::wire::{self, Direction, Frame, Hello, Open, Types};
 use links::{Framer, Limits, Origin, Seen, VERSIONS, Verdict};
 
 use super::Setup;
@@ -230,6 +230,11 @@ impl Shared {
                     }
                 }
                 lane.write(&Frame::Opened { flow: *flow }).map_err(failed)?;
+                if *direction == Direction::Out {
+                    // What its consumers subscribe is not asked for: other links of the lane have everything come.
+                    let everything = Frame::Interest { flow: *flow, everything: Some(0), types: Types::NONE };
+                    lane.write(&everything).map_err(failed)?;
+                }
             }
             Frame::Event(event) => {
                 let place = *lane.out.get(&event.flow).ok_or("an event of a flow that there is not")?;
@@ -288,9 +293,10 @@ impl Shared {
                         self.end(&error.to_string(), false);
                         return Fate::Ended;
                     }
-                    written = Some(sequence);
+                    written = Some((flow, sequence));
                 }
-                (Some(into), Some(sequence), _) if into.acknowledged >= sequence => {
+                (Some(into), Some((flow, _)), _) if into.flow != flow => return Fate::Ended,
+                (Some(into), Some((_, sequence)), _) if into.acknowledged >= sequence => {
                     return into.rejected.remove(&sequence).map_or(Fate::Taken, Fate::Rejected);
                 }
                 (None, Some(_), _) => return Fate::Ended,
