@@ -646,7 +646,8 @@ CHAPTERS = [
             "publisher's service, `tcp` a link to the service of the subscribers' node; NATS has its server in the place of the service, and "
             'leaf nodes in the place of links. All take turns. NATS answers publishers and hears nothing of subscribers. All services and '
             'subscribers share the same cores, so where they are busy throughput tells of the work of all nodes together, and not of what the publisher\'s node alone '
-            "could send; its service's processor time tells that."
+            "could send; its service's processor time tells that. Then three channels of ten services in a mesh, of which one leaves and comes "
+            'back: flows of all in `campanile link ls` before, meanwhile and afterwards.'
         ),
     ),
 ]

@@ -298,8 +298,10 @@ fn mesh(options: &Options, out: &mut Output<'_>, found: &mut Found) -> Result<Va
     suppliers.push(options, true, &mut sent)?;
     awaited(&sent)?;
     subscribers.iter().zip(&sent).for_each(|(of_channel, sent)| found.add(of_channel.losses(*sent)));
-    let [linked, away, back] = [linked, away, back].map(|(is_so, up, down)| {
-        found.aims.push(Aim::new("`campanile link ls` of all: flows up, and not", format!("{up} and {down}"), is_so));
+    let states = [("all are there", linked), ("one is away", away), ("it is back", back)];
+    let [linked, away, back] = states.map(|(when, (is_so, up, down))| {
+        let aim = format!("`campanile link ls` of all while {when}: flows up, and not");
+        found.aims.push(Aim::new(aim, format!("{up} and {down}"), is_so));
         json!([up, down])
     });
     let mesh = json!({"services": SERVICES, "channels": MESH.len(), "events": sent.iter().sum::<u64>(), "flows": linked,
