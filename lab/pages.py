@@ -218,7 +218,7 @@ def draw_federation(report):
         ]
         yield f"federation-{number}", charts.chart(
             f"Subscribers {where}", subtitle(report, f"{report['payload']} octets, at full speed; all nodes on one machine"),
-            {"label": "subscribers"}, {"label": "events/s to each", **LOGARITHMIC}, series,
+            {"label": "subscribers"}, {"label": "events/s", **LOGARITHMIC}, series,
         )
 
 
