@@ -260,7 +260,7 @@ fn a_consumer_whose_narrow_limit_is_not_granted_blocks_no_supplier_and_one_whose
 #[test]
 fn a_consumer_that_takes_an_event_now_and_then_holds_others_for_its_budget_and_then_loses_events() {
     let service = start();
-    let qos = [Property::new("MemoryBudget", 100_000_u64), Property::new("HoldTimeout", 2_000_000_u64)];
+    let qos = [Property::new("MemoryBudget", 100_000_u64), Property::new("HoldTimeout", 20_000_000_u64)];
     let (_, id) = factory(&service).create_channel(&qos, &[]).unwrap();
     // It would be waited for without end: that is not for it to say.
     let (hanging, tokens) = consume_gated(&service, Some(id), &[Property::new("HoldTimeout", 0_u64)]);
