@@ -213,5 +213,10 @@ macro_rules! properties {
             suppliers supplier_linger: [Duration = Duration::ZERO] stored [supplier_linger_ns: u64]
             property ["SupplierLinger" 45 SUPPLIERS (0, YEAR)]
         }
+        {
+            /// How many bytes of events may wait, those [elsewhere](crate::Overflow) included, with what each costs beside its bytes.
+            /// `full_outbox` decides beyond. `None`, the default: as many as the channel's budgets bear.
+            consumers max_bytes_per_consumer: [Option<core::num::NonZeroU64> = None] stored [max_bytes_per_consumer: u64] property []
+        }
     } };
 }

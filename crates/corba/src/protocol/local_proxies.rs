@@ -19,7 +19,7 @@ use engine::{
 use filter::{Constraint, ConstraintError, Limits};
 use giop::client_name;
 use std::fmt;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,16 +115,18 @@ pub enum Part {
         /// Its deliveries end with an answer ([`Outcome::Delivered`](engine::Outcome::Delivered)), for which its protocol has time limits of
         /// its own: up to 1,024 may be under way. Those of others end when their sockets have them.
         confirms: bool,
-        /// A durable one that has no room has events refused to their suppliers, instead of losing them. What lanes of thread pools have
-        /// taken already is discarded all the same.
+        /// A durable one that has no room has persistent events refused to their suppliers, instead of losing them. Others, and what lanes
+        /// of thread pools have taken already, are discarded all the same.
         refuses: bool,
+        /// Maximum bytes of events that wait for it; `None` where the channel's budgets alone bound them.
+        backlog_bytes_max: Option<NonZeroU64>,
     },
 }
 
 impl Part {
     /// What its proxy says of its settings.
     pub(super) fn settings(&self) -> SettingsPatch {
-        let Self::Consumer { start, looks_on, durable, confirms, refuses, .. } = self else {
+        let Self::Consumer { start, looks_on, durable, confirms, refuses, backlog_bytes_max, .. } = self else {
             return SettingsPatch::default();
         };
         let mut patch = SettingsPatch { one_way: Some(!confirms), start_from: *start, ..SettingsPatch::default() };
@@ -142,6 +144,7 @@ impl Part {
             patch.connection_reliability = Some(Reliability::Persistent);
             patch.connection_expiry = Some(Duration::ZERO);
             patch.full_outbox = Some(if *refuses { FullOutbox::Reject } else { FullOutbox::Discard });
+            patch.max_bytes_per_consumer = Some(*backlog_bytes_max);
             (patch.blocking, patch.latency_bound) = (Some(Duration::ZERO), Some(Duration::ZERO));
         }
         patch

@@ -29,6 +29,7 @@ fn durable(name: &str, number: u64) -> LocalProxy {
         durable: Some(name.to_owned()),
         confirms: true,
         refuses: false,
+        backlog_bytes_max: None,
     };
     LocalProxy { channel: DEFAULT.into(), peer: peer(number), name: format!("link {number}"), part, about: None }
 }

@@ -28,6 +28,7 @@ fn consumer(channel: ChannelId, constraint: &str) -> LocalProxy {
         durable: None,
         confirms: false,
         refuses: false,
+        backlog_bytes_max: None,
     };
     LocalProxy { channel: channel.into(), peer: peer(1), name: "somebody's socket".to_owned(), part, about: None }
 }

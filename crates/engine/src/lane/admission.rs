@@ -319,7 +319,7 @@ impl Lane {
         let pressed = state.room(whose).hold.is_some() || state.over(whose, 1, charge, 1).any();
         if supplier.rejected
             && !supplier.handed_over
-            && let Some(refusal) = self.find_rejecting(supplier.channel, pending_event)
+            && let Some(refusal) = self.find_rejecting(supplier, pending_event)
         {
             return Some(refusal);
         }
@@ -443,17 +443,25 @@ impl Lane {
 
     /// Why the event is refused, if an outbox that it would go to is full and refuses events then: no outbox takes an event that is refused
     /// to its supplier.
-    fn find_rejecting(&self, channel: u32, pending_event: &PendingEvent) -> Option<Refusal> {
+    fn find_rejecting(&self, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
+        let channel = supplier.channel;
+        let reliability = pending_event.reliability.unwrap_or(supplier.reliability);
         let state = self.channels.get(channel)?;
         let lacks_room = !pending_event.away().is_empty() && !state.depot.has_room(pending_event.stored_bytes());
         let away = pending_event.away().iter().filter_map(|away| self.outbox_of(channel, away.consumer));
         let slots = self.space.filters.chosen.iter().map(|chosen| (chosen.slot, false));
         let slots = slots.chain(away.map(|slot| (slot, lacks_room)));
         let outboxes = slots.filter_map(|(slot, lacks_room)| Some((self.outboxes.get(slot)?, lacks_room)));
-        let rejects = |outbox: &Outbox| outbox.terms.settings.policy_at_limits() == Some(FullOutbox::Reject);
+        let rejects = |outbox: &Outbox| {
+            outbox.terms.settings.policy_at_limits() == Some(FullOutbox::Reject) && !outbox.spares(reliability)
+        };
         let refusing = outboxes.filter(|(outbox, lacks_room)| rejects(outbox) && (outbox.is_full() || *lacks_room));
         // Of several, the one that is named is the one with the lowest proxy's id.
         let (first, lacks_room) = refusing.min_by_key(|(outbox, _)| outbox.key.proxy)?;
+        let bytes_max = first.terms.settings.max_bytes_per_consumer.filter(|_| !lacks_room && !first.has_all_events());
+        if let Some(budget_bytes) = bytes_max {
+            return Some(Refusal::MemorySpent { channel: state.id, budget_bytes: budget_bytes.get() });
+        }
         let Some(max) = first.terms.settings.max_events_per_consumer.filter(|_| !lacks_room) else {
             let budget_bytes = state.quota.budget_bytes + state.quota.overflow_bytes;
             return Some(Refusal::MemorySpent { channel: state.id, budget_bytes });

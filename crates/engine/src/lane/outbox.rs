@@ -24,7 +24,7 @@ use super::timers::Timers;
 use crate::event::EventAt;
 use crate::{
     BlockedBy, ChannelId, ClientAddress, ConsumerRoute, FullOutbox, LaneId, OutboxId, OutboxSettings, OutputForm, Peer,
-    ProxyId, ProxyKey, Time,
+    ProxyId, ProxyKey, Reliability, Time,
 };
 
 /// How many events may be under way from a channel to one other lane at once.
@@ -476,7 +476,25 @@ impl Outbox {
     /// Whether as many events wait as may.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
+        self.has_all_events() || self.has_bytes(0)
+    }
+
+    /// The same by their number alone.
+    #[inline]
+    pub(super) fn has_all_events(&self) -> bool {
         self.terms.settings.max_events_per_consumer.is_some_and(|max| self.waiting_anywhere() >= u64::from(max.get()))
+    }
+
+    /// Whether as many bytes wait as may, less so many eighths.
+    fn has_bytes(&self, eighths: u64) -> bool {
+        let bytes = || self.weight.saturating_add(self.elsewhere.bytes);
+        let max = self.terms.settings.max_bytes_per_consumer;
+        max.is_some_and(|max| bytes() >= max.get() - max.get() / 8 * eighths)
+    }
+
+    /// Whether suppliers of this event are not to be refused because of it: a durable consumer refuses persistent events only.
+    pub(super) fn spares(&self, reliability: Reliability) -> bool {
+        self.terms.durable && reliability == Reliability::BestEffort
     }
 
     /// Events that wait, those that are kept elsewhere included.
@@ -492,10 +510,11 @@ impl Outbox {
 
     /// Whether there is room again, by an eighth of the bound so that "full" does not flutter.
     pub(super) fn has_room_again(&self) -> bool {
-        self.terms.settings.max_events_per_consumer.is_none_or(|max| {
+        let has_places = self.terms.settings.max_events_per_consumer.is_none_or(|max| {
             let max = max.get();
             self.waiting_anywhere() <= u64::from(max - max.div_ceil(8))
-        })
+        });
+        has_places && !self.has_bytes(1)
     }
 
     /// What is done where it is full: if nothing is said, as the standard has it; or, where there is no room elsewhere, as where a

@@ -115,6 +115,8 @@ pub struct Away {
 pub(super) struct Elsewhere {
     /// How many events, all of them behind those in the outbox.
     pub(super) events: u64,
+    /// What they take there, with [`STORED_OVERHEAD_BYTES`] each.
+    pub(super) bytes: u64,
     /// Some of them are being brought back.
     is_fetching: bool,
     /// Some were lost there, which is reported when it has all others.
@@ -125,6 +127,19 @@ impl Elsewhere {
     /// Whether some of it is on its way.
     pub(super) fn is_fetching(&self) -> bool {
         self.is_fetching
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.events += 1;
+        self.bytes += bytes;
+    }
+
+    /// So many events of so many bytes are there no more. Of those that are lost the bytes are unknown: they are taken for average ones.
+    fn remove(&mut self, events: u64, bytes: Option<u64>) {
+        let average = self.bytes / self.events.max(1);
+        let bytes = bytes.unwrap_or_else(|| average.saturating_mul(events));
+        self.events -= events.min(self.events);
+        self.bytes = if self.events == 0 { 0 } else { self.bytes.saturating_sub(bytes) };
     }
 
     /// Whether there is nothing there and nothing on its way.
@@ -225,6 +240,11 @@ impl Event {
     }
 }
 
+/// What one consumer's event counts there.
+const fn stored_bytes_of_one(event: &Event) -> u64 {
+    event.bytes.len() as u64 + STORED_OVERHEAD_BYTES
+}
+
 /// What there is to do elsewhere.
 pub(super) type Errands = VecDeque<Overflow>;
 
@@ -270,12 +290,13 @@ impl Lane {
         let Some(mut away) = event.rare.as_mut().map(|rare| core::mem::take(&mut rare.away)) else { return 0 };
         let Some(state) = self.channels.get_mut(channel) else { return 0 };
         let has_room = state.depot.has_room(bytes);
+        let of_one = stored_bytes_of_one(event);
         if !has_room {
             self.note_no_room_elsewhere(channel);
         }
         away.retain(|away| {
             let slot = self.outbox_of(channel, away.consumer);
-            let goes = slot.is_some_and(|slot| self.goes_elsewhere(slot, entry, has_room, withheld));
+            let goes = slot.is_some_and(|slot| self.goes_elsewhere(slot, (entry, of_one), has_room, withheld));
             if let (Some(slot), Some(watch), true) = (slot, watch, goes) {
                 self.complete_begins(watch, slot);
             }
@@ -296,7 +317,13 @@ impl Lane {
     }
 
     /// Whether the event is to be kept elsewhere for this one: as its outbox says, if that is full or there is no room elsewhere.
-    fn goes_elsewhere(&mut self, slot: u32, entry: Entry, has_room: bool, withheld: &mut Option<Withheld>) -> bool {
+    fn goes_elsewhere(
+        &mut self,
+        slot: u32,
+        (entry, bytes): (Entry, u64),
+        has_room: bool,
+        withheld: &mut Option<Withheld>,
+    ) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
         if (outbox.is_full() || !has_room) && !self.arrival.restoring && !self.make_place(slot, &entry, has_room) {
             // What it had in memory may have been dropped.
@@ -312,7 +339,7 @@ impl Lane {
             let (key, backlog_events, backlog_bytes) = (outbox.key, outbox.backlog() as u64, outbox.weight);
             self.news.notices.push_back(Notice::Overflows { key, backlog_events, backlog_bytes });
         }
-        outbox.elsewhere.events += 1;
+        outbox.elsewhere.add(bytes);
         if outbox.holds_one_more() && !self.arrival.restoring {
             self.space.holders.push(slot);
             hold(&mut self.tickets, outbox, withheld);
@@ -374,7 +401,7 @@ impl Lane {
         let (slot, generation) = (outbox.slot, outbox.generation);
         let found = self.outboxes.get_exact(slot, generation).filter(|outbox| outbox.elsewhere.events > 0);
         let Some(outbox) = found else { return self.pool.give_back(pending_event.into_event()) };
-        outbox.elsewhere.events -= 1;
+        outbox.elsewhere.remove(1, Some(stored_bytes_of_one(&pending_event)));
         let (channel, key) = (outbox.channel, outbox.key);
         let Some(state) = self.channels.get_mut(channel) else { return };
         state.depot.release_holder(1);
@@ -449,7 +476,7 @@ impl Lane {
             return;
         }
         let lost = lost.min(outbox.elsewhere.events);
-        outbox.elsewhere.events -= lost;
+        outbox.elsewhere.remove(lost, None);
         if lost > 0 {
             outbox.elsewhere.has_lost = true;
             if let Some(state) = self.channels.get_mut(outbox.channel) {

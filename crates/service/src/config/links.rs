@@ -28,10 +28,13 @@ pub struct Links {
     pub names: LinkNames,
     /// Seconds for which the names of a linked service are led to it while its link is gone, 0 to 86,400. Default 60.
     pub names_forgotten_after_s: u32,
+    /// Octets of events that may wait in one channel for a service that made a link to this one, in memory and on disk, 1 MiB to 16 TiB.
+    /// Default 16 GiB. What comes beyond is dropped for it.
+    pub backlog_bytes_max: u64,
 }
 
 /// A link that this service makes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkEntry {
     /// Its name, 1 to 100 octets, unique among the links of this service. What is kept for the link is kept under this name.
@@ -50,8 +53,12 @@ pub struct LinkEntry {
     /// Constraint in the filter language, evaluated where an event comes from. Default: none.
     #[serde(default, rename = "where", skip_serializing_if = "String::is_empty")]
     pub constraint: String,
-    /// What happens when the memory and the disk for events that wait for the link are full: `drop`, the default, the oldest of them, or
-    /// `refuse` further events to their suppliers.
+    /// Octets of events that may wait for the link in each channel, in memory and on disk, 1 MiB to 16 TiB. Default 16 GiB. The channel's
+    /// own budgets bound them as well.
+    #[serde(default = "backlog_bytes")]
+    pub backlog_bytes_max: u64,
+    /// What happens when there is no room for events that wait for the link: `drop`, the default, the oldest that are in memory or the one
+    /// that comes, or `refuse` persistent events to their suppliers. Others are dropped for the link in any case.
     #[serde(default)]
     pub when_full: WhenFull,
     /// Whether the connection is made over TLS, with the certificates of `[tls]`. Default false.
@@ -116,6 +123,25 @@ pub enum WhenFull {
     Refuse,
 }
 
+/// A link without name, far side and channels.
+impl Default for LinkEntry {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            to: String::new(),
+            channels: Vec::new(),
+            direction: LinkDirections::default(),
+            types: Vec::new(),
+            constraint: String::new(),
+            backlog_bytes_max: BACKLOG_BYTES,
+            when_full: WhenFull::default(),
+            tls: false,
+            carrier: Carrier::default(),
+            far_channels: Vec::new(),
+        }
+    }
+}
+
 impl Default for Links {
     fn default() -> Self {
         Self {
@@ -126,8 +152,16 @@ impl Default for Links {
             stalled_after_s: 30,
             names: LinkNames::Off,
             names_forgotten_after_s: 60,
+            backlog_bytes_max: BACKLOG_BYTES,
         }
     }
+}
+
+/// Octets that may wait for a link in each channel, unless said otherwise.
+const BACKLOG_BYTES: u64 = 16 << 30;
+
+const fn backlog_bytes() -> u64 {
+    BACKLOG_BYTES
 }
 
 impl LinkDirections {
@@ -214,12 +248,14 @@ pub(super) fn check(links: &Links, entries: &[LinkEntry]) -> Result<(), ConfigEr
     in_range("links.name (octets)", links.name.len() as u64, 0, 255)?;
     in_range("links.window_bytes_max", links.window_bytes_max.into(), 16 << 10, 256 << 20)?;
     in_range("links.forget_after_s", links.forget_after_s.into(), 60, 31_536_000)?;
+    in_range("links.backlog_bytes_max", links.backlog_bytes_max, 1 << 20, 16 << 40)?;
     in_range("links.stalled_after_s", links.stalled_after_s.into(), 0, 86_400)?;
     in_range("links.names_forgotten_after_s", links.names_forgotten_after_s.into(), 0, 86_400)?;
     in_range("link (entries)", entries.len() as u64, 0, LINKS_MAX)?;
     for (number, entry) in entries.iter().enumerate() {
         in_range("link.name (octets)", entry.name.len() as u64, 1, 100)?;
         in_range("link.channels (entries)", entry.channels.len() as u64, 1, 256)?;
+        in_range("link.backlog_bytes_max", entry.backlog_bytes_max, 1 << 20, 16 << 40)?;
         in_range("link.types (entries)", entry.types.len() as u64, 0, 1_024)?;
         let wrong = |why: &str| Err(ConfigError::Link { name: entry.name.clone(), why: why.to_owned() });
         if entries.iter().take(number).any(|other| other.name == entry.name) {
@@ -287,6 +323,7 @@ mod tests {
             (good.replace("\"Weather\"", "\"\""), "a channel has no name"),
             (good.replace("\"Weather\"", ""), "link.channels (entries)"),
             (good.repeat(2), "another link has this name"),
+            (format!("{good}backlog_bytes_max = 1000"), "link.backlog_bytes_max"),
             (format!("{good}types = [\"Wind\"]"), "types are DOMAIN/NAME"),
             (format!("{good}[links]\nwindow_bytes_max = 1"), "links.window_bytes_max"),
         ] {

@@ -312,6 +312,7 @@ impl Protocol {
                 durable: None,
                 confirms: false,
                 refuses: false,
+                backlog_bytes_max: None,
             }
         };
         let local_proxy =

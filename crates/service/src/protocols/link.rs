@@ -33,7 +33,7 @@ use self::dialling::Link;
 use self::discovery::Discovery;
 use self::inflow::{Claim, Inflow, Sightings};
 use self::interests::ChannelInterest;
-use self::outflow::Outflow;
+use self::outflow::{Backlog, Outflow};
 use self::session::{Connection, State};
 use super::{Client, CoreCheck, CoreStep, Given, LinkAct, LinksAt, NOBODY, Step, Tag, WireProtocol};
 use crate::admin::values::{FederationMember, LinkOrigin};
@@ -68,6 +68,8 @@ pub(crate) struct Settings {
     name: Arc<str>,
     limits: links::Limits,
     forget_after: Duration,
+    /// What may wait for each flow out of a link that another service makes.
+    backlog: Backlog,
     /// `None`: never.
     stalled_after: Option<Duration>,
     /// Whether this service keeps events and its identity over its processes.
@@ -135,6 +137,7 @@ impl WireProtocol for Protocol {
                 window_bytes_max: links.window_bytes_max.into(),
                 ..links::Limits::default()
             },
+            backlog: Backlog { bytes_max: links.backlog_bytes_max, refuses: false },
             forget_after: Duration::from_secs(links.forget_after_s.into()),
             stalled_after: (links.stalled_after_s > 0).then(|| Duration::from_secs(links.stalled_after_s.into())),
             has_store: given.config.store.directory.is_some(),
@@ -150,7 +153,7 @@ impl WireProtocol for Protocol {
         let settings = common.protocols.link.clone();
         let mut outflows = Slots::new();
         for served in &settings.served {
-            outflows.insert(Outflow::served_before(served.clone(), settings.limits));
+            outflows.insert(Outflow::served_before(served.clone(), settings.backlog, settings.limits));
         }
         let Origins { service, incarnation, .. } = common.origins;
         let links = settings.links.iter().map(|entry| Link::new(entry.clone(), LinkOrigin::File));

@@ -175,10 +175,12 @@ impl Core {
         let (types, constraint, start, looks_on) = (Vec::new(), String::new(), None, false);
         let Settings { request_bytes_min, is_durable } = self.protocols.toy.settings;
         let (durable, confirms, refuses) = (is_durable.then(|| NAME.to_owned()), is_durable, false);
-        let parts = [
-            Part::Supplier,
-            Part::Consumer { types, constraint, output_form, start, looks_on, durable, confirms, refuses },
-        ];
+        let backlog_bytes_max = None;
+        #[rustfmt::skip]
+        let consumer = Part::Consumer {
+            types, constraint, output_form, start, looks_on, durable, confirms, refuses, backlog_bytes_max,
+        };
+        let parts = [Part::Supplier, consumer];
         for (peer, part) in peers.into_iter().zip(parts) {
             self.protocols.toy.peers.insert(peer, token);
             let (channel, name) = (ChannelId(0), format!("toy at {address}"));

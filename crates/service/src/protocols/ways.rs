@@ -44,6 +44,7 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
         durable: None,
         confirms: false,
         refuses: false,
+        backlog_bytes_max: None,
     };
     let (to, by) = (|| sync_channel(1).0, || Principal::Operator(Arc::clone(account)));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -204,6 +204,33 @@ fn a_far_side_that_was_restored_from_an_older_copy_has_forgotten_and_both_say_so
     }
 }
 
+/// A link that was down took all the room that its channel had, and had suppliers of best-effort events refused.
+#[test]
+fn what_waits_for_a_link_has_a_budget_of_its_own_beyond_which_only_persistent_events_are_refused() {
+    for when_full in [WhenFull::Drop, WhenFull::Refuse] {
+        let (places, folder) = (Places::new(1), Folder::new("links-budget"));
+        // Nothing listens there.
+        let link = LinkEntry { backlog_bytes_max: 1 << 20, when_full, ..places.link_to(0) };
+        let json = Json { listen: Some("0".into()), ..Json::default() };
+        let near = Service::start(Config { link: vec![link], json, ..folder.config() }).unwrap();
+        wait_until("the link's consumer", || !flows(&near).is_empty());
+        let mut lines = Lines::connect(&near);
+        let text = "x".repeat(60_000);
+        let mut is_taken = |header: &str| {
+            let line = format!(
+                r#"{{"op":"publish","id":7,"channel":"Weather","create":true,"type":"Weather/Wind"{header},"fields":{{"text":"{text}"}}}}"#
+            );
+            lines.ask(&line) == r#"{"ok":7}"#
+        };
+        let taken = (0..40).filter(|_| is_taken(PERSISTENT)).count();
+        let is_refused = when_full == WhenFull::Refuse;
+        assert!(if is_refused { taken < 40 } else { taken == 40 }, "{when_full:?}: {taken}");
+        assert!((0..10).all(|_| is_taken("")), "best-effort events are not refused");
+        let status = flow(&near);
+        assert!(status.dropped >= if is_refused { 10 } else { 20 } && status.is_in_trouble(), "{status:?}");
+    }
+}
+
 #[test]
 fn a_far_side_that_has_forgotten_what_it_was_not_asked_about_is_not_believed() {
     let (near, listener) = linked(0);

@@ -6,7 +6,7 @@ use crate::keys::ObjectKey;
 use crate::proxy_kind::Events;
 use crate::qos::{Pool, PoolKind, Profile, parse_start, reported_start};
 use crate::references::References;
-use core::num::NonZeroU32;
+use core::num::{NonZeroU32, NonZeroU64};
 use core::time::Duration;
 use engine::{
     ChannelId, ChannelLimits, EventType, HistoryLimits, PoolSpec, SettingsPatch, StartFrom, TopicSettings, Topics,
@@ -91,6 +91,16 @@ impl Stored<u32> for Option<NonZeroU32> {
 
     fn restored(number: &u32) -> Option<Self> {
         Some(NonZeroU32::new(*number))
+    }
+}
+
+impl Stored<u64> for Option<NonZeroU64> {
+    fn stored(self) -> u64 {
+        self.map_or(0, NonZeroU64::get)
+    }
+
+    fn restored(number: &u64) -> Option<Self> {
+        Some(NonZeroU64::new(*number))
     }
 }
 
@@ -343,6 +353,7 @@ mod tests {
     fn what_is_converted_and_converted_back_is_the_same() {
         let patch = SettingsPatch {
             max_events_per_consumer: Some(None),
+            max_bytes_per_consumer: Some(NonZeroU64::new(7)),
             full_outbox: Some(FullOutbox::Reject),
             discard_policy: Some(DiscardPolicy::Lifo),
             push_window: Some(3),

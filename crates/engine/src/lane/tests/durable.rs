@@ -1,6 +1,7 @@
 //! Consumers that stay when their clients go.
 
 use super::*;
+use core::num::NonZeroU64;
 
 impl Rig {
     fn durable(&mut self, patch: SettingsPatch) -> ProxyKey {
@@ -13,6 +14,14 @@ impl Rig {
     fn leave(&mut self, key: ProxyKey) {
         self.hierarchy.leave(key).unwrap();
         self.route();
+    }
+
+    fn publish_persistent(&mut self, number: u8) -> Admission {
+        let mut pending_event = self.lane.begin_event();
+        pending_event.bytes.push(number);
+        pending_event.reliability = Some(Reliability::Persistent);
+        self.lane.classify(&mut pending_event, b"domain", b"name");
+        self.lane.handle_event(self.source, pending_event, &NoFields, self.now)
     }
 
     fn rejoin(&mut self, key: ProxyKey, peer: u64) {
@@ -87,13 +96,55 @@ fn its_own_refusal_of_events_is_granted_and_suppliers_never_wait() {
         let mut rig = Rig::plain();
         let key = rig.durable(SettingsPatch { full_outbox: Some(policy), ..max_events(2) });
         rig.leave(key);
-        let taken = (0..5).filter(|number| match rig.publish(*number) {
+        let taken = (0..5).filter(|number| match rig.publish_persistent(*number) {
             Admission::Accepted { .. } => true,
             Admission::Refused(Refusal::OutboxFull { proxy, capacity_events: 2 }) if proxy == key => false,
             other => panic!("{other:?}"),
         });
         assert_eq!(taken.count(), accepted, "{policy:?}");
         assert_eq!(rig.stats(key).backlog_events, 2);
+    }
+}
+
+/// Suppliers of best-effort events were refused because of a link that was down.
+#[test]
+fn it_refuses_persistent_events_and_others_are_dropped_for_it_alone() {
+    let mut rig = Rig::plain();
+    let key = rig.durable(SettingsPatch { full_outbox: Some(FullOutbox::Reject), ..max_events(2) });
+    let other = rig.durable(window(1));
+    [key, other].into_iter().for_each(|key| rig.leave(key));
+    for number in 0..4 {
+        assert!(matches!(rig.publish(number), Admission::Accepted { .. }));
+    }
+    assert!(matches!(rig.publish_persistent(9), Admission::Refused(Refusal::OutboxFull { proxy, .. }) if proxy == key));
+    let dropped = |rig: &Rig, key| rig.stats(key).discards.of(DiscardReason::OutboxFull);
+    assert_eq!((dropped(&rig, key), dropped(&rig, other)), (2, 0));
+    assert_eq!((rig.stats(key).backlog_events, rig.stats(other).backlog_events), (2, 4));
+    rig.rejoin(key, 77);
+    assert_eq!(rig.drain(), [0, 1], "what waits is not dropped for what comes");
+}
+
+#[test]
+fn its_bound_in_bytes_refuses_or_drops_as_its_bound_in_events_does() {
+    let bytes = |max| SettingsPatch { max_bytes_per_consumer: Some(NonZeroU64::new(max)), ..window(1) };
+    for (policy, accepted) in [(FullOutbox::Reject, 10), (FullOutbox::Discard, 40)] {
+        let mut rig = Rig::plain();
+        let reference = rig.durable(window(1));
+        rig.leave(reference);
+        rig.publish_all(0..10);
+        let max = rig.stats(reference).backlog_bytes;
+        let key = rig.durable(SettingsPatch { full_outbox: Some(policy), ..bytes(max) });
+        rig.leave(key);
+        let is_taken = |number: &u8| match rig.publish_persistent(*number) {
+            Admission::Accepted { .. } => true,
+            Admission::Refused(Refusal::MemorySpent { budget_bytes, .. }) if budget_bytes == max => false,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((0..40).filter(is_taken).count(), accepted, "{policy:?}");
+        assert_eq!((rig.stats(key).backlog_events, rig.stats(key).backlog_bytes), (10, max));
+        rig.rejoin(key, 77);
+        rig.drain();
+        assert!(matches!(rig.publish_persistent(9), Admission::Accepted { destinations: 2 }));
     }
 }
 

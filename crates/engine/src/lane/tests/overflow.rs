@@ -230,6 +230,37 @@ fn a_consumer_that_has_caught_up_is_not_full_though_others_take_all_room_elsewhe
     assert!(got.iter().copied().eq(0..published), "{got:?}");
 }
 
+/// A consumer that was away took all the room that there was elsewhere for the channel.
+#[test]
+fn a_bound_in_bytes_counts_what_is_elsewhere_and_leaves_the_rest_of_the_room_to_others() {
+    const MAX: u64 = 60_000;
+    let mut rig = Rig::overflowing(20_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let max_bytes_per_consumer = Some(NonZeroU64::new(MAX));
+    let bounded = rig.sleeper(SettingsPatch { max_bytes_per_consumer, ..full(FullOutbox::Discard) });
+    let other = rig.sleeper(SettingsPatch::default());
+    shelf.publish_released(&mut rig, 1_000);
+    let stats = rig.stats(bounded);
+    let dropped = stats.discards.of(DiscardReason::OutboxFull);
+    assert_eq!(stats.backlog_events + dropped, 1_000);
+    let elsewhere = stats.elsewhere_events * (100 + 128);
+    assert!(
+        (MAX - 500..MAX + 500).contains(&(stats.backlog_bytes + elsewhere)),
+        "{} and {elsewhere}",
+        stats.backlog_bytes
+    );
+    assert_eq!(rig.stats(other).backlog_events, 1_000);
+    rig.suspended(bounded, false);
+    let mut got = Vec::new();
+    while rig.stats(bounded).backlog_events > 0 {
+        got.extend(rig.take(None).map(|(_, number)| number));
+        shelf.work_until_quiet(&mut rig);
+    }
+    assert!(got.is_sorted() && got.len() as u64 + dropped == 1_000);
+    assert!(matches!(rig.publish_number(1_000), Admission::Accepted { destinations: 2 }));
+    assert_eq!(rig.stats(bounded).discards.of(DiscardReason::OutboxFull), dropped);
+}
+
 #[test]
 fn suppliers_go_on_when_there_may_be_more_elsewhere() {
     let mut rig = Rig::overflowing(20_000, 20_000);

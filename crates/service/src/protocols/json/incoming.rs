@@ -510,6 +510,7 @@ impl Protocol {
             durable: None,
             confirms: false,
             refuses: false,
+            backlog_bytes_max: None,
         };
         match self.ask_for_proxy(token, Part::Subscription(id), (channel, create), (part, None), cx) {
             Ok(peer) => {

@@ -18,7 +18,7 @@ use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::protocols::Tag;
 use crate::protocols::link::inflow::Inflow;
-use crate::protocols::link::outflow::Outflow;
+use crate::protocols::link::outflow::{Backlog, Outflow};
 use crate::resolver;
 use std::sync::Arc;
 
@@ -109,10 +109,11 @@ impl Links<'_> {
         for (place, (channel, _)) in channels.filter(|(_, (_, at))| at.is_none() && entry.direction.sends()) {
             let durable = own_durable(&entry.name);
             let refuses = entry.when_full == WhenFull::Refuse;
+            let backlog = Backlog { bytes_max: entry.backlog_bytes_max, refuses };
             let outflow = Outflow::new(
                 channel.clone(),
                 durable,
-                (Some(number), refuses),
+                (Some(number), backlog),
                 self.core.protocols.link.settings.limits,
             );
             let token = self.core.protocols.link.outflows.insert(outflow);

@@ -1,5 +1,6 @@
 //! What goes out over a link: a durable consumer of the near channel, which outlives connections, and what is on its way.
 
+use core::num::NonZeroU64;
 use core::time::Duration;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,8 +34,8 @@ pub(crate) struct Outflow {
     pub(super) durable: String,
     /// The link of this service's configuration that it is of; none if another service asked for it.
     pub(super) link: Option<usize>,
-    /// Suppliers are refused when there is no room for its events.
-    refuses: bool,
+    /// What may wait for it, and whether suppliers of persistent events are refused beyond.
+    backlog: Backlog,
     key: Option<ProxyKey>,
     /// Its consumer as the store has it, of a flow that another service asked for before the process began.
     pub(super) stored: Option<ProxyKey>,
@@ -67,6 +68,13 @@ pub(crate) struct Outflow {
     pub(super) last_acknowledged: LastAcknowledged,
     /// Events that the far side had acknowledged and has forgotten.
     pub(super) forgotten: u64,
+}
+
+/// What may wait for a flow out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Backlog {
+    pub(super) bytes_max: u64,
+    pub(super) refuses: bool,
 }
 
 /// What became of its events.
@@ -129,14 +137,14 @@ impl Outflow {
     pub(super) fn new(
         channel: String,
         durable: String,
-        (link, refuses): (Option<usize>, bool),
+        (link, backlog): (Option<usize>, Backlog),
         limits: Limits,
     ) -> Self {
         Self {
             channel,
             durable,
             link,
-            refuses,
+            backlog,
             key: None,
             stored: None,
             connection: None,
@@ -162,9 +170,13 @@ impl Outflow {
     }
 
     /// One that another service asked for before the process began. It is away.
-    pub(super) fn served_before((channel, durable, stored): (String, String, ProxyKey), limits: Limits) -> Self {
+    pub(super) fn served_before(
+        (channel, durable, stored): (String, String, ProxyKey),
+        backlog: Backlog,
+        limits: Limits,
+    ) -> Self {
         let served = Some(Some(Time(0)));
-        Self { served, stored: Some(stored), ..Self::new(channel, durable, (None, false), limits) }
+        Self { served, stored: Some(stored), ..Self::new(channel, durable, (None, backlog), limits) }
     }
 
     /// What the service calls the link that asked for it.
@@ -241,7 +253,8 @@ impl Links<'_> {
             looks_on: false,
             durable: Some(outflow.durable.clone()),
             confirms: true,
-            refuses: outflow.refuses,
+            refuses: outflow.backlog.refuses,
+            backlog_bytes_max: NonZeroU64::new(outflow.backlog.bytes_max),
         };
         let channel = LocalChannel::Name { name: outflow.channel.clone(), create: true };
         let proxy = LocalProxy { channel, peer, name: outflow.durable.clone(), part, about: None };
@@ -305,7 +318,14 @@ impl Links<'_> {
         let is_asked_for = known.is_some_and(|(at, _)| flows.values().any(|flow| *flow == Flow::Out(at)));
         let known = known.map(|(at, outflow)| (at, outflow.is_registered()));
         let at = known.map_or_else(
-            || outflows.insert(Outflow::new(open.channel.to_owned(), durable, (None, false), settings.limits)),
+            || {
+                outflows.insert(Outflow::new(
+                    open.channel.to_owned(),
+                    durable,
+                    (None, settings.backlog),
+                    settings.limits,
+                ))
+            },
             |(at, _)| at,
         );
         if let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) {

@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use engine::{Lane, OutboxId, OutboxStats, Time};
+use engine::{DiscardReason, Lane, OutboxId, OutboxStats, Time};
 
 use super::dialling::Link;
 use super::inflow::Inflow;
@@ -44,6 +44,7 @@ impl Protocol {
             direction: LinkDirection::Out,
             lag_events: stats.as_ref().map_or(0, |stats| stats.backlog_events),
             lag_octets: stats.as_ref().map_or(0, |stats| stats.backlog_bytes),
+            dropped: stats.as_ref().map_or(0, dropped),
             lag_ms: stats.and_then(|stats| stats.oldest).map_or(0, |oldest| millis(now.since(oldest))),
             in_flight_events: sender.in_flight() as u64,
             in_flight_octets: sender.in_flight_octets(),
@@ -151,6 +152,12 @@ impl Protocol {
         status.state = state;
         status.since_ms = u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX);
     }
+}
+
+/// Events that were dropped since there was no room for them.
+fn dropped(stats: &OutboxStats) -> u64 {
+    use DiscardReason::{MemorySpent, OutboxFull, OverflowLost, QueueFull};
+    [OutboxFull, MemorySpent, QueueFull, OverflowLost].into_iter().map(|reason| stats.discards.of(reason)).sum()
 }
 
 /// How an outbox stands.

@@ -77,6 +77,7 @@ impl Protocol {
                     durable: None,
                     confirms: false,
                     refuses: false,
+                    backlog_bytes_max: None,
                 };
                 (Purpose::Consumer(part), requested_part, octets)
             }
