@@ -17,9 +17,9 @@ use links::{Origin, Verdict};
 
 use super::outflow::{Outflow, principal_of};
 use super::session::Connection;
-use super::{Links, Protocol, is_storeless, served_durable};
+use super::{Links, is_storeless, served_durable};
 use crate::counters::Counter;
-use crate::lane::io::slots::Token;
+use crate::lane::io::slots::{Slots, Token};
 
 /// The persistent events that the far side of a flow out acknowledged last.
 #[derive(Debug, Default)]
@@ -113,7 +113,7 @@ impl Links<'_> {
                 true => link.settings.forget_after.min(STORELESS_AFTER),
                 false => link.settings.forget_after,
             };
-            let why = if link.is_replaced(outflow, away_since) {
+            let why = if is_replaced(&link.connections, outflow, away_since) {
                 "its service has no store, and has begun anew"
             } else if away_since + after <= now {
                 "its service has been away for too long"
@@ -136,19 +136,17 @@ impl Links<'_> {
     }
 }
 
-impl Protocol {
-    /// Whether the service of a flow out is one without a store that has begun anew and made the link of that name again.
-    fn is_replaced(&self, outflow: &Outflow, away_since: Time) -> bool {
-        let is_its_next = |connection: &Connection| {
-            let Some(far) = connection.far.as_ref().filter(|far| !far.has_store) else { return false };
-            connection.link.is_none()
-                && connection.began >= away_since
-                && far.name == outflow.served_name()
-                && outflow.durable != served_durable(far.service, false, &far.name)
-                && principal_of(&connection.account) == outflow.principal
-        };
-        is_storeless(&outflow.durable) && self.connections.iter().any(|(_, connection)| is_its_next(connection))
-    }
+/// Whether the service of a flow out is one without a store that has begun anew and made the link of that name again.
+fn is_replaced(connections: &Slots<Connection>, outflow: &Outflow, away_since: Time) -> bool {
+    let is_its_next = |connection: &Connection| {
+        let Some(far) = connection.far.as_ref().filter(|far| !far.has_store) else { return false };
+        connection.link.is_none()
+            && connection.began >= away_since
+            && far.name == outflow.served_name()
+            && outflow.durable != served_durable(far.service, false, &far.name)
+            && principal_of(&connection.account) == outflow.principal
+    };
+    is_storeless(&outflow.durable) && connections.iter().any(|(_, connection)| is_its_next(connection))
 }
 
 /// So long events are kept for a service without a store, at most.
