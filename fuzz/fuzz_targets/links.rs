@@ -1,8 +1,10 @@
-//! A link's bytes: the same frames come out however the bytes are cut, and each is the same when it is written and read again.
+//! A link's bytes: the same frames come out however the bytes are cut, and each is the same when it is written and read again, as are
+//! datagrams.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use links::announce::Announcement;
+use links::group::{Datagram, stream_of};
 use links::wire::{Frame, LENGTH_BYTES};
 use links::{Framer, Limits, Violation};
 
@@ -17,6 +19,11 @@ fuzz_target!(|data: &[u8]| {
         let (mut bytes, channels) = (Vec::new(), announcement.channels.iter().collect::<Vec<_>>());
         announcement.write(&channels, &mut bytes);
         assert_eq!(bytes, data);
+    }
+    if let Ok(datagram) = Datagram::read(data, None) {
+        let mut octets = Vec::new();
+        datagram.write(stream_of(data).unwrap(), None, &mut octets);
+        assert_eq!(octets, data);
     }
     let Some((&cut, bytes)) = data.split_first() else {
         return;

@@ -8,6 +8,7 @@
 //! - [`Sender`]: the events of a flow in flight; it outlives sessions. [`Receiver`]: what is to be acknowledged in a session.
 //! - [`Seen`]: the origins' numbers that a channel has had.
 //! - [`announce`]: the datagrams by which services find each other.
+//! - [`group`]: the same events in datagrams for many services at once, beside the sessions.
 //! - [`hops`]: which service an event must not be sent to. [`Interest`]: the event types that are subscribed, here and beyond.
 //!
 //! No socket, clock or thread: nanoseconds of a monotonic clock are given with each call. What a peer sends is bounded before it is
@@ -25,6 +26,7 @@
 extern crate alloc;
 
 pub mod announce;
+pub mod group;
 pub mod hops;
 pub mod wire;
 

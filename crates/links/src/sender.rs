@@ -60,6 +60,12 @@ impl<T> Sender<T> {
         self.sequence_of(self.events.len())
     }
 
+    /// Adds an event behind all others that went another way and is to be sent by [`Self::resend`], whether there is room for it or not.
+    pub fn push_unsent(&mut self, octets: usize, item: T) {
+        let sample = Sample { sent_at: 0, octets: octets as u64, in_flight: 0, filled_window: false };
+        self.events.push_back(InFlight { sample, item: Some(item) });
+    }
+
     /// The number that the next event has which is [pushed](Self::push).
     #[must_use]
     pub fn next_sequence(&self) -> u64 {

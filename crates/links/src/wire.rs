@@ -8,11 +8,13 @@
 //! they are the rest of the frame.
 
 mod fields;
+mod group;
 mod names;
 mod read;
 mod types;
 mod write;
 
+pub use group::{GroupJoin, Ranges, Security};
 pub use names::{NameEntries, NameEntry};
 pub use types::{Origins, TypeInterest, Types};
 
@@ -60,6 +62,14 @@ pub enum Kind {
     Acknowledged = 12,
     Forgotten = 13,
     Directory = 14,
+    GroupJoin = 32,
+    GroupListening = 33,
+    GroupStart = 34,
+    GroupLeave = 35,
+    GroupEvent = 36,
+    GroupAck = 37,
+    GroupRequest = 38,
+    GroupReject = 39,
 }
 
 /// One frame. It is read in place.
@@ -146,6 +156,67 @@ pub enum Frame<'a> {
         more: bool,
         /// The names.
         names: NameEntries<'a>,
+    },
+    /// The receiver of a flow is to listen to a [group](crate::group)'s datagrams.
+    GroupJoin(GroupJoin<'a>),
+    /// The receiver of a flow listens.
+    GroupListening {
+        /// The flow's number in this session.
+        flow: u32,
+        /// The number in the [`GroupJoin`].
+        join: u32,
+        /// The port at which it takes datagrams that are sent to its own address.
+        port: u16,
+    },
+    /// Events of a flow go with the group from now on.
+    GroupStart {
+        /// The flow's number in this session.
+        flow: u32,
+        /// The number in the [`GroupJoin`].
+        join: u32,
+        /// The number of the first event in the group, at least 1.
+        from: u64,
+    },
+    /// Either side: the flow's events go over the session alone. Those that the receiver has not acknowledged are sent again.
+    GroupLeave {
+        /// The flow's number in this session.
+        flow: u32,
+        /// The number in the [`GroupJoin`].
+        join: u32,
+        /// Why.
+        reason: &'a str,
+    },
+    /// An event of a flow that goes with the group and comes over the session: it was asked for, or is too long for a datagram. Its
+    /// `sequence` is its number in the group.
+    GroupEvent(Event<'a>),
+    /// All events of the group up to one are done with.
+    GroupAck {
+        /// The flow's number in this session.
+        flow: u32,
+        /// The number in the [`GroupJoin`].
+        join: u32,
+        /// The number of the last such event in the group.
+        up_to: u64,
+    },
+    /// Events of the group that did not come. They are to be sent over the session.
+    GroupRequest {
+        /// The flow's number in this session.
+        flow: u32,
+        /// The number in the [`GroupJoin`].
+        join: u32,
+        /// Their numbers in the group.
+        ranges: Ranges<'a>,
+    },
+    /// An event of the group will never be taken. It is acknowledged afterwards, with those before it.
+    GroupReject {
+        /// The flow's number in this session.
+        flow: u32,
+        /// The number in the [`GroupJoin`].
+        join: u32,
+        /// The event's number in the group, at least 1.
+        number: u64,
+        /// Why, in words.
+        text: &'a str,
     },
 }
 

@@ -15,7 +15,7 @@ pub(super) mod flag {
 }
 
 impl Kind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 22] = [
         Self::Hello,
         Self::Open,
         Self::Opened,
@@ -30,6 +30,14 @@ impl Kind {
         Self::Acknowledged,
         Self::Forgotten,
         Self::Directory,
+        Self::GroupJoin,
+        Self::GroupListening,
+        Self::GroupStart,
+        Self::GroupLeave,
+        Self::GroupEvent,
+        Self::GroupAck,
+        Self::GroupRequest,
+        Self::GroupReject,
     ];
 
     pub(super) fn of(octet: u8) -> Result<Self, Violation> {
@@ -50,7 +58,7 @@ impl<'a> Fields<'a> {
         Ok(octets)
     }
 
-    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Violation> {
+    pub(super) fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Violation> {
         let (octets, rest) = self.rest.split_first_chunk().ok_or(Violation::Incomplete(self.kind, field))?;
         self.rest = rest;
         Ok(*octets)

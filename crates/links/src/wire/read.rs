@@ -63,6 +63,8 @@ impl<'a> Frame<'a> {
                 };
                 Self::Directory { more, names: NameEntries::read(fields)? }
             }
+            Kind::GroupEvent => Self::GroupEvent(Event::read(fields)?),
+            _ => Self::read_of_group(fields)?,
         })
     }
 
@@ -84,6 +86,14 @@ impl<'a> Frame<'a> {
             Self::Acknowledged { .. } => Kind::Acknowledged,
             Self::Forgotten { .. } => Kind::Forgotten,
             Self::Directory { .. } => Kind::Directory,
+            Self::GroupJoin(_) => Kind::GroupJoin,
+            Self::GroupListening { .. } => Kind::GroupListening,
+            Self::GroupStart { .. } => Kind::GroupStart,
+            Self::GroupLeave { .. } => Kind::GroupLeave,
+            Self::GroupEvent(_) => Kind::GroupEvent,
+            Self::GroupAck { .. } => Kind::GroupAck,
+            Self::GroupRequest { .. } => Kind::GroupRequest,
+            Self::GroupReject { .. } => Kind::GroupReject,
         }
     }
 }

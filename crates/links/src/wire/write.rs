@@ -17,7 +17,7 @@ impl Frame<'_> {
         match *self {
             Self::Hello(ref hello) => hello.write(out),
             Self::Open(ref open) => open.write(out),
-            Self::Event(ref event) => {
+            Self::Event(ref event) | Self::GroupEvent(ref event) => {
                 event.write_fields(out);
                 out.extend_from_slice(event.bytes);
             }
@@ -56,6 +56,7 @@ impl Frame<'_> {
                 out.push(more.into());
                 names.write(out);
             }
+            _ => self.write_of_group(out),
         }
         end(out, from, 0);
     }
@@ -174,16 +175,16 @@ fn end(out: &mut [u8], from: usize, to_come: usize) {
     }
 }
 
-fn put<const N: usize>(out: &mut Vec<u8>, octets: [u8; N]) {
+pub(super) fn put<const N: usize>(out: &mut Vec<u8>, octets: [u8; N]) {
     out.extend_from_slice(&octets);
 }
 
 /// Appends octets behind their number.
-fn put_octets(out: &mut Vec<u8>, octets: &[u8]) {
+pub(super) fn put_octets(out: &mut Vec<u8>, octets: &[u8]) {
     put(out, u32::try_from(octets.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend_from_slice(octets);
 }
 
-fn cut(reason: &str) -> &str {
+pub(super) fn cut(reason: &str) -> &str {
     reason.get(..reason.floor_char_boundary(REASON_BYTES_MAX)).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
 //! Frames: what is written is read again, however it is cut; what is hostile is refused and never retained.
 
 use links::wire::{
-    Direction, Event, Frame, HELLO_BYTES_MAX, Hello, LENGTH_BYTES, NameEntries, NameEntry, Open, Origins,
-    REASON_BYTES_MAX, TYPES_BYTES_MAX, TYPES_MAX, TypeInterest, Types,
+    Direction, Event, Frame, GroupJoin, HELLO_BYTES_MAX, Hello, LENGTH_BYTES, NameEntries, NameEntry, Open, Origins,
+    REASON_BYTES_MAX, Ranges, Security, TYPES_BYTES_MAX, TYPES_MAX, TypeInterest, Types,
 };
 use links::{Framer, Hops, Limits, Origin, Violation};
 
@@ -91,6 +91,7 @@ fn all(then: impl FnOnce(&[Frame<'_>])) {
     let open = |flow, direction, types, constraint| {
         Frame::Open(Open { flow, direction, channel: "Wetter für alle", types, constraint })
     };
+    let join = |security, address| Frame::GroupJoin(GroupJoin { flow: 3, join: 1, stream: 9, security, address });
     then(&[
         Frame::Hello(HELLO),
         open(0, Direction::Out, Types::NONE, ""),
@@ -111,6 +112,16 @@ fn all(then: impl FnOnce(&[Frame<'_>])) {
         Frame::Forgotten { flow: 3, events: 2 },
         Frame::Directory { more: true, names },
         Frame::Directory { more: false, names: NameEntries::new(&[]).unwrap() },
+        join(Security::None, ""),
+        join(Security::Session([7; 32]), "239.192.7.1:2817"),
+        join(Security::Shared, "[ff02::1]:2817"),
+        Frame::GroupListening { flow: 3, join: 1, port: 2_817 },
+        Frame::GroupStart { flow: 3, join: 1, from: 1 },
+        Frame::GroupLeave { flow: 3, join: 1, reason: "it is slow" },
+        Frame::GroupEvent(event(b"too long for a datagram")),
+        Frame::GroupAck { flow: 3, join: 1, up_to: 0 },
+        Frame::GroupRequest { flow: 3, join: 1, ranges: Ranges::new(&[(1, 1), (3, u64::MAX)]) },
+        Frame::GroupReject { flow: 3, join: 1, number: 4, text: "too large" },
     ]);
 }
 
@@ -152,7 +163,8 @@ fn every_frame_is_refused_when_it_is_cut_short_and_but_an_event_when_it_has_more
             for end in LENGTH_BYTES..bytes.len() {
                 match (Frame::read(&bytes[LENGTH_BYTES..end]), frame) {
                     // Only the event's bytes have no length of their own.
-                    (Ok(Frame::Event(cut)), Frame::Event(whole)) => {
+                    (Ok(Frame::Event(cut)), Frame::Event(whole))
+                    | (Ok(Frame::GroupEvent(cut)), Frame::GroupEvent(whole)) => {
                         assert!(whole.bytes.starts_with(cut.bytes) && cut.bytes.len() < whole.bytes.len());
                     }
                     (Err(Violation::NoKind), _) => assert_eq!(end, LENGTH_BYTES),
@@ -163,7 +175,10 @@ fn every_frame_is_refused_when_it_is_cut_short_and_but_an_event_when_it_has_more
             }
             let longer = [&bytes[LENGTH_BYTES..], b"+"].concat();
             match (Frame::read(&longer), frame) {
-                (Ok(Frame::Event(read)), Frame::Event(whole)) => assert_eq!(read.bytes, [whole.bytes, b"+"].concat()),
+                (Ok(Frame::Event(read)), Frame::Event(whole))
+                | (Ok(Frame::GroupEvent(read)), Frame::GroupEvent(whole)) => {
+                    assert_eq!(read.bytes, [whole.bytes, b"+"].concat());
+                }
                 (read, _) => assert_eq!(read, Err(Violation::Trailing(frame.kind(), 1))),
             }
         }
@@ -368,4 +383,22 @@ fn names_beyond_their_bounds_end_the_session() {
     let entry = NameEntry { distance: 0, service: 1, name: "Weather", reference: "" };
     assert!(NameEntries::new(&[entry; 129]).is_err());
     assert!(entry.fits() && !NameEntry { name: "", ..entry }.fits() && !NameEntry { distance: 8, ..entry }.fits());
+}
+
+#[test]
+fn frames_about_groups_that_make_no_sense_are_refused() {
+    let head = |kind: u8| [&[kind][..], &[0; 8]].concat();
+    let request = |ranges: &[(u64, u64)]| {
+        let mut bytes = Vec::new();
+        Frame::GroupRequest { flow: 0, join: 0, ranges: Ranges::new(ranges) }.write(&mut bytes);
+        violation_of_frame(&bytes[LENGTH_BYTES..])
+    };
+    assert_eq!(request(&[(5, 4)]), Some(Violation::OutOfRange("ranges", 5)));
+    assert_eq!(request(&[(0, 4)]), Some(Violation::OutOfRange("ranges", 0)));
+    assert_eq!(request(&[(1, 1); 80]), None, "those beyond the limit are left out");
+    let many = [head(38), vec![65], vec![1; 65 * 16]].concat();
+    assert_eq!(violation_of_frame(&many), Some(Violation::TooMany { field: "ranges", entries: 65, limit: 64 }));
+    let security = [head(32), vec![1; 8], vec![3]].concat();
+    assert_eq!(violation_of_frame(&security), Some(Violation::OutOfRange("security", 3)));
+    assert_eq!(violation_of_frame(&[head(34), vec![0; 8]].concat()), Some(Violation::OutOfRange("from", 0)));
 }

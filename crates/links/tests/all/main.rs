@@ -4,6 +4,7 @@
 
 mod flows;
 mod frames;
+mod groups;
 mod interest;
 mod line;
 mod network;

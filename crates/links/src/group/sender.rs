@@ -1,0 +1,225 @@
+//! The sending end of a group's channel.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use crate::{Nanos, Origin, Violation};
+
+/// The events of a channel as a group numbers them, and how far each member that is in step has acknowledged.
+///
+/// Frames are kept until all members have them, at most [`Self::KEPT_BYTES_MAX`] and [`Self::KEPT_MAX`]: a member that would need more is a
+/// [slow consumer](Self::slow_consumer). The latest stay for members that are about to join.
+#[derive(Debug, Default)]
+pub struct GroupSender {
+    /// The number of the last event.
+    last: u64,
+    /// The numbers of the last events, by origin; and these origins, by number.
+    numbers: BTreeMap<Origin, u64>,
+    origins: VecDeque<Origin>,
+    /// The last events' frames.
+    kept: VecDeque<Kept>,
+    octets: usize,
+    /// When the newest event was admitted that has a number.
+    newest: u64,
+    members: BTreeMap<u64, Progress>,
+    /// When the last number is announced next, and how long after that again.
+    announce: Option<(Nanos, Nanos)>,
+    spare: Vec<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    frame: Vec<u8>,
+    sent_at: Nanos,
+}
+
+#[derive(Debug)]
+struct Progress {
+    acknowledged: u64,
+    at: Nanos,
+}
+
+impl GroupSender {
+    /// Octets of frames that a member may be behind.
+    pub const KEPT_BYTES_MAX: usize = 4 << 20;
+    /// Events that a member may be behind.
+    pub const KEPT_MAX: usize = 4_096;
+    /// Origins that are remembered.
+    pub const ORIGINS_MAX: usize = 16_384;
+    /// A member that acknowledges nothing for so long, although something is to be acknowledged, is behind.
+    pub const STALLED_AFTER: Nanos = 3_000_000_000;
+    /// The last number is announced so long after it was sent, then after twice that, up to a second.
+    pub const ANNOUNCED_AFTER: Nanos = 20_000_000;
+
+    const ANNOUNCED_AFTER_MAX: Nanos = 1_000_000_000;
+    /// What is kept for members that are about to join.
+    const LATEST_BYTES: usize = 512 << 10;
+    const LATEST: usize = 1_024;
+    const SPARE_MAX: usize = 64;
+
+    /// A group in which nothing was sent.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of the last event, 0 if there was none.
+    #[must_use]
+    pub const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The number of an event, if it has one and is remembered.
+    #[must_use]
+    pub fn number_of(&self, origin: Origin) -> Option<u64> {
+        self.numbers.get(&origin).copied()
+    }
+
+    /// Whether an event that has no number was admitted after those that have one. Otherwise it may be one that is forgotten.
+    #[must_use]
+    pub const fn is_newer(&self, admitted: u64) -> bool {
+        admitted >= self.newest
+    }
+
+    /// Gives an event the next number, and its frame, which `write` appends to what it is given.
+    pub fn number(&mut self, origin: Origin, admitted: u64, now: Nanos, write: impl FnOnce(u64, &mut Vec<u8>)) -> u64 {
+        if self.members.is_empty() {
+            // Events may have gone over sessions since the last one.
+            self.numbers.clear();
+            self.origins.clear();
+            self.kept.clear();
+            self.octets = 0;
+        }
+        self.last += 1;
+        self.newest = self.newest.max(admitted);
+        self.numbers.insert(origin, self.last);
+        self.origins.push_back(origin);
+        if self.origins.len() > Self::ORIGINS_MAX
+            && let Some(oldest) = self.origins.pop_front()
+            && self.numbers.get(&oldest).is_some_and(|number| number + Self::ORIGINS_MAX as u64 <= self.last)
+        {
+            self.numbers.remove(&oldest);
+        }
+        let mut frame = self.spare.pop().unwrap_or_default();
+        frame.clear();
+        write(self.last, &mut frame);
+        self.octets += frame.len();
+        self.kept.push_back(Kept { frame, sent_at: now });
+        self.announce = Some((now.saturating_add(Self::ANNOUNCED_AFTER), Self::ANNOUNCED_AFTER));
+        self.trim();
+        self.last
+    }
+
+    /// The frame of a number, while it is kept.
+    #[must_use]
+    pub fn frame(&self, number: u64) -> Option<&[u8]> {
+        self.kept_at(number).map(|kept| kept.frame.as_slice())
+    }
+
+    fn kept_at(&self, number: u64) -> Option<&Kept> {
+        let first = self.last + 1 - self.kept.len() as u64;
+        self.kept.get(usize::try_from(number.checked_sub(first)?).ok()?)
+    }
+
+    /// A member is in step from this number on, which is kept or the next.
+    pub fn join(&mut self, member: u64, from: u64, now: Nanos) {
+        self.members.insert(member, Progress { acknowledged: from.saturating_sub(1), at: now });
+        if from <= self.last && self.announce.is_none() {
+            self.announce = Some((now.saturating_add(Self::ANNOUNCED_AFTER), Self::ANNOUNCED_AFTER));
+        }
+    }
+
+    /// A member is in step no more.
+    pub fn leave(&mut self, member: u64) {
+        self.members.remove(&member);
+        self.trim();
+    }
+
+    /// Whether any member is in step.
+    #[must_use]
+    pub fn has_members(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// The members that are in step.
+    pub fn members(&self) -> impl Iterator<Item = u64> {
+        self.members.keys().copied()
+    }
+
+    /// Takes a member's acknowledgement of all numbers up to one. Without effect if it is not in step.
+    ///
+    /// # Errors
+    /// When the number was not sent, or is lower than one acknowledged before.
+    pub fn acknowledge(&mut self, member: u64, up_to: u64, now: Nanos) -> Result<(), Violation> {
+        let last = self.last;
+        let Some(progress) = self.members.get_mut(&member) else { return Ok(()) };
+        if up_to > last {
+            return Err(Violation::NotSent { number: up_to, sent: last });
+        }
+        if up_to < progress.acknowledged {
+            return Err(Violation::Acknowledged { number: up_to, acknowledged: progress.acknowledged });
+        }
+        if up_to > progress.acknowledged {
+            *progress = Progress { acknowledged: up_to, at: now };
+            self.trim();
+        }
+        Ok(())
+    }
+
+    /// A member for which more would be kept than may be. It is to fall back before a further event has a number.
+    #[must_use]
+    pub fn slow_consumer(&self) -> Option<u64> {
+        if self.octets <= Self::KEPT_BYTES_MAX && self.kept.len() <= Self::KEPT_MAX {
+            return None;
+        }
+        let slowest = self.members.iter().min_by_key(|(_, progress)| progress.acknowledged)?;
+        (slowest.1.acknowledged < self.last).then_some(*slowest.0)
+    }
+
+    /// A member that has acknowledged nothing for too long. It is to fall back.
+    #[must_use]
+    pub fn stalled(&self, now: Nanos) -> Option<u64> {
+        self.members.iter().find(|(_, of)| self.stalled_at(of).is_some_and(|at| at <= now)).map(|(member, _)| *member)
+    }
+
+    fn stalled_at(&self, progress: &Progress) -> Option<Nanos> {
+        let waits_since = self.kept_at(progress.acknowledged + 1)?.sent_at.max(progress.at);
+        Some(waits_since.saturating_add(Self::STALLED_AFTER))
+    }
+
+    /// The last number, if it is to be announced now: it was sent a while ago, and a member has not acknowledged it.
+    pub fn take_announcement(&mut self, now: Nanos) -> Option<u64> {
+        let (at, after) = self.announce?;
+        if !self.members.values().any(|progress| progress.acknowledged < self.last) {
+            self.announce = None;
+            return None;
+        }
+        if at > now {
+            return None;
+        }
+        let after = after.saturating_mul(2).min(Self::ANNOUNCED_AFTER_MAX);
+        self.announce = Some((now.saturating_add(after), after));
+        Some(self.last)
+    }
+
+    /// When [`Self::take_announcement`] or [`Self::stalled`] may say something.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Nanos> {
+        let stalled = self.members.values().filter_map(|progress| self.stalled_at(progress));
+        stalled.chain(self.announce.map(|(at, _)| at)).min()
+    }
+
+    /// Drops the frames that no member needs, but for the latest.
+    fn trim(&mut self) {
+        let needed = self.members.values().map(|progress| progress.acknowledged).min().unwrap_or(self.last);
+        while (self.octets > Self::LATEST_BYTES || self.kept.len() > Self::LATEST)
+            && self.last + 1 - self.kept.len() as u64 <= needed
+            && let Some(Kept { frame, .. }) = self.kept.pop_front()
+        {
+            self.octets -= frame.len();
+            if self.spare.len() < Self::SPARE_MAX && frame.capacity() <= 2_048 {
+                self.spare.push(frame);
+            }
+        }
+    }
+}
