@@ -26,6 +26,7 @@ client::idl_struct! {
         state: String,
         reason: String,
         subscriptions: String,
+        carrier: String,
         since_ms: u64,
         lag_events: u64,
         lag_octets: u64,
@@ -287,7 +288,7 @@ mod tests {
         let mut writer = Writer::new(&mut bytes, encoding);
         ["lab", "Weather", "out", "lab.obs:2813", "Lab"].into_iter().for_each(|text| writer.string(text));
         writer.u64(9);
-        ["paused", "by an operator", "everything"].into_iter().for_each(|text| writer.string(text));
+        ["paused", "by an operator", "everything", "udp"].into_iter().for_each(|text| writer.string(text));
         (1..=17).for_each(|number| writer.u64(number));
         writer.string("added");
         let mut reader = Reader::new(&bytes, encoding);
@@ -296,8 +297,8 @@ mod tests {
         let Link { peer_service, since_ms, lag_events, window_octets, round_trip_us, sent, lost, loops, .. } = link;
         let numbers = [peer_service, since_ms, lag_events, window_octets, round_trip_us, sent, lost, loops];
         assert_eq!(numbers, [9, 1, 2, 7, 8, 9, 13, 15]);
-        let texts = [&*link.peer_name, &*link.reason, &*link.subscriptions, &*link.origin];
-        assert_eq!(texts, ["Lab", "by an operator", "everything", "added"]);
+        let texts = [&*link.peer_name, &*link.reason, &*link.subscriptions, &*link.carrier, &*link.origin];
+        assert_eq!(texts, ["Lab", "by an operator", "everything", "udp", "added"]);
         assert!(
             (0..bytes.len()).all(|cut| {
                 Link::unmarshal(&mut Reader::new(&bytes[..cut], encoding), &mut Work::default()).is_err()

@@ -32,7 +32,7 @@ pub use self::federation::Federation;
 pub use self::lanes::{Discipline, Lanes, PriorityMapping, Scheduling};
 pub use self::limits::{Delivery, Limits};
 pub(crate) use self::links::is_reference;
-pub use self::links::{Carrier, LinkDirections, LinkEntry, LinkNames, Links, WhenFull};
+pub use self::links::{Carrier, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, Links, WhenFull};
 pub use self::log::{LogConfig, LogFormat, LogLevel};
 pub use self::other_protocols::{Http, Json, Tempo, TempoType};
 pub use self::persistence::{Channel, ConnectionReliability, StoreConfig};

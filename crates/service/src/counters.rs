@@ -214,6 +214,20 @@ counters! {
     FederatedNames = "federated_names",
     /// Names of channels that linked services told and that were not taken, and links that are told none, being too many.
     FederatedNamesRejected = "federated_names_rejected",
+    /// Datagrams with events that were sent for links, announcements among them.
+    LinkDatagramsSent = "links_datagrams_sent",
+    /// Datagrams that came for links.
+    LinkDatagramsReceived = "links_datagrams_received",
+    /// Datagrams that came for links and were ignored: they came before, had no room, or this service does not listen to their stream now.
+    LinkDatagramsIgnored = "links_datagrams_ignored",
+    /// Datagrams that came for links and were refused: their code is wrong, or they came from another address than the link's.
+    LinkDatagramsRefused = "links_datagrams_refused",
+    /// Numbers of datagrams that did not come and were asked for over a link's connection.
+    LinkDatagramsRequested = "links_datagrams_requested",
+    /// Events that were sent over links' connections since their datagrams did not come.
+    LinkEventsRepaired = "links_events_repaired",
+    /// Times that a link with datagrams fell back to its connection alone.
+    LinkFallBacks = "links_fall_backs",
     /// Samples from DDS that channels took.
     DdsIn = "dds_in",
     /// Events that were written to DDS.

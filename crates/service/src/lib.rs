@@ -50,7 +50,7 @@ pub use config::{
     AccessRule, Carrier, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError,
     ConnectionReliability, Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel,
     DeclaredLane, DeclaredValue, Delivery, Discipline, Federation, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes,
-    Limits, LinkDirections, LinkEntry, LinkNames, Links, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet,
+    Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, Links, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet,
     OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit,
     WhenFull,
 };

@@ -52,6 +52,7 @@ export const view = {
           { title: "Crossed", number: true, cell: (link) => count(link.direction === "out" ? link.acknowledged : link.received) },
           { title: "Lost", number: true, cell: (link) => (losses(link) ? el("span", { class: "state bad" }, losses(link)) : "") },
           { title: "Rejected", number: true, cell: (link) => (link.rejected ? count(link.rejected) : "") },
+          { title: "Carrier", cell: (link) => link.carrier },
           { title: "Subscribed to", cell: (link) => link.subscriptions },
           { title: "", cell: (link) => (canChange() ? el("div", { class: "acts" },
             el("button", { type: "button", onclick: () => pauseLink(link, () => this.load()) }, link.state === "paused" ? "Resume" : "Pause"),

@@ -116,6 +116,12 @@ impl GroupSender {
         self.kept_at(number).map(|kept| kept.frame.as_slice())
     }
 
+    /// The numbers whose frames are kept.
+    #[must_use]
+    pub fn numbers(&self) -> core::ops::RangeInclusive<u64> {
+        self.last + 1 - self.kept.len() as u64..=self.last
+    }
+
     fn kept_at(&self, number: u64) -> Option<&Kept> {
         let first = self.last + 1 - self.kept.len() as u64;
         self.kept.get(usize::try_from(number.checked_sub(first)?).ok()?)

@@ -1,5 +1,8 @@
 //! `[links]` and `[[link]]`: channels that are joined to those of other services.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, in_range};
@@ -31,6 +34,59 @@ pub struct Links {
     /// Octets of events that may wait in one channel for a service that made a link to this one, in memory and on disk, 1 MiB to 16 TiB.
     /// Default 16 GiB. What comes beyond is dropped for it.
     pub backlog_bytes_max: u64,
+    /// Datagrams of links whose carrier is not TCP.
+    pub datagrams: LinkDatagrams,
+}
+
+/// `[links.datagrams]`: what holds for links whose carrier is `udp` or `multicast`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LinkDatagrams {
+    /// Octets of a datagram, 512 to 65,000. Default 1,432, which fits into an Ethernet frame. A longer event crosses over the link's
+    /// connection.
+    pub bytes_max: u32,
+    /// Octets of datagrams that each group is sent a second at most, 10,000 to 10,000,000,000. Default 10,000,000. What is beyond waits.
+    pub bytes_per_s: u64,
+    /// Routers that datagrams to a multicast group pass, and one, 1 to 255. Default 1: they stay on the LAN.
+    pub ttl: u8,
+    /// Port at which this service takes datagrams that are sent to its own address. Default 0: one that is free.
+    pub port: u16,
+    /// File with a secret of 32 octets at least that both sides have: datagrams are authenticated by it where links are not made over TLS.
+    /// Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<PathBuf>,
+    /// Whether datagrams are sent and taken without authentication where there is neither TLS nor a key: whoever reaches the network can
+    /// publish. For isolated networks. Default false.
+    pub unauthenticated: bool,
+}
+
+impl Default for LinkDatagrams {
+    fn default() -> Self {
+        Self { bytes_max: 1_432, bytes_per_s: 10_000_000, ttl: 1, port: 0, key_file: None, unauthenticated: false }
+    }
+}
+
+impl LinkDatagrams {
+    /// Octets that a secret has at least.
+    const KEY_BYTES_MIN: usize = 32;
+
+    /// The secret that both sides have, if there is one.
+    ///
+    /// # Errors
+    /// Says why it cannot be read, or is none.
+    pub(crate) fn key(&self) -> Result<Option<Vec<u8>>, String> {
+        let Some(file) = &self.key_file else { return Ok(None) };
+        let octets = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let octets = octets.trim_ascii_end();
+        if octets.len() < Self::KEY_BYTES_MIN {
+            return Err(format!(
+                "{}: a secret has {} octets at least, as from `head -c 32 /dev/urandom | base64`",
+                file.display(),
+                Self::KEY_BYTES_MIN
+            ));
+        }
+        Ok(Some(octets.to_vec()))
+    }
 }
 
 /// A link that this service makes.
@@ -64,13 +120,17 @@ pub struct LinkEntry {
     /// Whether the connection is made over TLS, with the certificates of `[tls]`. Default false.
     #[serde(default)]
     pub tls: bool,
-    /// What carries the events: a connection (`tcp`, the default), or calls of a CORBA notification service that knows nothing of links
+    /// What carries the events: a connection (`tcp`, the default); datagrams to the other service (`udp`) or to a group of services
+    /// (`multicast`), and the connection where these do not suffice; or calls of a CORBA notification service that knows nothing of links
     /// (`iiop`). Then `to` is the service's `HOST`, `HOST:PORT` or reference: of its factory, of a channel, or of a naming context.
     #[serde(default)]
     pub carrier: Carrier,
     /// With `iiop`: for each of `channels` its number, its name or its reference there. Default: the same names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far_channels: Vec<String>,
+    /// Address and port of the multicast group, the same for all links whose events go in one datagram. Only with `multicast`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// What carries the events of a link.
@@ -82,6 +142,10 @@ pub enum Carrier {
     Tcp,
     /// Calls of a CORBA notification service.
     Iiop,
+    /// Datagrams to the other service.
+    Udp,
+    /// Datagrams to a group of services.
+    Multicast,
 }
 
 /// Which way events cross a link.
@@ -138,6 +202,7 @@ impl Default for LinkEntry {
             tls: false,
             carrier: Carrier::default(),
             far_channels: Vec::new(),
+            group: None,
         }
     }
 }
@@ -153,6 +218,7 @@ impl Default for Links {
             names: LinkNames::Off,
             names_forgotten_after_s: 60,
             backlog_bytes_max: BACKLOG_BYTES,
+            datagrams: LinkDatagrams::default(),
         }
     }
 }
@@ -196,6 +262,12 @@ impl LinkEntry {
             EventType::new(domain, name)
         };
         self.types.iter().map(split).collect()
+    }
+
+    /// The group that its events are sent to.
+    pub(crate) fn group_address(&self) -> Option<SocketAddr> {
+        let address: SocketAddr = self.group.as_deref()?.parse().ok()?;
+        (address.ip().is_multicast() && address.port() != 0).then_some(address)
     }
 
     /// The host and the port that it is to.
@@ -251,6 +323,7 @@ pub(super) fn check(links: &Links, entries: &[LinkEntry]) -> Result<(), ConfigEr
     in_range("links.backlog_bytes_max", links.backlog_bytes_max, 1 << 20, 16 << 40)?;
     in_range("links.stalled_after_s", links.stalled_after_s.into(), 0, 86_400)?;
     in_range("links.names_forgotten_after_s", links.names_forgotten_after_s.into(), 0, 86_400)?;
+    check_datagrams(&links.datagrams)?;
     in_range("link (entries)", entries.len() as u64, 0, LINKS_MAX)?;
     for (number, entry) in entries.iter().enumerate() {
         in_range("link.name (octets)", entry.name.len() as u64, 1, 100)?;
@@ -280,6 +353,9 @@ pub(super) fn check(links: &Links, entries: &[LinkEntry]) -> Result<(), ConfigEr
         if entry.types.iter().any(|text| !text.contains('/')) {
             return wrong("types are DOMAIN/NAME, as in \"Weather/Wind\"");
         }
+        if let Some(why) = wrong_carrier(entry, entries.get(..number).unwrap_or_default(), &links.datagrams) {
+            return wrong(&why);
+        }
     }
     Ok(())
 }
@@ -303,9 +379,54 @@ fn wrong_far_service(LinkEntry { to, channels, far_channels, .. }: &LinkEntry) -
     far_channels.iter().any(String::is_empty).then(|| "a channel of far_channels has no name".to_owned())
 }
 
+fn check_datagrams(datagrams: &LinkDatagrams) -> Result<(), ConfigError> {
+    in_range("links.datagrams.bytes_max", datagrams.bytes_max.into(), 512, 65_000)?;
+    in_range("links.datagrams.bytes_per_s", datagrams.bytes_per_s, 10_000, 10_000_000_000)?;
+    in_range("links.datagrams.ttl", datagrams.ttl.into(), 1, 255)?;
+    let why = datagrams.key().err();
+    why.map_or(Ok(()), |why| Err(ConfigError::Link { name: "links.datagrams.key_file".to_owned(), why }))
+}
+
+/// What is wrong with the carrier of a link, beside those before it.
+fn wrong_carrier(entry: &LinkEntry, before: &[LinkEntry], datagrams: &LinkDatagrams) -> Option<String> {
+    let text = |text: &str| Some(text.to_owned());
+    if entry.carrier != Carrier::Multicast {
+        if entry.group.is_some() {
+            return text("group is for carrier = \"multicast\"");
+        }
+        if matches!(entry.carrier, Carrier::Tcp | Carrier::Iiop) {
+            return None;
+        }
+    } else if entry.group_address().is_none() {
+        return text(
+            "carrier = \"multicast\" takes group = \"ADDRESS:PORT\" of a multicast group, as in \"239.192.7.1:2817\"",
+        );
+    }
+    if !entry.direction.sends() {
+        return text(
+            "datagrams carry what this service sends, and direction = \"in\" sends nothing: set the carrier at the other service",
+        );
+    }
+    if !entry.tls && datagrams.key_file.is_none() && !datagrams.unauthenticated {
+        return text(
+            "datagrams are authenticated: set tls = true, or links.datagrams.key_file at both sides, or on an isolated network \
+             links.datagrams.unauthenticated = true",
+        );
+    }
+    let is_other = |other: &&LinkEntry| entry.group.is_some() && other.group_address() == entry.group_address();
+    let other = before.iter().find(is_other)?;
+    let is_same = |of: &LinkEntry| (of.channels.clone(), of.types.clone(), of.constraint.clone(), of.tls);
+    (is_same(other) != is_same(entry)).then(|| {
+        format!("links of one group have the same channels, types, where and tls, and \"{}\" has others", other.name)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use crate::config::Config;
+
+    const GROUPED: &str = "[[link]]\nname = \"lab\"\nto = \"lab.example:2816\"\nchannels = [\"Weather\"]\ntls = true\n\
+                           carrier = \"multicast\"\ngroup = \"239.192.7.1:2817\"\n";
 
     fn why(text: &str) -> String {
         let config: Config = toml::from_str(text).unwrap();
@@ -325,6 +446,26 @@ mod tests {
             (good.repeat(2), "another link has this name"),
             (format!("{good}backlog_bytes_max = 1000"), "link.backlog_bytes_max"),
             (format!("{good}types = [\"Wind\"]"), "types are DOMAIN/NAME"),
+            (format!("{good}carrier = \"udp\""), "datagrams are authenticated: set tls = true"),
+            (
+                format!("{good}tls = true\ncarrier = \"udp\"\ngroup = \"239.1.1.1:1\""),
+                "group is for carrier = \"multicast\"",
+            ),
+            (format!("{good}tls = true\ncarrier = \"multicast\""), "takes group = \"ADDRESS:PORT\""),
+            (
+                format!("{good}tls = true\ncarrier = \"multicast\"\ngroup = \"10.0.0.1:2817\""),
+                "takes group = \"ADDRESS:PORT\"",
+            ),
+            (
+                format!("{good}tls = true\ncarrier = \"udp\"\ndirection = \"in\""),
+                "datagrams carry what this service sends",
+            ),
+            (
+                format!("{0}{1}", GROUPED, GROUPED.replace("lab", "town").replace("Weather", "Other")),
+                "links of one group have the same channels, types, where and tls, and \"lab\" has others",
+            ),
+            (format!("{good}[links.datagrams]\nkey_file = \"/nowhere\""), "/nowhere"),
+            (format!("{good}[links.datagrams]\nttl = 0"), "links.datagrams.ttl"),
             (format!("{good}[links]\nwindow_bytes_max = 1"), "links.window_bytes_max"),
         ] {
             assert!(why(&wrong).contains(said), "{}", why(&wrong));
@@ -342,6 +483,7 @@ mod tests {
         ] {
             assert!(why(&wrong).contains(said), "{}", why(&wrong));
         }
+        assert_eq!(why(&format!("{0}{1}", GROUPED, GROUPED.replace("lab", "town"))), "");
         let config: Config = toml::from_str(&good.replace("lab.example:", "[::1]:")).unwrap();
         assert_eq!(config.link[0].host_and_port(), Some(("::1", 2816)));
     }

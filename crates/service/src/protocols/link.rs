@@ -8,6 +8,7 @@
 //! Events cross as structured events, so that all protocols' consumers can have them, whatever they came as.
 
 mod changes;
+mod datagrams;
 mod dialling;
 mod directory;
 pub(crate) mod discovery;
@@ -29,6 +30,7 @@ use core::time::Duration;
 use engine::{ChannelId, Delivery, Event, OutputForm, Peer, ProxyKey, Time};
 use hashbrown::HashMap;
 
+use self::datagrams::{DatagramSettings, Groups, Receiving};
 use self::dialling::Link;
 use self::discovery::Discovery;
 use self::inflow::{Claim, Inflow, Sightings};
@@ -67,6 +69,7 @@ pub(crate) struct Settings {
     /// What this service is called at the other ends.
     name: Arc<str>,
     limits: links::Limits,
+    datagrams: DatagramSettings,
     forget_after: Duration,
     /// What may wait for each flow out of a link that another service makes.
     backlog: Backlog,
@@ -105,6 +108,9 @@ pub(crate) struct Protocol {
     /// What is wanted, by channel.
     interests: HashMap<ChannelId, ChannelInterest>,
     look_after: Option<Time>,
+    /// Groups that events are sent to in datagrams, and where datagrams come in.
+    groups: Groups,
+    receiving: Receiving,
     /// What sockets are read into.
     read: Vec<u8>,
 }
@@ -138,6 +144,7 @@ impl WireProtocol for Protocol {
                 ..links::Limits::default()
             },
             backlog: Backlog { bytes_max: links.backlog_bytes_max, refuses: false },
+            datagrams: DatagramSettings::new(&links.datagrams),
             forget_after: Duration::from_secs(links.forget_after_s.into()),
             stalled_after: (links.stalled_after_s > 0).then(|| Duration::from_secs(links.stalled_after_s.into())),
             has_store: given.config.store.directory.is_some(),
@@ -181,6 +188,8 @@ impl WireProtocol for Protocol {
             look_after: (!links.is_empty() || !settings.served.is_empty() || discovery.is_some()).then_some(Time(0)),
             links,
             discovery,
+            groups: Groups::default(),
+            receiving: Receiving::default(),
             read: Vec::new(),
             settings,
         })
@@ -202,6 +211,7 @@ impl WireProtocol for Protocol {
         Socket::Incoming(_, token) | Socket::Outgoing(_, token) => {
             Links::of(&mut worker.core).serve_link(token, ready);
         }
+        Socket::Datagrams(_) => Links::of(&mut worker.core).read_link_datagrams(),
         Socket::Group(_) => Links::of(&mut worker.core).serve_group(),
         _ => {}
     };
@@ -235,10 +245,13 @@ impl WireProtocol for Protocol {
         if core.protocols.link.announces_at().is_some_and(|at| at <= core.cx.clock.now) {
             Links::of(core).announce();
         }
+        if core.protocols.link.groups.due().is_some_and(|at| at <= core.cx.clock.now) {
+            Links::of(core).serve_groups_due();
+        }
     };
     const NEXT_DUE: fn(&Core) -> Option<Time> = |core| {
         let link = &core.protocols.link;
-        link.look_after.into_iter().chain(link.announces_at()).min()
+        [link.look_after, link.announces_at(), link.groups.due()].into_iter().flatten().min()
     };
     const HAS_UNDER_WAY: CoreCheck = |core| {
         let mut outflows = core.protocols.link.outflows.iter();
@@ -393,6 +406,7 @@ impl Links<'_> {
             self.look_after_directory(token);
         }
         self.look_after_stalls();
+        self.look_after_groups();
         self.forget_outflows();
         self.forget_found();
         let (lane, link) = (&self.core.cx.lane, &mut self.core.protocols.link);

@@ -20,14 +20,14 @@ use crate::peers::{Bare, await_count, subscribe_to, wait_until};
 use crate::persistent::{Folder, factory, number, persistent, suspend};
 
 /// The places of some services: each has an address of its own, so that a service which begins again is where it was.
-pub(crate) struct Places(Vec<String>);
+pub(crate) struct Places(pub(crate) Vec<String>);
 
 impl Places {
     pub(crate) fn new(count: usize) -> Self {
         Self((0..count).map(|_| own_loopback().to_string()).collect())
     }
 
-    fn links_at(&self, number: usize) -> String {
+    pub(crate) fn links_at(&self, number: usize) -> String {
         format!("{}:2816", self.0[number])
     }
 
@@ -75,7 +75,7 @@ pub(crate) fn next(lines: &mut Lines) -> u32 {
     rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
-fn numbers(lines: &mut Lines, count: usize) -> Vec<u32> {
+pub(crate) fn numbers(lines: &mut Lines, count: usize) -> Vec<u32> {
     (0..count).map(|_| next(lines)).collect()
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn await_flows(services: &[&Service], count: usize) {
 }
 
 /// What is said when it is asked for.
-struct Said<'a>(&'a dyn Fn(&mut core::fmt::Formatter<'_>) -> core::fmt::Result);
+pub(crate) struct Said<'a>(pub(crate) &'a dyn Fn(&mut core::fmt::Formatter<'_>) -> core::fmt::Result);
 
 impl core::fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {

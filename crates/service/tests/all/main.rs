@@ -26,6 +26,7 @@ mod kinds;
 mod lanes;
 mod limit_tables;
 mod limits;
+mod link_datagrams;
 mod link_far_sides;
 mod link_iiop;
 mod link_names;

@@ -266,11 +266,11 @@ fn write_links(links: &[LinkStatus], reply: &mut Writer<'_>) {
         let LinkStatus {
             name, channel, direction, peer, peer_name, peer_service, state, reason, since_ms, lag_events, lag_octets, lag_ms,
             in_flight_events, in_flight_octets, window_octets, round_trip_us, sent, acknowledged, received, repeats, lost,
-            rejected, loops, forgotten, dropped, subscriptions, origin,
+            rejected, loops, forgotten, dropped, subscriptions, carrier, origin,
         } = link;
         [name, channel, direction.name(), peer, peer_name].into_iter().for_each(|text| reply.string(text));
         reply.u64(*peer_service);
-        [state.name(), reason, subscriptions].into_iter().for_each(|text| reply.string(text));
+        [state.name(), reason, subscriptions, carrier].into_iter().for_each(|text| reply.string(text));
         let now = [since_ms, lag_events, lag_octets, lag_ms, in_flight_events, in_flight_octets, window_octets];
         let counted = [round_trip_us, sent, acknowledged, received, repeats, lost, rejected, loops, forgotten, dropped];
         now.into_iter().chain(counted).for_each(|value| reply.u64(*value));
@@ -358,6 +358,7 @@ mod tests {
             state: LinkState::Refused,
             reason: "no right to publish".into(),
             subscriptions: "3 types".into(),
+            carrier: "udp".into(),
             since_ms: 2,
             lag_events: 3,
             lag_octets: 4,
@@ -383,7 +384,7 @@ mod tests {
         assert_eq!(reader.u32().unwrap(), 1);
         let texts: Vec<String> = (0..5).map(|_| reader.text().unwrap()).collect();
         assert_eq!((texts.join(" "), reader.u64().unwrap()), ("lab Weather in lab.obs:2813 lab".to_owned(), 1));
-        let texts: Vec<String> = (0..3).map(|_| reader.text().unwrap()).collect();
+        let texts: Vec<String> = (0..4).map(|_| reader.text().unwrap()).collect();
         assert_eq!(texts, ["refused", "no right to publish", "3 types"]);
         assert_eq!((2..=18).map(|_| reader.u64().unwrap()).collect::<Vec<_>>(), (2..=18).collect::<Vec<u64>>());
         assert_eq!(reader.text().unwrap(), "added");

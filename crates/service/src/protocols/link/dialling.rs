@@ -110,12 +110,14 @@ impl Links<'_> {
             let durable = own_durable(&entry.name);
             let refuses = entry.when_full == WhenFull::Refuse;
             let backlog = Backlog { bytes_max: entry.backlog_bytes_max, refuses };
-            let outflow = Outflow::new(
+            let mut outflow = Outflow::new(
                 channel.clone(),
                 durable,
                 (Some(number), backlog),
                 self.core.protocols.link.settings.limits,
             );
+            let Protocol { groups, settings, .. } = &mut self.core.protocols.link;
+            outflow.group = groups.group_of(&entry, place, &settings.datagrams);
             let token = self.core.protocols.link.outflows.insert(outflow);
             let link = self.core.protocols.link.links.get_mut(number);
             if let Some(at) = link.and_then(|link| link.outflows.get_mut(place)) {

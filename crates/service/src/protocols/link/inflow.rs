@@ -13,6 +13,7 @@ use links::hops::{Forwarding, may_forward};
 use links::wire::{self, Direction, Frame, Open, TypeInterest, Types};
 use links::{Origin, Published, Receiver, Seen, Verdict};
 
+use super::datagrams::Listening;
 use super::{Connection, Flow, Links, Protocol};
 use crate::counters::Counter;
 use crate::lane::intake::{Refused, Submission};
@@ -35,6 +36,8 @@ pub(crate) struct Inflow {
     /// The subscriptions that the other side has.
     pub(super) published: Option<Published>,
     receiver: Receiver,
+    /// How it listens to datagrams, if it does.
+    pub(super) group: Option<Listening>,
     pub(super) account: Arc<Account>,
     /// When it began.
     pub(super) since: Time,
@@ -49,9 +52,18 @@ pub(crate) struct Inflow {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     inflow: Token,
-    sequence: u64,
+    number: Number,
     channel: ChannelId,
     origin: Origin,
+}
+
+/// Number of an event that came.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Number {
+    /// In its flow, over its session.
+    Session(u64),
+    /// In its group.
+    Group(u64),
 }
 
 /// What was seen of each origin, by channel.
@@ -59,7 +71,7 @@ pub(crate) struct Claim {
 pub(super) struct Sightings {
     pub(super) seen: HashMap<ChannelId, Seen>,
     /// Events that came by another way while they were being taken in, and wait for how that ends.
-    waiting: HashMap<(ChannelId, Origin), Vec<(Token, u64)>>,
+    waiting: HashMap<(ChannelId, Origin), Vec<(Token, Number)>>,
 }
 
 impl Sightings {
@@ -95,6 +107,14 @@ impl Inflow {
     pub(super) const fn connection(&self) -> Token {
         self.connection
     }
+
+    /// Notes that an event is done with.
+    fn complete(&mut self, number: Number) {
+        match number {
+            Number::Session(sequence) => _ = self.receiver.complete(sequence),
+            Number::Group(number) => self.group.iter_mut().for_each(|group| group.complete(number)),
+        }
+    }
 }
 
 impl Links<'_> {
@@ -112,6 +132,7 @@ impl Links<'_> {
             is_open: false,
             published: None,
             receiver: Receiver::new(link.settings.limits),
+            group: None,
             account: Arc::clone(account),
             since: self.core.cx.clock.now,
             received: 0,
@@ -184,6 +205,7 @@ impl Links<'_> {
 
     /// A flow in ends. The other side is told why, if there is a reason.
     pub(super) fn end_inflow(&mut self, at: Token, why: Option<&str>) {
+        self.stop_listening(at);
         let Some(inflow) = self.core.protocols.link.inflows.remove(at) else { return };
         self.core.protocols.link.flows.retain(|_, flow| *flow != Flow::In(at));
         for waiting in self.core.protocols.link.sightings.waiting.values_mut() {
@@ -203,15 +225,25 @@ impl Links<'_> {
     /// # Errors
     /// The reason for which the connection is to be closed.
     pub(super) fn take_link_event(&mut self, at: Token, event: &wire::Event<'_>) -> Result<(), String> {
-        let Protocol { inflows, connections, sightings, service: own, .. } = &mut self.core.protocols.link;
-        let Some(inflow) = inflows.get_mut(at) else { return Ok(()) };
-        let Some(key) = inflow.key else { return Err("it sends events before the flow is open".to_owned()) };
+        let Some(inflow) = self.core.protocols.link.inflows.get_mut(at) else { return Ok(()) };
+        if inflow.key.is_none() {
+            return Err("it sends events before the flow is open".to_owned());
+        }
         inflow.receiver.accept(event.sequence, event.octets()).map_err(|violation| violation.to_string())?;
+        self.take_numbered(at, Number::Session(event.sequence), event);
+        Ok(())
+    }
+
+    /// Takes an event in, whichever way it came.
+    pub(super) fn take_numbered(&mut self, at: Token, number: Number, event: &wire::Event<'_>) {
+        let Protocol { inflows, connections, sightings, service: own, .. } = &mut self.core.protocols.link;
+        let Some(inflow) = inflows.get_mut(at) else { return };
+        let Some(key) = inflow.key else { return };
         inflow.received += 1;
         self.core.cx.counters.add(Counter::LinkEventsReceived, 1);
         if self.core.cx.reporting.draining.has_begun() {
             // It is not acknowledged, and comes again to the next process, if it is persistent.
-            return Ok(());
+            return;
         }
         let far = connections.get(inflow.connection).and_then(|connection| connection.far.as_ref());
         let far = far.map_or(0, |far| far.service);
@@ -219,37 +251,36 @@ impl Links<'_> {
         if may_forward(origin.service, event.hops.as_slice(), far, *own) != Forwarding::Forward {
             inflow.repeats += 1;
             self.core.cx.counters.add(Counter::LinkLoops, 1);
-            inflow.receiver.complete(event.sequence);
-            return Ok(());
+            inflow.complete(number);
+            return;
         }
         let seen = sightings.seen.entry(key.channel).or_default();
         match seen.check(origin) {
             // It may be one that was never seen: it is not dropped in silence.
             Verdict::Stale => {
-                self.reject_link_event(at, event.sequence, STALE);
-                return Ok(());
+                self.reject_link_event(at, number, STALE);
+                return;
             }
             Verdict::Repeat => {
                 inflow.repeats += 1;
                 self.core.cx.counters.add(Counter::LinkRepeats, 1);
-                inflow.receiver.complete(event.sequence);
-                return Ok(());
+                inflow.complete(number);
+                return;
             }
             Verdict::InFlight => {
                 inflow.repeats += 1;
                 self.core.cx.counters.add(Counter::LinkRepeats, 1);
-                sightings.waiting.entry((key.channel, origin)).or_default().push((at, event.sequence));
-                return Ok(());
+                sightings.waiting.entry((key.channel, origin)).or_default().push((at, number));
+                return;
             }
             Verdict::Fresh => seen.begin(origin),
         }
-        let claim = Claim { inflow: at, sequence: event.sequence, channel: key.channel, origin };
+        let claim = Claim { inflow: at, number, channel: key.channel, origin };
         match self.admit_link_event(claim, key, event) {
             Ok(true) => self.end_link_event(claim, None),
             Ok(false) => {}
             Err(refused) => self.end_link_event(claim, Some(refused)),
         }
-        Ok(())
     }
 
     /// Hands an event to the engine. False if its outcome comes later.
@@ -294,7 +325,7 @@ impl Links<'_> {
 
     /// An event was taken in, or not.
     pub(super) fn end_link_event(&mut self, claim: Claim, refused: Option<Refused>) {
-        let Claim { inflow: at, sequence, channel, origin } = claim;
+        let Claim { inflow: at, number, channel, origin } = claim;
         let Protocol { sightings, .. } = &mut self.core.protocols.link;
         let waiting = sightings.waiting.remove(&(channel, origin)).unwrap_or_default();
         if let Some(seen) = sightings.seen.get_mut(&channel) {
@@ -304,42 +335,46 @@ impl Links<'_> {
             let Origin { service, era, number } = origin;
             self.core.intake.journal.forget_origin(SeenOrigin { channel, service, era, number });
         }
-        for (at, sequence) in core::iter::once((at, sequence)).chain(waiting) {
+        for (at, number) in core::iter::once((at, number)).chain(waiting) {
             match &refused {
-                None => self.complete_link_event(at, sequence),
-                Some(refused) => self.refuse_link_event(at, sequence, refused),
+                None => self.complete_link_event(at, number),
+                Some(refused) => self.refuse_link_event(at, number, refused),
             }
         }
     }
 
     /// An event is taken: that is acknowledged when the round ends.
-    fn complete_link_event(&mut self, at: Token, sequence: u64) {
+    fn complete_link_event(&mut self, at: Token, number: Number) {
         let Some(inflow) = self.core.protocols.link.inflows.get_mut(at) else { return };
-        inflow.receiver.complete(sequence);
+        inflow.complete(number);
         let token = inflow.connection;
         self.note_link_due(token);
     }
 
     /// An event is not taken: the other side is told so if it never will be, and otherwise sends it again over another connection.
-    fn refuse_link_event(&mut self, at: Token, sequence: u64, refused: &Refused) {
+    fn refuse_link_event(&mut self, at: Token, number: Number, refused: &Refused) {
         let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
         let why = refused_because(refused);
         if is_temporary(refused) {
             let why = format!("it does not take events of {:?} now: {why}", inflow.channel);
             return self.say_goodbye(inflow.connection, &why);
         }
-        self.reject_link_event(at, sequence, &why);
+        self.reject_link_event(at, number, &why);
     }
 
     /// Tells the other side that an event will never be taken.
-    fn reject_link_event(&mut self, at: Token, sequence: u64, why: &str) {
+    fn reject_link_event(&mut self, at: Token, number: Number, why: &str) {
         let Protocol { inflows, connections, .. } = &mut self.core.protocols.link;
         let Some(inflow) = inflows.get_mut(at) else { return };
         let (token, flow) = (inflow.connection, inflow.flow);
-        inflow.receiver.complete(sequence);
+        inflow.complete(number);
         inflow.rejected += 1;
+        let join = inflow.group.as_ref().map_or(0, |group| group.join);
         if let Some(connection) = connections.get_mut(token) {
-            let reject = Frame::Reject { flow, sequence, reason: 0, text: why };
+            let reject = match number {
+                Number::Session(sequence) => Frame::Reject { flow, sequence, reason: 0, text: why },
+                Number::Group(number) => Frame::GroupReject { flow, join, number, text: why },
+            };
             reject.write(connection.frames(&mut self.core.cx.io.spares));
         }
         let connection = self.core.protocols.link.connections.get(token);
@@ -357,11 +392,15 @@ impl Protocol {
         let Self { connections, inflows, .. } = self;
         let Some(Connection { flows, output, .. }) = connections.get_mut(token) else { return };
         for (flow, of) in &*flows {
-            if let Flow::In(at) = of
-                && let Some(up_to) = inflows.get_mut(*at).and_then(|inflow| inflow.receiver.take_ack())
-            {
+            let Flow::In(at) = of else { continue };
+            let Some(inflow) = inflows.get_mut(*at) else { continue };
+            if let Some(up_to) = inflow.receiver.take_ack() {
                 output.lend(spares);
                 Frame::Ack { flow: *flow, up_to }.write(output.bytes());
+            }
+            if let Some((join, up_to)) = inflow.group.as_mut().and_then(Listening::take_ack) {
+                output.lend(spares);
+                Frame::GroupAck { flow: *flow, join, up_to }.write(output.bytes());
             }
         }
     }

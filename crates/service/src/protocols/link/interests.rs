@@ -79,7 +79,14 @@ impl Links<'_> {
         if !outflow.types.is_empty() && (is_all || !wanted.is_empty()) {
             (is_all, wanted) = (false, outflow.types.clone());
         }
-        let subscribed = (is_all, wanted);
+        let mut subscribed = (is_all, wanted);
+        if let Some(group) = &mut outflow.group {
+            group.wanted = Some(subscribed);
+            let place = group.place;
+            subscribed = self.subscribe_group(place);
+        }
+        let link = &mut self.core.protocols.link;
+        let Some(outflow) = link.outflows.get_mut(at) else { return };
         if outflow.subscribed.as_ref() != Some(&subscribed) {
             let (everything, types) = subscribed.clone();
             let is_first = outflow.subscribed.replace(subscribed).is_none();
@@ -88,6 +95,7 @@ impl Links<'_> {
             self.core.cx.tell_administration(at.to_bits(), action, &account);
             if is_first {
                 self.watch_channel(key.channel);
+                self.ask_to_listen(at);
             }
         }
         if is_news {

@@ -13,6 +13,7 @@ use links::hops::{Forwarding, may_forward, onward};
 use links::wire::{self, Frame, Open};
 use links::{Limits, Origin, Sender};
 
+use super::datagrams::{Going, Grouped};
 use super::forgetting::LastAcknowledged;
 use super::session::Connection;
 use super::stalls::Stall;
@@ -48,7 +49,9 @@ pub(crate) struct Outflow {
     is_blocked: bool,
     /// Since when it is open, or not.
     pub(super) since: Time,
-    sender: Sender<Item>,
+    pub(super) sender: Sender<Item>,
+    /// How it goes in datagrams, if it does.
+    pub(super) group: Option<Grouped>,
     /// The service at the far side, since it first was there; and its process that had what is on its way.
     pub(super) far: Option<u64>,
     incarnation: Option<u64>,
@@ -88,10 +91,10 @@ pub(super) struct Counts {
 }
 
 /// An event on its way.
-struct Item {
-    outbox: OutboxId,
-    serial: u32,
-    event: Arc<Event>,
+pub(super) struct Item {
+    pub(super) outbox: OutboxId,
+    pub(super) serial: u32,
+    pub(super) event: Arc<Event>,
     body: Body,
     tag: u64,
     is_persistent: bool,
@@ -153,6 +156,7 @@ impl Outflow {
             is_blocked: false,
             since: Time(0),
             sender: Sender::new(limits),
+            group: None,
             far: None,
             incarnation: None,
             served: None,
@@ -200,8 +204,8 @@ impl Outflow {
         &self.sender
     }
 
-    pub(super) const fn in_flight(&self) -> usize {
-        self.sender.in_flight()
+    pub(super) fn in_flight(&self) -> usize {
+        self.sender.in_flight() + self.group.as_ref().map_or(0, |group| group.member.in_flight())
     }
 
     /// Whether its outbox waits for room that there is.
@@ -429,6 +433,7 @@ impl Links<'_> {
             });
         }
         self.resume_outflow(at);
+        self.ask_to_listen(at);
     }
 
     /// The far side does not take the events of a channel.
@@ -447,12 +452,14 @@ impl Links<'_> {
         if let Some(outcome) = outcome {
             self.core.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.core.cx.clock.now);
         }
+        self.go_on_with_groups();
     }
 
     /// Writes an event. What became of it, if that is known at once; the event is taken out of `events` otherwise.
     fn put_on_link(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Option<Outcome> {
         let now = self.core.cx.clock.now;
-        let Protocol { flows, outflows, connections, service: own, incarnation, .. } = &mut self.core.protocols.link;
+        let Protocol { flows, outflows, connections, groups, settings, service: own, incarnation, .. } =
+            &mut self.core.protocols.link;
         let flow = delivery.peer.and_then(|peer| flows.get(&peer));
         // That its proxy goes is not for an event to bring about.
         let Some(Flow::Out(at)) = flow else { return Some(Outcome::Unreachable) };
@@ -488,6 +495,32 @@ impl Links<'_> {
         let item = Item { outbox: delivery.outbox, serial: delivery.serial, event, body, tag, is_persistent };
         let frame = item.frame(flow, (*own, *incarnation), now);
         let octets = frame.octets();
+        let is_idle = outflow.sender.in_flight() == 0 && outflow.sender.unsent() == 0;
+        let going = match &mut outflow.group {
+            Some(group) if frame.fits(limits) => {
+                let with = (&settings.datagrams, &*self.core.cx.counters);
+                groups.place(*at, group, &frame, (item.event.arrived, is_idle, now), with)
+            }
+            _ => Going::BySession,
+        };
+        match going {
+            Going::BySession => {}
+            Going::Later => {
+                outflow.is_blocked = true;
+                events.push(item.event);
+                return Some(Outcome::NoRoom);
+            }
+            Going::Numbered(number) => {
+                outflow.counts.sent += 1;
+                self.core.cx.counters.add(Counter::LinkEventsSent, 1);
+                let (item, is_rejected) = outflow.group.as_mut()?.member.note(number, octets, item)?;
+                // The far side was done with it before.
+                events.push(item.event);
+                outflow.counts.acknowledged += u64::from(!is_rejected);
+                outflow.counts.rejected += u64::from(is_rejected);
+                return Some(if is_rejected { Outcome::Rejected } else { Outcome::Delivered });
+            }
+        }
         if !frame.fits(limits) || !outflow.sender.has_room(octets) {
             let outcome = if frame.fits(limits) { Outcome::NoRoom } else { Outcome::Rejected };
             if outcome == Outcome::NoRoom {
@@ -551,7 +584,7 @@ impl Links<'_> {
     }
 
     /// Has an outbox go on that waited for room.
-    fn resume_outflow(&mut self, at: Token) {
+    pub(super) fn resume_outflow(&mut self, at: Token) {
         let now = self.core.cx.clock.now;
         let Protocol { outflows, connections, service, incarnation, .. } = &mut self.core.protocols.link;
         let Some(outflow) = outflows.get_mut(at).filter(|outflow| outflow.is_open) else { return };
@@ -601,6 +634,7 @@ impl Links<'_> {
             self.forget_subscriptions(key.channel, outflow.far);
             self.watch_channel(key.channel);
         }
+        outflow.leave_group(token, &mut self.core.protocols.link.groups);
         outflow.sender.restart(|_| false, &mut |item: Item| self.core.cx.lane.release(item.event));
         if let Some((at, flow)) = outflow.connection {
             self.refuse_flow(at, flow, why);
@@ -612,6 +646,7 @@ impl Protocol {
     /// A flow out has no connection any more, and collects.
     pub(super) fn detach_outflow(&mut self, token: Token, now: Time) {
         let Some(outflow) = self.outflows.get_mut(token) else { return };
+        outflow.leave_group(token, &mut self.groups);
         (outflow.is_open, outflow.connection, outflow.since) = (false, None, now);
         if let Some(away_since) = &mut outflow.served {
             *away_since = Some(now);

@@ -343,6 +343,14 @@ impl Links<'_> {
                 _ => Err(format!("it has forgotten events of the flow {number}, which sends none")),
             },
             Frame::Directory { more, names } => self.far_side_names(token, *more, names),
+            Frame::GroupJoin(_)
+            | Frame::GroupListening { .. }
+            | Frame::GroupStart { .. }
+            | Frame::GroupLeave { .. }
+            | Frame::GroupEvent(_)
+            | Frame::GroupAck { .. }
+            | Frame::GroupRequest { .. }
+            | Frame::GroupReject { .. } => self.handle_group_frame(token, frame),
             Frame::Goodbye { reason } => {
                 self.close_link(token, &format!("the other side ends it: {reason}"));
                 Ok(())
@@ -547,6 +555,7 @@ impl Links<'_> {
 
     /// Writes what is due on a connection.
     pub(super) fn flush_link(&mut self, token: Token) {
+        self.take_retained_of(token);
         self.core.protocols.link.write_acknowledgements(token, &mut self.core.cx.io.spares);
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.rounds.is_due = false;

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use engine::{DiscardReason, Lane, OutboxId, OutboxStats, Time};
 
+use super::datagrams::Listening;
 use super::dialling::Link;
 use super::inflow::Inflow;
 use super::outflow::Outflow;
@@ -46,9 +47,9 @@ impl Protocol {
             lag_octets: stats.as_ref().map_or(0, |stats| stats.backlog_bytes),
             dropped: stats.as_ref().map_or(0, dropped),
             lag_ms: stats.and_then(|stats| stats.oldest).map_or(0, |oldest| millis(now.since(oldest))),
-            in_flight_events: sender.in_flight() as u64,
-            in_flight_octets: sender.in_flight_octets(),
-            window_octets: sender.window(),
+            in_flight_events: outflow.in_flight() as u64,
+            in_flight_octets: outflow.in_flight_octets(),
+            window_octets: outflow.window(),
             round_trip_us: sender.round_trip().unwrap_or(0) / 1_000,
             sent: counts.sent,
             acknowledged: counts.acknowledged,
@@ -57,6 +58,7 @@ impl Protocol {
             loops: counts.loops,
             forgotten: outflow.forgotten,
             subscriptions: outflow.subscriptions.clone(),
+            carrier: self.groups.carrier_of(outflow),
             ..LinkStatus::default()
         };
         self.fill(&mut status, (link, connection), (outflow.is_open(), outflow.since), &outflow.why, now);
@@ -80,6 +82,7 @@ impl Protocol {
             channel: inflow.channel.clone(),
             direction: LinkDirection::In,
             received: inflow.received,
+            carrier: inflow.group.as_ref().map_or("tcp", Listening::carrier).to_owned(),
             repeats: inflow.repeats,
             forgotten: inflow.forgotten.unwrap_or(0),
             rejected: inflow.rejected,
