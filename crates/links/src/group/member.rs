@@ -11,7 +11,7 @@ pub enum State {
     /// Its events go over its session. It may ask to join from that time on.
     Behind(Nanos),
     /// The far side was asked to listen, then, and has not answered.
-    Asked(Nanos),
+    Requested(Nanos),
     /// The far side listens. The flow joins with the first event that it takes while nothing of it is in flight.
     Ready,
     /// Its events go with the group.
@@ -118,7 +118,7 @@ impl<T> Member<T> {
     pub const fn ask(&mut self, now: Nanos) -> Option<u32> {
         match self.state {
             State::Behind(at) if at <= now => {
-                self.state = State::Asked(now);
+                self.state = State::Requested(now);
                 self.join = self.join.wrapping_add(1);
                 Some(self.join)
             }
@@ -129,12 +129,12 @@ impl<T> Member<T> {
     /// Whether the far side has not answered for too long. The flow is to [fall back](Self::fall_back).
     #[must_use]
     pub const fn is_unanswered(&self, now: Nanos) -> bool {
-        matches!(self.state, State::Asked(at) if at.saturating_add(Self::ANSWERED_WITHIN) <= now)
+        matches!(self.state, State::Requested(at) if at.saturating_add(Self::ANSWERED_WITHIN) <= now)
     }
 
     /// The far side listens since the attempt of that number.
     pub fn answered(&mut self, join: u32) {
-        if matches!(self.state, State::Asked(_)) && join == self.join {
+        if matches!(self.state, State::Requested(_)) && join == self.join {
             self.state = State::Ready;
         }
     }
@@ -146,7 +146,7 @@ impl<T> Member<T> {
             self.waits_since = None;
         }
         match (self.state, number) {
-            (State::Behind(_) | State::Asked(_), _) => Way::Session,
+            (State::Behind(_) | State::Requested(_), _) => Way::Session,
             (State::Ready, Some(number)) if group.frame(number).is_none() => Way::Session,
             (State::Ready, None) if group.has_members() => self.await_number(group.is_newer(admitted), now),
             (State::Ready, _) if !is_idle => Way::Wait,

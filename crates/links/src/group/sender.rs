@@ -7,7 +7,7 @@ use crate::{Nanos, Origin, Violation};
 
 /// The events of a channel as a group numbers them, and how far each member that is in step has acknowledged.
 ///
-/// Frames are kept until all members have them, at most [`Self::KEPT_BYTES_MAX`] and [`Self::KEPT_MAX`]: a member that would need more is a
+/// Frames are retained until all members have them, at most [`Self::RETAINED_BYTES_MAX`] and [`Self::RETAINED_MAX`]: a member that would need more is a
 /// [slow consumer](Self::slow_consumer). The latest stay for members that are about to join.
 #[derive(Debug, Default)]
 pub struct GroupSender {
@@ -17,7 +17,7 @@ pub struct GroupSender {
     numbers: BTreeMap<Origin, u64>,
     origins: VecDeque<Origin>,
     /// The last events' frames.
-    kept: VecDeque<Kept>,
+    retained: VecDeque<Retained>,
     octets: usize,
     /// When the newest event was admitted that has a number.
     newest: u64,
@@ -28,7 +28,7 @@ pub struct GroupSender {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct Retained {
     frame: Vec<u8>,
     sent_at: Nanos,
 }
@@ -41,9 +41,9 @@ struct Progress {
 
 impl GroupSender {
     /// Octets of frames that a member may be behind.
-    pub const KEPT_BYTES_MAX: usize = 4 << 20;
+    pub const RETAINED_BYTES_MAX: usize = 4 << 20;
     /// Events that a member may be behind.
-    pub const KEPT_MAX: usize = 4_096;
+    pub const RETAINED_MAX: usize = 4_096;
     /// Origins that are remembered.
     pub const ORIGINS_MAX: usize = 16_384;
     /// A member that acknowledges nothing for so long, although something is to be acknowledged, is behind.
@@ -52,7 +52,7 @@ impl GroupSender {
     pub const ANNOUNCED_AFTER: Nanos = 20_000_000;
 
     const ANNOUNCED_AFTER_MAX: Nanos = 1_000_000_000;
-    /// What is kept for members that are about to join.
+    /// What is retained for members that are about to join.
     const LATEST_BYTES: usize = 512 << 10;
     const LATEST: usize = 1_024;
     const SPARE_MAX: usize = 64;
@@ -87,7 +87,7 @@ impl GroupSender {
             // Events may have gone over sessions since the last one.
             self.numbers.clear();
             self.origins.clear();
-            self.kept.clear();
+            self.retained.clear();
             self.octets = 0;
         }
         self.last += 1;
@@ -104,30 +104,30 @@ impl GroupSender {
         frame.clear();
         write(self.last, &mut frame);
         self.octets += frame.len();
-        self.kept.push_back(Kept { frame, sent_at: now });
+        self.retained.push_back(Retained { frame, sent_at: now });
         self.announce = Some((now.saturating_add(Self::ANNOUNCED_AFTER), Self::ANNOUNCED_AFTER));
         self.trim();
         self.last
     }
 
-    /// The frame of a number, while it is kept.
+    /// The frame of a number, while it is retained.
     #[must_use]
     pub fn frame(&self, number: u64) -> Option<&[u8]> {
-        self.kept_at(number).map(|kept| kept.frame.as_slice())
+        self.retained_at(number).map(|retained| retained.frame.as_slice())
     }
 
-    /// The numbers whose frames are kept.
+    /// The numbers whose frames are retained.
     #[must_use]
     pub fn numbers(&self) -> core::ops::RangeInclusive<u64> {
-        self.last + 1 - self.kept.len() as u64..=self.last
+        self.last + 1 - self.retained.len() as u64..=self.last
     }
 
-    fn kept_at(&self, number: u64) -> Option<&Kept> {
-        let first = self.last + 1 - self.kept.len() as u64;
-        self.kept.get(usize::try_from(number.checked_sub(first)?).ok()?)
+    fn retained_at(&self, number: u64) -> Option<&Retained> {
+        let first = self.last + 1 - self.retained.len() as u64;
+        self.retained.get(usize::try_from(number.checked_sub(first)?).ok()?)
     }
 
-    /// A member is in step from this number on, which is kept or the next.
+    /// A member is in step from this number on, which is retained or the next.
     pub fn join(&mut self, member: u64, from: u64, now: Nanos) {
         self.members.insert(member, Progress { acknowledged: from.saturating_sub(1), at: now });
         if from <= self.last && self.announce.is_none() {
@@ -172,10 +172,10 @@ impl GroupSender {
         Ok(())
     }
 
-    /// A member for which more would be kept than may be. It is to fall back before a further event has a number.
+    /// A member for which more would be retained than may be. It is to fall back before a further event has a number.
     #[must_use]
     pub fn slow_consumer(&self) -> Option<u64> {
-        if self.octets <= Self::KEPT_BYTES_MAX && self.kept.len() <= Self::KEPT_MAX {
+        if self.octets <= Self::RETAINED_BYTES_MAX && self.retained.len() <= Self::RETAINED_MAX {
             return None;
         }
         let slowest = self.members.iter().min_by_key(|(_, progress)| progress.acknowledged)?;
@@ -189,18 +189,18 @@ impl GroupSender {
     }
 
     fn stalled_at(&self, progress: &Progress) -> Option<Nanos> {
-        let waits_since = self.kept_at(progress.acknowledged + 1)?.sent_at.max(progress.at);
+        let waits_since = self.retained_at(progress.acknowledged + 1)?.sent_at.max(progress.at);
         Some(waits_since.saturating_add(Self::STALLED_AFTER))
     }
 
     /// The last number, if it is to be announced now: it was sent a while ago, and a member has not acknowledged it.
     pub fn take_announcement(&mut self, now: Nanos) -> Option<u64> {
-        let (at, after) = self.announce?;
+        let (_, after) = self.announce.filter(|(at, _)| *at <= now)?;
         if !self.members.values().any(|progress| progress.acknowledged < self.last) {
+            // Nothing was sent for a while, and all have it.
             self.announce = None;
-            return None;
-        }
-        if at > now {
+            self.retained.clear();
+            self.octets = 0;
             return None;
         }
         let after = after.saturating_mul(2).min(Self::ANNOUNCED_AFTER_MAX);
@@ -218,9 +218,9 @@ impl GroupSender {
     /// Drops the frames that no member needs, but for the latest.
     fn trim(&mut self) {
         let needed = self.members.values().map(|progress| progress.acknowledged).min().unwrap_or(self.last);
-        while (self.octets > Self::LATEST_BYTES || self.kept.len() > Self::LATEST)
-            && self.last + 1 - self.kept.len() as u64 <= needed
-            && let Some(Kept { frame, .. }) = self.kept.pop_front()
+        while (self.octets > Self::LATEST_BYTES || self.retained.len() > Self::LATEST)
+            && self.last + 1 - self.retained.len() as u64 <= needed
+            && let Some(Retained { frame, .. }) = self.retained.pop_front()
         {
             self.octets -= frame.len();
             if self.spare.len() < Self::SPARE_MAX && frame.capacity() <= 2_048 {

@@ -45,6 +45,8 @@ enum List<'a> {
 }
 
 const RANGE_BYTES: usize = 16;
+/// The number that a group may begin with at most: there is room for all that can follow.
+const NUMBER_MAX: u64 = u64::MAX / 2;
 
 impl<'a> Ranges<'a> {
     /// Ranges to be written. Those beyond the limit are left out.
@@ -110,7 +112,10 @@ impl<'a> Frame<'a> {
                 Self::GroupJoin(GroupJoin { flow, join, stream, security, address })
             }
             Kind::GroupListening => Self::GroupListening { flow, join, port: fields.u16("port")? },
-            Kind::GroupStart => Self::GroupStart { flow, join, from: fields.number("from")? },
+            Kind::GroupStart => match fields.number("from")? {
+                from if from > NUMBER_MAX => return Err(Violation::OutOfRange("from", from)),
+                from => Self::GroupStart { flow, join, from },
+            },
             Kind::GroupLeave => Self::GroupLeave { flow, join, reason: fields.text("reason", REASON_BYTES_MAX)? },
             Kind::GroupAck => Self::GroupAck { flow, join, up_to: fields.u64("up_to")? },
             Kind::GroupRequest => Self::GroupRequest { flow, join, ranges: Ranges::read(fields)? },

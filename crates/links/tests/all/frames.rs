@@ -400,5 +400,8 @@ fn frames_about_groups_that_make_no_sense_are_refused() {
     assert_eq!(violation_of_frame(&many), Some(Violation::TooMany { field: "ranges", entries: 65, limit: 64 }));
     let security = [head(32), vec![1; 8], vec![3]].concat();
     assert_eq!(violation_of_frame(&security), Some(Violation::OutOfRange("security", 3)));
-    assert_eq!(violation_of_frame(&[head(34), vec![0; 8]].concat()), Some(Violation::OutOfRange("from", 0)));
+    for from in [0, 1 << 63, u64::MAX] {
+        let start = [head(34), from.to_le_bytes().to_vec()].concat();
+        assert_eq!(violation_of_frame(&start), Some(Violation::OutOfRange("from", from)));
+    }
 }

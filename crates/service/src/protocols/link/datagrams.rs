@@ -71,7 +71,7 @@ pub(super) struct Grouped {
     pub(super) place: Place,
     pub(super) member: Member<Item>,
     /// What its far side wants; all flows of the group get what one of them wants.
-    pub(super) wanted: Option<(bool, Vec<EventType>)>,
+    pub(super) far_subscribed: Option<(bool, Vec<EventType>)>,
     /// Why it goes over its connection alone.
     pub(super) why: String,
 }
@@ -154,7 +154,7 @@ impl Groups {
             self.groups.push(Group { to, socket: None, pace, streams, is_failing: false });
         }
         let place = (place, channel);
-        Some(Grouped { place, member: Member::new(), wanted: None, why: "it has not joined yet".to_owned() })
+        Some(Grouped { place, member: Member::new(), far_subscribed: None, why: "it has not joined yet".to_owned() })
     }
 
     /// What carries a flow's events now, for people.
@@ -427,6 +427,7 @@ impl Links<'_> {
                     while let Some(stream) = self.core.protocols.link.groups.stream(place)
                         && let Some(slow) = stream.sender.slow_consumer()
                     {
+                        stream.sender.leave(slow);
                         self.fall_back(Token::from_bits(slow), "it is slower than the others of its group");
                     }
                     self.resume_waiting(place);
@@ -470,7 +471,7 @@ impl Links<'_> {
         if limits.is_some_and(|limits| !event.fits(limits)) {
             return self.fall_back(at, "an event of its group exceeds its limits.message_bytes_max");
         }
-        if connection.output.queued_bytes() > GroupSender::KEPT_BYTES_MAX {
+        if connection.output.queued_bytes() > GroupSender::RETAINED_BYTES_MAX {
             return self.fall_back(at, "it asks for more than its connection takes");
         }
         let event = wire::Event { flow, ..event };
@@ -494,6 +495,7 @@ impl Links<'_> {
             while let Some(stream) = self.core.protocols.link.groups.stream(place)
                 && let Some(stalled) = stream.sender.stalled(now.0)
             {
+                stream.sender.leave(stalled);
                 self.fall_back(Token::from_bits(stalled), "it has acknowledged nothing for 3 s");
             }
             let groups = &mut self.core.protocols.link.groups;
@@ -567,7 +569,8 @@ impl Links<'_> {
         let is_of_it = |outflow: &Outflow| outflow.group.as_ref().is_some_and(|group| group.place == place);
         let (mut everything, mut all) = (false, Vec::new());
         for (_, outflow) in link.outflows.iter().filter(|(_, outflow)| is_of_it(outflow)) {
-            let Some((wants_all, types)) = outflow.group.as_ref().and_then(|group| group.wanted.as_ref()) else {
+            let Some((wants_all, types)) = outflow.group.as_ref().and_then(|group| group.far_subscribed.as_ref())
+            else {
                 continue;
             };
             everything |= wants_all;

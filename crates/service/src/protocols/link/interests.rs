@@ -81,7 +81,7 @@ impl Links<'_> {
         }
         let mut subscribed = (is_all, wanted);
         if let Some(group) = &mut outflow.group {
-            group.wanted = Some(subscribed);
+            group.far_subscribed = Some(subscribed);
             let place = group.place;
             subscribed = self.subscribe_group(place);
         }

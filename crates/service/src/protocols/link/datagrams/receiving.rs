@@ -22,6 +22,8 @@ use crate::protocols::Tag;
 
 /// Sockets for datagrams of links.
 const SOCKETS_MAX: usize = 64;
+/// Octets of events that wait for earlier ones, of all links together.
+const RETAINED_BYTES_MAX: usize = 64 << 20;
 
 /// Where datagrams come in, and the flows that they are for.
 #[derive(Default)]
@@ -29,6 +31,8 @@ pub(in crate::protocols::link) struct Receiving {
     sockets: Vec<ReceivingSocket>,
     by_stream: HashMap<u64, Token>,
     received: Received,
+    /// Octets of events that wait for earlier ones.
+    retained: usize,
     frame: Vec<u8>,
     ranges: Vec<(u64, u64)>,
 }
@@ -165,6 +169,7 @@ impl Links<'_> {
         let Protocol { inflows, receiving, .. } = &mut self.core.protocols.link;
         let Some(listening) = inflows.get_mut(at).and_then(|inflow| inflow.group.take()) else { return };
         receiving.by_stream.remove(&listening.stream);
+        receiving.retained -= listening.receiver.as_ref().map_or(0, GroupReceiver::retained_octets);
         if let Some(place) = receiving.sockets.iter().position(|socket| socket.at == listening.at)
             && let Some(socket) = receiving.sockets.get_mut(place)
         {
@@ -180,7 +185,8 @@ impl Links<'_> {
     pub(super) fn group_starts(&mut self, at: Token, join: u32, from: u64) {
         let listening = self.core.protocols.link.inflows.get_mut(at).and_then(|inflow| inflow.group.as_mut());
         if let Some(listening) = listening.filter(|listening| listening.join == join) {
-            listening.receiver = Some(GroupReceiver::new(from));
+            let former = listening.receiver.replace(GroupReceiver::new(from));
+            self.core.protocols.link.receiving.retained -= former.map_or(0, |former| former.retained_octets());
         }
     }
 
@@ -222,9 +228,14 @@ impl Links<'_> {
     /// Takes a frame with a number, and those that waited for it.
     fn take_group_frame(&mut self, at: Token, number: u64, frame: &[u8], is_of_session: bool) -> Option<Taken> {
         let now = self.core.cx.clock.now;
-        let Protocol { inflows, groups, .. } = &mut self.core.protocols.link;
+        let Protocol { inflows, groups, receiving, .. } = &mut self.core.protocols.link;
         let receiver = inflows.get_mut(at)?.group.as_mut()?.receiver.as_mut()?;
+        if number != receiver.next_number() && receiving.retained + frame.len() > RETAINED_BYTES_MAX {
+            return Some(Taken::NoRoom);
+        }
+        let before = receiver.retained_octets();
         let taken = receiver.take(number, frame, is_of_session, now.0);
+        receiving.retained += receiver.retained_octets() - before;
         groups.note_due(receiver.next_due());
         if taken == Taken::Now {
             self.take_event_of_frame(at, number, frame);
@@ -246,6 +257,7 @@ impl Links<'_> {
             && let Some(receiver) = inflow.group.as_mut().and_then(|group| group.receiver.as_mut())
             && let Some((number, frame)) = receiver.pop()
         {
+            self.core.protocols.link.receiving.retained -= frame.len();
             self.take_event_of_frame(at, number, &frame);
         }
     }
