@@ -97,6 +97,14 @@ impl Stream {
         }
     }
 
+    /// Simulated ones have none that datagrams could be sent from.
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::System(stream) => stream.local_addr(),
+            Self::Simulated(_) => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
     pub(crate) fn peer_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::System(stream) => stream.peer_addr(),

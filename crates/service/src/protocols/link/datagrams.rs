@@ -20,7 +20,7 @@ pub(super) use self::receiving::{Listening, Receiving};
 use super::outflow::{Item, Outflow};
 use super::{Links, Protocol};
 use crate::config::{Carrier, LinkDatagrams, LinkEntry};
-use crate::counters::Counter;
+use crate::counters::{Block, Counter};
 use crate::lane::io::net::Datagrams;
 use crate::lane::io::slots::Token;
 use crate::protocols::local_proxies::Action;
@@ -191,7 +191,7 @@ impl Groups {
         grouped: &mut Grouped,
         frame: &wire::Event<'_>,
         (admitted, is_idle, now): (Time, bool, Time),
-        (settings, counters): (&DatagramSettings, &crate::counters::Block),
+        (settings, counters): (&DatagramSettings, &Block),
     ) -> Going {
         let Grouped { place, member, .. } = grouped;
         let Some(stream) = self.stream(*place) else { return Going::BySession };
@@ -235,7 +235,7 @@ impl Groups {
         place: Place,
         frame: &wire::Event<'_>,
         (admitted, now): (Time, Time),
-        (settings, counters): (&DatagramSettings, &crate::counters::Block),
+        (settings, counters): (&DatagramSettings, &Block),
     ) -> Result<u64, u64> {
         let Some(group) = self.groups.get_mut(place.0) else { return Err(now.0) };
         let Some(stream) = group.streams.get_mut(place.1) else { return Err(now.0) };
@@ -262,7 +262,7 @@ impl Groups {
 
 impl Group {
     /// Sends a datagram. One for which the system has no room is lost, and asked for again.
-    fn send(&mut self, stream: usize, octets: &[u8], counters: &crate::counters::Block) {
+    fn send(&mut self, stream: usize, octets: &[u8], counters: &Block) {
         let to = self.streams.get(stream).and_then(|stream| stream.to);
         let (Some(socket), Some(to)) = (&self.socket, to) else { return };
         match socket.send(to, octets, octets.len()) {

@@ -13,12 +13,12 @@ use links::hops::{Forwarding, may_forward, onward};
 use links::wire::{self, Frame, Open};
 use links::{Limits, Origin, Sender};
 
-use super::datagrams::{Going, Grouped};
+use super::datagrams::{DatagramSettings, Going, Grouped, Groups};
 use super::forgetting::LastAcknowledged;
 use super::session::Connection;
 use super::stalls::Stall;
 use super::{Flow, Links, OUTPUT_FORM, Protocol, served_durable};
-use crate::counters::Counter;
+use crate::counters::{Block, Counter};
 use crate::lane::context::Context;
 use crate::lane::intake::acknowledgements::is_of_lanes;
 use crate::lane::io::output::Body;
@@ -211,6 +211,36 @@ impl Outflow {
     /// Whether its outbox waits for room that there is.
     fn can_go_on(&self) -> bool {
         self.is_blocked && self.is_open && self.sender.has_room(0)
+    }
+
+    /// Decides how its next event goes, and has it sent if it goes in a datagram first.
+    fn going(
+        &mut self,
+        at: Token,
+        frame: &wire::Event<'_>,
+        (limits, admitted, now): (Limits, Time, Time),
+        (groups, settings, counters): (&mut Groups, &DatagramSettings, &Block),
+    ) -> Going {
+        let is_idle = self.sender.in_flight() == 0 && self.sender.unsent() == 0;
+        let Some(group) = self.group.as_mut().filter(|_| frame.fits(limits)) else { return Going::BySession };
+        let going = groups.place(at, group, frame, (admitted, is_idle, now), (settings, counters));
+        match going {
+            Going::BySession => {}
+            Going::Later => self.is_blocked = true,
+            Going::Numbered(_) => {
+                self.counts.sent += 1;
+                counters.add(Counter::LinkEventsSent, 1);
+            }
+        }
+        going
+    }
+
+    /// Notes an event that goes with the group. It is given back with its outcome, if the far side was done with it before.
+    fn note_in_group(&mut self, number: u64, octets: usize, item: Item) -> Option<(Item, Outcome)> {
+        let (item, is_rejected) = self.group.as_mut()?.member.note(number, octets, item)?;
+        self.counts.acknowledged += u64::from(!is_rejected);
+        self.counts.rejected += u64::from(is_rejected);
+        Some((item, if is_rejected { Outcome::Rejected } else { Outcome::Delivered }))
     }
 
     /// Begins a session with a process of the far side. What is on its way is sent again, or goes back to the outbox; but what is not
@@ -495,30 +525,17 @@ impl Links<'_> {
         let item = Item { outbox: delivery.outbox, serial: delivery.serial, event, body, tag, is_persistent };
         let frame = item.frame(flow, (*own, *incarnation), now);
         let octets = frame.octets();
-        let is_idle = outflow.sender.in_flight() == 0 && outflow.sender.unsent() == 0;
-        let going = match &mut outflow.group {
-            Some(group) if frame.fits(limits) => {
-                let with = (&settings.datagrams, &*self.core.cx.counters);
-                groups.place(*at, group, &frame, (item.event.arrived, is_idle, now), with)
-            }
-            _ => Going::BySession,
-        };
-        match going {
+        let with = (groups, &settings.datagrams, &*self.core.cx.counters);
+        match outflow.going(*at, &frame, (limits, item.event.arrived, now), with) {
             Going::BySession => {}
             Going::Later => {
-                outflow.is_blocked = true;
                 events.push(item.event);
                 return Some(Outcome::NoRoom);
             }
             Going::Numbered(number) => {
-                outflow.counts.sent += 1;
-                self.core.cx.counters.add(Counter::LinkEventsSent, 1);
-                let (item, is_rejected) = outflow.group.as_mut()?.member.note(number, octets, item)?;
-                // The far side was done with it before.
+                let (item, outcome) = outflow.note_in_group(number, octets, item)?;
                 events.push(item.event);
-                outflow.counts.acknowledged += u64::from(!is_rejected);
-                outflow.counts.rejected += u64::from(is_rejected);
-                return Some(if is_rejected { Outcome::Rejected } else { Outcome::Delivered });
+                return Some(outcome);
             }
         }
         if !frame.fits(limits) || !outflow.sender.has_room(octets) {
