@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 
-use service::{Carrier, Config, Counter, LinkDatagrams, LinkDirection, LinkDirections, LinkEntry, Service};
+use service::{Carrier, Config, Counter, LinkDatagrams, LinkDirection, LinkDirections, LinkEntry, Service, Tls};
+use testing::certificates::{Authority, Certified};
 use testing::{carries_multicast, free_udp_port, own_loopback};
 
 use crate::json::Lines;
@@ -207,6 +208,36 @@ fn persistent_events_cross_in_datagrams_exactly_once_when_a_service_begins_again
         let got: Vec<i32> = (0..sent).map(|_| number(&link.accept_push())).collect();
         assert_eq!(got, (0..i32::try_from(sent).unwrap()).collect::<Vec<_>>(), "each once, and in order");
     }
+}
+
+#[test]
+fn over_tls_each_channel_has_a_key_of_its_own_and_none_is_configured() {
+    let authority = Authority::new("service-link-datagrams");
+    let tls = |name: &str| {
+        let Certified { certificate, key, .. } = authority.certify(name);
+        let (certificate, key) = (Some(certificate), Some(key));
+        Tls { certificate, key, client_ca: Some(authority.file()), ca: Some(authority.file()), ..Tls::default() }
+    };
+    let places = Places::new(2);
+    let mut config = places.config(1, Vec::new(), None);
+    config.tls = Tls { links_listen: Some("127.0.0.1:0".into()), ..tls("far") };
+    let far = Service::start(config).unwrap();
+    let mut at_far = subscribed(&far);
+    let [.., Some(address)] = far.tls_addresses() else { panic!("an address for links") };
+    let link = LinkEntry { to: format!("localhost:{}", address.port()), tls: true, ..by_udp(&places, 1) };
+    let mut config = places.config(0, vec![link], None);
+    config.tls = tls("near");
+    let near = Service::start(config).unwrap();
+    await_flows(&[&near, &far], 1);
+    await_subscribed(&near, "everything");
+    let mut from = Lines::connect(&near);
+    let first = publish_until(&near, "udp", &mut from, 0);
+    for number in first..first + 20 {
+        publish(&mut from, number, PERSISTENT);
+    }
+    assert_eq!(numbers(&mut at_far, first as usize + 20), (0..first + 20).collect::<Vec<_>>());
+    assert!(read(&far, Counter::LinkDatagramsReceived) > 0);
+    assert_eq!(read(&far, Counter::LinkDatagramsRefused), 0);
 }
 
 /// A relay of a link that loses nearly a third of the datagrams, and doubles some.
