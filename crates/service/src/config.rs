@@ -467,7 +467,8 @@ mod tests {
         // Every key of the defaults is there, commented out where its default is "none".
         let table: toml::Table = toml::from_str(&toml::to_string(&Config::default()).unwrap()).unwrap();
         for (section, value) in &table {
-            for key in value.as_table().map_or(vec![section], |t| t.keys().collect()) {
+            let keys_of = |(key, value)| toml::Value::as_table(value).map_or(vec![key], |t| t.keys().collect());
+            for key in value.as_table().map_or(vec![section], |t| t.iter().flat_map(keys_of).collect()) {
                 assert!(text.contains(&format!("{key} =")), "config/campanile.toml lacks {section} {key}");
             }
         }
@@ -489,6 +490,8 @@ mod tests {
             "direction",
             "where",
             "when_full",
+            "carrier",
+            "key_file",
             "tls",
             "certificate",
             "key",
