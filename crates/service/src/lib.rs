@@ -50,9 +50,9 @@ pub use config::{
     AccessRule, Carrier, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError,
     ConnectionReliability, Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel,
     DeclaredLane, DeclaredValue, Delivery, Discipline, Federation, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes,
-    Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, Links, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet,
-    OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit,
-    WhenFull,
+    Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, Links, LogConfig, LogFormat, LogLevel, Naming,
+    NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls,
+    Undeclarable, Unfit, WhenFull,
 };
 pub use corba::NOT_PERMITTED;
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus, near};

@@ -142,7 +142,7 @@ impl Groups {
         settings: &DatagramSettings,
     ) -> Option<Grouped> {
         let to = match entry.carrier {
-            Carrier::Tcp => return None,
+            Carrier::Tcp | Carrier::Iiop => return None,
             Carrier::Udp => GroupAddress::Peer(entry.name.clone()),
             Carrier::Multicast => GroupAddress::Multicast(entry.group_address()?),
         };
