@@ -76,7 +76,7 @@ impl Member {
         let (state, linked) = if self.is_self {
             ("this one".to_owned(), String::new())
         } else {
-            (clean(&self.state), show::count(&(self.linked.len() as u64)))
+            (clean(&self.state), show::count(self.linked.len()))
         };
         [format!("{:016x}", self.service), clean(&self.name), clean(&self.address), state, linked]
     }
