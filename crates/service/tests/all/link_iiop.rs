@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::TcpListener;
 
-use client::notify::{EventChannel, StructuredProxyPushSupplier};
+use client::notify::{EventChannel, Property, StructuredProxyPushSupplier};
 use service::{
     Answer, Carrier, Command, Config, Counter, Json, LinkDirections, LinkEntry, LinkState, LinkStatus, Query, Service,
 };
@@ -208,6 +208,27 @@ fn a_mute_far_service_is_given_up_with_the_reason_and_its_events_wait() {
     publish(&near, 0..3);
     await_down(&near, &place.0);
     await_flows(&near, "the events to wait", |flows| flows.iter().any(|flow| flow.lag_events == 3));
+}
+
+#[test]
+fn what_the_far_service_refuses_for_now_is_pushed_until_it_is_taken() {
+    let place = Place::new();
+    let far = place.start(None);
+    let admin = [Property::new("MaxQueueLength", 2_i32), Property::new("RejectNewEvents", true)];
+    let (_, id) = factory(&far).create_named_channel(&[], &admin, "Weather").unwrap();
+    let consumer = Bare::new();
+    let held = subscribe_to(&far, Some(id), consumer.reference(), &[]);
+    suspend(&held);
+    let near = near(LinkEntry { direction: LinkDirections::Out, ..place.link() }, None);
+    await_up(&near, 1);
+    publish(&near, 0..6);
+    wait_until("the far service to refuse one", || far.counters().read(Counter::EventsRefused) > 0);
+    await_flows(&near, "the others to wait", |flows| flows[0].acknowledged == 2 && flows[0].in_flight_events > 0);
+    StructuredProxyPushSupplier::unchecked(held).resume_connection().unwrap();
+    let mut pushed = consumer.accept();
+    let got: Vec<i32> = (0..6).map(|_| number(&pushed.accept_push())).collect();
+    assert_eq!(got, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(near.counters().read(Counter::LinksLost), 0, "the link stayed up");
 }
 
 #[test]
