@@ -71,6 +71,8 @@ struct Setup {
     options: Options,
     /// The far service, as if it were one with links: it has no identity of its own.
     service: u64,
+    /// This service.
+    own: u64,
     incarnation: u64,
     limits: Limits,
 }
@@ -234,13 +236,13 @@ fn pair() -> io::Result<(TcpStream, TcpStream)> {
 impl Links<'_> {
     /// Has the thread of a link to a notification service begin, and takes what it reports.
     pub(super) fn keep_up_gateway(&mut self, number: usize, is_draining: bool) {
-        let Protocol { links, settings, incarnation, .. } = &mut self.core.protocols.link;
+        let Protocol { links, settings, service: own, incarnation, .. } = &mut self.core.protocols.link;
         let Some(link) = links.get_mut(number) else { return };
         if link.gateway.is_none() && !is_draining {
             let service = xxh3_64(link.entry.to.as_bytes()).max(1);
             let limits = Limits { outstanding_max: OUTSTANDING_MAX, ..settings.limits };
             let (entry, options) = (link.entry.clone(), settings.iiop.clone());
-            let begun = Gateway::begin(Setup { entry, options, service, incarnation: *incarnation, limits });
+            let begun = Gateway::begin(Setup { entry, options, service, own: *own, incarnation: *incarnation, limits });
             match begun {
                 Ok(gateway) => link.gateway = Some(gateway),
                 Err(error) => self.gateway_down(number, format!("its thread does not begin: {error}")),

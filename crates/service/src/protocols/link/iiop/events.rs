@@ -33,14 +33,33 @@ fn origin_of(text: &str) -> Option<(Origin, Hops)> {
     (service != 0 && number != 0).then_some((Origin { service, era, number }, Hops::new(hops)?))
 }
 
-/// An event of the lane's as the far service gets it.
+/// The origin that an event's header says.
+fn said(header: &[Property]) -> Option<(Origin, Hops)> {
+    match &header.iter().find(|property| property.name == ORIGIN)?.value.value {
+        Value::String(text) => origin_of(text),
+        _ => None,
+    }
+}
+
+/// An event of the lane's as the far service gets it. `own` is the service that it is sent by.
 ///
 /// # Errors
 /// Says why it is none that can be sent.
-pub(super) fn outgoing(sent: &wire::Event<'_>) -> Result<StructuredEvent, String> {
+pub(super) fn outgoing(sent: &wire::Event<'_>, own: u64) -> Result<StructuredEvent, String> {
     let mut event =
         StructuredEvent::read(&mut event::reader(sent.bytes, sent.tag)).map_err(|error| error.to_string())?;
     let header = &mut event.variable_header;
+    let (mut origin, mut hops) = (sent.origin, sent.hops);
+    if let Some((first, through)) = said(header).filter(|(first, _)| *first != sent.origin) {
+        // A client, or a link that another service has to this one, has published it here.
+        if first.service == own || through.as_slice().contains(&own) {
+            return Err(
+                "it was sent by this service before: two links, or a gateway beside one, go in a circle".to_owned()
+            );
+        }
+        hops = onward(first.service, through.as_slice(), own).ok_or("it has come through 8 services")?;
+        origin = first;
+    }
     header.retain(|property| property.name != ORIGIN);
     let has = |header: &[Property], name: &str| header.iter().any(|property| property.name == name);
     if let Some(priority) = sent.priority.filter(|priority| *priority != 0 && !has(header, "Priority")) {
@@ -55,7 +74,7 @@ pub(super) fn outgoing(sent: &wire::Event<'_>) -> Result<StructuredEvent, String
         header.retain(|property| property.name != "Timeout");
         header.push(Property::new("Timeout", left.max(1)));
     }
-    header.push(Property::new(ORIGIN, text_of(sent.origin, sent.hops.as_slice())));
+    header.push(Property::new(ORIGIN, text_of(origin, hops.as_slice())));
     Ok(event)
 }
 
@@ -76,11 +95,7 @@ impl Incoming {
     /// Says why the event is none that can be taken; nothing if it has crossed as many services as it may.
     pub(super) fn new(mut event: StructuredEvent, service: u64, unknown: Origin) -> Result<Self, Option<String>> {
         let value = |name: &str| event.variable_header.iter().find(|of| of.name == name).map(|of| &of.value.value);
-        let said = match value(ORIGIN) {
-            Some(Value::String(text)) => origin_of(text),
-            _ => None,
-        };
-        let (origin, hops) = match said {
+        let (origin, hops) = match said(&event.variable_header) {
             Some((origin, hops)) => (origin, onward(origin.service, hops.as_slice(), service).ok_or(None)?),
             None => (unknown, Hops::default()),
         };
@@ -90,7 +105,9 @@ impl Incoming {
             Some(Value::ULongLong(timeout)) if *timeout > 0 => Some(timeout.saturating_mul(100)),
             _ => None,
         };
+        // It stays, so that what goes in a circle without other links' knowledge ends.
         event.variable_header.retain(|property| property.name != ORIGIN);
+        event.variable_header.push(Property::new(ORIGIN, text_of(origin, hops.as_slice())));
         let mut bytes = Vec::new();
         event.write(&mut Writer::new(&mut bytes, ENCODING)).map_err(|error| Some(error.to_string()))?;
         Ok(Self { origin, hops, is_persistent, timeout_ns, bytes })
@@ -140,21 +157,41 @@ mod tests {
     }
 
     #[test]
-    fn what_went_out_comes_back_with_its_origin_and_without_the_property() {
+    fn what_went_out_comes_back_with_its_origin() {
         let event = StructuredEvent::new("Weather", "Wind", "mast");
         let own = Origin { service: 7, era: 8, number: 9 };
         let plain = Incoming::new(event.clone(), FAR, own).unwrap();
         assert_eq!((plain.origin, plain.hops.as_slice(), plain.is_persistent), (own, &[][..], false));
         let sent = wire::Event { is_persistent: true, priority: Some(3), timeout_ns: Some(900), ..plain.frame(1, 1) };
-        let out = outgoing(&sent).unwrap();
+        let out = outgoing(&sent, own.service).unwrap();
         let names: Vec<&str> = out.variable_header.iter().map(|property| property.name.as_str()).collect();
         assert_eq!(names, ["Priority", "EventReliability", "Timeout", ORIGIN]);
         let back = Incoming::new(out, FAR, UNKNOWN).unwrap();
         assert_eq!((back.origin, back.hops.as_slice()), (own, &[FAR][..]));
         assert_eq!((back.is_persistent, back.timeout_ns), (true, Some(900)));
         let bare = StructuredEvent::read(&mut event::reader(&back.bytes, event::tag_at(ENCODING, 0, false))).unwrap();
-        assert_eq!(bare.variable_header.len(), 3);
+        assert_eq!(bare.variable_header.len(), 4);
         assert_eq!(bare.filterable_data, event.filterable_data);
+    }
+
+    /// Two services that link to each other as to notification services sent each event round for ever.
+    #[test]
+    fn what_a_client_publishes_with_an_origin_keeps_it_and_ends_where_it_was() {
+        let mut event = StructuredEvent::new("Weather", "Wind", "mast");
+        let first = Origin { service: 7, era: 8, number: 9 };
+        event.variable_header.push(Property::new(ORIGIN, text_of(first, &[4])));
+        let mut bytes = Vec::new();
+        event.write(&mut Writer::new(&mut bytes, ENCODING)).unwrap();
+        let plain = Incoming::new(StructuredEvent::new("", "", ""), FAR, UNKNOWN).unwrap();
+        let admitted = Origin { service: 2, era: 1, number: 1 };
+        let sent = wire::Event { bytes: &bytes, origin: admitted, ..plain.frame(1, 1) };
+        let out = outgoing(&sent, 2).unwrap();
+        let (origin, hops) = said(&out.variable_header).unwrap();
+        assert_eq!((origin, hops.as_slice()), (first, &[4, 2][..]));
+        for own in [7, 4] {
+            let sent = wire::Event { origin: Origin { service: own, ..admitted }, ..sent };
+            assert!(outgoing(&sent, own).unwrap_err().contains("circle"));
+        }
     }
 
     #[test]

@@ -240,7 +240,13 @@ impl Shared {
                 let place = *lane.out.get(&event.flow).ok_or("an event of a flow that there is not")?;
                 let (flow, sequence, origin) = (event.flow, event.sequence, event.origin);
                 if lane.ended.is_none() {
-                    lane.events.push_back(ToPush { flow, place, sequence, origin, event: outgoing(event) });
+                    lane.events.push_back(ToPush {
+                        flow,
+                        place,
+                        sequence,
+                        origin,
+                        event: outgoing(event, self.setup.own),
+                    });
                 }
             }
             Frame::Ack { flow, up_to } => {
