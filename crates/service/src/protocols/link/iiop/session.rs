@@ -213,29 +213,7 @@ impl Shared {
                     Hello { version_min, version_max, service, incarnation, limits, name, has_store: false, token: "" };
                 lane.write(&Frame::Hello(hello)).map_err(failed)?;
             }
-            Frame::Open(Open { flow, direction, channel, .. }) => {
-                let place = self.setup.entry.channels.iter().position(|of| of == channel);
-                let place = place.and_then(|place| Some((place, offered.get(place)?)));
-                match (place, direction) {
-                    (Some((place, (true, _))), Direction::Out) => {
-                        lane.out.insert(*flow, place);
-                    }
-                    (Some((place, (_, true))), Direction::In) => {
-                        let (sequence, acknowledged, rejected) = (0, 0, HashMap::new());
-                        lane.into.insert(place, IntoLane { flow: *flow, sequence, acknowledged, rejected });
-                    }
-                    _ => {
-                        let reason = "the link does not have it";
-                        return lane.write(&Frame::Refused { flow: *flow, reason }).map_err(failed);
-                    }
-                }
-                lane.write(&Frame::Opened { flow: *flow }).map_err(failed)?;
-                if *direction == Direction::Out {
-                    // What its consumers subscribe is not asked for: other links of the lane have everything come.
-                    let everything = Frame::Interest { flow: *flow, everything: Some(0), types: Types::NONE };
-                    lane.write(&everything).map_err(failed)?;
-                }
-            }
+            Frame::Open(open) => self.open(&mut lane, open, offered).map_err(failed)?,
             Frame::Event(event) => {
                 let place = *lane.out.get(&event.flow).ok_or("an event of a flow that there is not")?;
                 let (flow, sequence, origin) = (event.flow, event.sequence, event.origin);
@@ -283,6 +261,33 @@ impl Shared {
             | Frame::GroupReject { .. } => {}
         }
         self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Opens a flow of a channel that the link has.
+    fn open(&self, lane: &mut Lane, open: &Open<'_>, offered: &[(bool, bool)]) -> io::Result<()> {
+        let Open { flow, direction, channel, .. } = open;
+        let place = self.setup.entry.channels.iter().position(|of| of == channel);
+        let place = place.and_then(|place| Some((place, offered.get(place)?)));
+        match (place, direction) {
+            (Some((place, (true, _))), Direction::Out) => {
+                lane.out.insert(*flow, place);
+            }
+            (Some((place, (_, true))), Direction::In) => {
+                let (sequence, acknowledged, rejected) = (0, 0, HashMap::new());
+                lane.into.insert(place, IntoLane { flow: *flow, sequence, acknowledged, rejected });
+            }
+            _ => {
+                let reason = "the link does not have it";
+                return lane.write(&Frame::Refused { flow: *flow, reason });
+            }
+        }
+        lane.write(&Frame::Opened { flow: *flow })?;
+        if *direction == Direction::Out {
+            // What its consumers subscribe is not asked for: other links of the lane have everything come.
+            let everything = Frame::Interest { flow: *flow, everything: Some(0), types: Types::NONE };
+            lane.write(&everything)?;
+        }
         Ok(())
     }
 
