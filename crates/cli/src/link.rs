@@ -206,8 +206,8 @@ impl Link {
 
     /// The losses that have no column.
     fn losses(&self) -> String {
-        let forgotten = format!("{} events at least acknowledged and then forgotten", show::count(&self.forgotten));
-        let dropped = format!("{} events dropped, since there was no room for them", show::count(&self.dropped));
+        let forgotten = format!("{} events at least acknowledged and then forgotten", show::count(self.forgotten));
+        let dropped = format!("{} events dropped, since there was no room for them", show::count(self.dropped));
         let some = [(self.forgotten, forgotten), (self.dropped, dropped)].into_iter().filter(|(count, _)| *count > 0);
         some.map(|(_, text)| text).collect::<Vec<_>>().join("; ")
     }
