@@ -13,10 +13,10 @@
 
 use alloc::vec::Vec;
 
-/// Octets of a datagram at most, with [`CODE_BYTES`] behind the fields.
+use crate::group::CODE_BYTES;
+
+/// Octets of a datagram at most, with [a code](crate::group::Key::code) behind the fields.
 pub const DATAGRAM_BYTES_MAX: usize = 1_400;
-/// Octets that are left for a code behind the fields.
-pub const CODE_BYTES: usize = 32;
 /// Octets of a text at most.
 pub const TEXT_BYTES_MAX: usize = 255;
 

@@ -19,7 +19,6 @@ mod counters;
 #[cfg(feature = "dds")]
 mod dds;
 mod handshakes;
-mod hmac;
 mod lane;
 mod log;
 mod memory;

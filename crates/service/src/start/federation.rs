@@ -7,9 +7,10 @@ use corba::Protocol;
 use super::StartError;
 use super::group::join_federation;
 use super::storage::{Durables, OpenedStore, added_links, furnish};
+use links::group::Key;
+
 use crate::config::federation::link_ports;
 use crate::config::{Config, LinkEntry};
-use crate::hmac::Key;
 use crate::protocols::link::discovery::Settings;
 use crate::protocols::named_channels;
 use crate::store::Found;

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use engine::Time;
 use links::announce::{Announcement, Channels};
+use links::group::{CODE_BYTES, Key};
 
 use super::Links;
 use super::session::Connection;
 use crate::admin::values::{FederationMember, LinkOrigin, LinkState};
 use crate::config::LinkEntry;
 use crate::counters::Counter;
-use crate::hmac::{CODE_BYTES, Key};
 use crate::lane::budget::Budget;
 use crate::lane::io::datagrams::Received;
 use crate::lane::io::net::Datagrams;
@@ -233,7 +233,7 @@ impl Discovery {
             return Err(Rejection::Foreign);
         }
         if let (Some(key), Some(code)) = (&self.settings.key, code)
-            && !key.verify(body, code)
+            && !key.is_code(body, code)
         {
             return Err(Rejection::Code);
         }

@@ -343,18 +343,11 @@ impl Links<'_> {
                 _ => Err(format!("it has forgotten events of the flow {number}, which sends none")),
             },
             Frame::Directory { more, names } => self.far_side_names(token, *more, names),
-            Frame::GroupJoin(_)
-            | Frame::GroupListening { .. }
-            | Frame::GroupStart { .. }
-            | Frame::GroupLeave { .. }
-            | Frame::GroupEvent(_)
-            | Frame::GroupAck { .. }
-            | Frame::GroupRequest { .. }
-            | Frame::GroupReject { .. } => self.handle_group_frame(token, frame),
             Frame::Goodbye { reason } => {
                 self.close_link(token, &format!("the other side ends it: {reason}"));
                 Ok(())
             }
+            _ => self.handle_group_frame(token, frame),
         }
     }
 

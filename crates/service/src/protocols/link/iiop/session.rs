@@ -249,16 +249,8 @@ impl Shared {
             }
             // What the lane's consumers subscribe, all of it comes.
             Frame::Interest { .. } | Frame::Pong { .. } | Frame::Opened { .. } => {}
-            Frame::Directory { .. } | Frame::Acknowledged { .. } | Frame::Forgotten { .. } => {}
-            // The lane sends no datagrams on such a link.
-            Frame::GroupJoin(_)
-            | Frame::GroupListening { .. }
-            | Frame::GroupStart { .. }
-            | Frame::GroupLeave { .. }
-            | Frame::GroupEvent(_)
-            | Frame::GroupAck { .. }
-            | Frame::GroupRequest { .. }
-            | Frame::GroupReject { .. } => {}
+            // The lane sends neither names nor datagrams on such a link.
+            _ => {}
         }
         self.changed.notify_all();
         Ok(())
