@@ -5,7 +5,9 @@ use std::net::{TcpListener, TcpStream};
 
 use links::wire::{Event, Frame, Hello, Origins};
 use links::{Framer, Limits, Origin};
-use service::{Config, Counter, Json, LinkDirection, LinkDirections, LinkEntry, LinkState, LinkStatus, Links, Service};
+use service::{
+    Config, Counter, Json, LinkDirection, LinkDirections, LinkEntry, LinkState, LinkStatus, Links, Service, WhenFull,
+};
 use testing::{AcceptInTime, own_loopback, unless_closed, wait_until};
 
 use crate::json::Lines;
