@@ -96,24 +96,8 @@ fn find(statistics: &Statistics, server: &ServerOptions, name: &str) -> Result<(
     Err(Failure::Message(format!("there is no link {name:?} at {at}{near} (`campanile link ls` lists them)")))
 }
 
-/// A `[[link]]` as the configuration has it.
-#[derive(Serialize)]
-struct Entry<'l> {
-    name: &'l str,
-    to: &'l str,
-    channels: &'l [String],
-    direction: &'l str,
-    types: &'l [String],
-    r#where: &'l str,
-    when_full: &'l str,
-    tls: bool,
-}
-
-fn add(options: &LinkAddOptions) -> Result<(), Failure> {
-    let LinkAddOptions { server, name, to, channels, direction, types, constraint, when_full, tls } = options;
-    let tls = *tls;
-    let entry = Entry { name, to, channels, direction, types, r#where: constraint, when_full, tls };
-    let text = toml::to_string(&entry).map_err(|error| Failure::Message(error.to_string()))?;
+fn add(LinkAddOptions { server, link }: &LinkAddOptions) -> Result<(), Failure> {
+    let text = toml::to_string(link).map_err(|error| Failure::Message(error.to_string()))?;
     let statistics = Statistics::find(server).map_err(|error| Failure::remote(&error, server))?;
     let added = statistics.object.request("add_link", &(text,));
     let (why, kept): (String, bool) = added.map_err(|error| statistics.failure(&error, server))?;
@@ -121,7 +105,7 @@ fn add(options: &LinkAddOptions) -> Result<(), Failure> {
         return Err(Failure::Message(clean(&why)));
     }
     let until = if kept { "" } else { " until the service's process ends, since it has no store" };
-    Ok(writeln!(io::stdout(), "added {}{until}", clean(name))?)
+    Ok(writeln!(io::stdout(), "added {}{until}", clean(&link.name))?)
 }
 
 fn remove(LinkRmOptions { server, name, drop_backlog }: &LinkRmOptions) -> Result<(), Failure> {

@@ -16,7 +16,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// longer, has to have more.
 pub const SUITE_PATIENCE: Duration = Duration::from_secs(240);
 
-/// Waits until a condition holds. Each turn lets others run.
+/// Waits until a condition holds. Each turn lets others run: after the first hundredth of a second for a millisecond, so that threads of
+/// low priority do what is waited for.
 ///
 /// # Panics
 /// If it does not hold within [`PATIENCE`]; `what` was waited for.
@@ -24,8 +25,13 @@ pub const SUITE_PATIENCE: Duration = Duration::from_secs(240);
 pub fn wait_until(what: impl fmt::Display, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < PATIENCE, "waited a minute for {what}");
-        thread::yield_now();
+        let elapsed = began.elapsed();
+        assert!(elapsed < PATIENCE, "waited a minute for {what}");
+        if elapsed < Duration::from_millis(10) {
+            thread::yield_now();
+        } else {
+            thread::park_timeout(Duration::from_millis(1));
+        }
     }
 }
 

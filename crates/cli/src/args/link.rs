@@ -2,6 +2,7 @@
 
 use super::ServerOptions;
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
 pub(super) const LINK_EXAMPLES: &str = "\
 Examples:
@@ -47,6 +48,8 @@ Examples:
   campanile link add lab --to lab.obs:2817 --tls --channel Weather
   campanile link add town --to town.obs:2816 --channel Weather --direction out \\
       --types 'Weather/*' --where '$speed > 20'
+  campanile link add old --carrier iiop --channel Weather \\
+      --to corbaloc:iiop:old.obs:2809/NotifyEventChannelFactory
 
 The link is dialled at once, and is there after a restart of a service with a
 store. It has to be as valid as a [[link]] of the configuration.
@@ -85,30 +88,52 @@ pub(crate) enum LinkCommand {
 pub(crate) struct LinkAddOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) link: NewLink,
+}
+
+/// A `[[link]]` as the configuration has it.
+#[derive(Debug, Args, Serialize)]
+pub(crate) struct NewLink {
     /// What the link is called here
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Where the other service accepts links: its links.listen, or tls.links_listen
+    /// Where the other service accepts links: its links.listen, or tls.links_listen; with `--carrier iiop` a reference as well
     #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) to: String,
+    to: String,
     /// A channel to join with the one of the same name there; more than once for several
     #[arg(long = "channel", value_name = "CHANNEL", required = true)]
-    pub(crate) channels: Vec<String>,
+    channels: Vec<String>,
     /// Which way events cross
     #[arg(long, value_parser = ["both", "out", "in"], default_value = "both")]
-    pub(crate) direction: String,
+    direction: String,
     /// Event types that cross, as DOMAIN/NAME, separated by commas; default: all
     #[arg(long, value_name = "TYPES", value_delimiter = ',')]
-    pub(crate) types: Vec<String>,
+    types: Vec<String>,
     /// Constraint that events have to meet to cross
     #[arg(long = "where", value_name = "CONSTRAINT", default_value = "")]
-    pub(crate) constraint: String,
+    #[serde(rename = "where")]
+    constraint: String,
+    /// Octets of events that may wait for it in each channel; default: 16 GiB
+    #[arg(long, value_name = "OCTETS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backlog_bytes_max: Option<u64>,
     /// What happens when there is no room for events that wait
     #[arg(long, value_parser = ["drop", "refuse"], default_value = "drop")]
-    pub(crate) when_full: String,
+    when_full: String,
     /// Connect over TLS, with the certificates of [tls]
     #[arg(long)]
-    pub(crate) tls: bool,
+    tls: bool,
+    /// What carries the events: a connection, datagrams, or calls of a CORBA notification service
+    #[arg(long, value_parser = ["tcp", "udp", "multicast", "iiop"], default_value = "tcp")]
+    carrier: String,
+    /// With `--carrier multicast`: the group, which links may share
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    /// With `--carrier iiop`: number, name or reference of each channel there, in the order of `--channel`
+    #[arg(long = "far-channel", value_name = "CHANNEL")]
+    far_channels: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -428,7 +428,7 @@ pub struct LinkStatus {
     pub dropped: u64,
     /// Subscriptions of the receiving service: `everything`, `nothing` or `N types`.
     pub subscriptions: String,
-    /// What carries its events now: `tcp`, `udp` or `multicast`; `tcp: REASON` where it is `tcp` and was to be another.
+    /// What carries its events now: `tcp`, `udp`, `multicast` or `iiop`; `tcp: REASON` where it is `tcp` and was to be another.
     pub carrier: String,
     /// Where the link comes from.
     pub origin: LinkOrigin,

@@ -281,7 +281,10 @@ fn a_link_that_is_paused_collects_and_one_that_the_configuration_has_no_more_goe
     await_count(&far, Counter::LinksUp, 0);
     let mut from = Lines::connect(&near);
     (0..20).for_each(|number| publish(&mut from, number, PERSISTENT));
-    assert!(flows(&near).iter().all(|flow| flow.state == LinkState::Paused && flow.lag_events == 20));
+    let (paused, lags): (Vec<_>, Vec<_>) =
+        flows(&near).iter().map(|flow| (flow.state, (flow.direction, flow.lag_events))).unzip();
+    assert_eq!(paused, [LinkState::Paused; 2]);
+    assert_eq!(lags, [(LinkDirection::Out, 20), (LinkDirection::In, 0)], "what is to come in is listed, too");
     assert!(order(true).is_err(), "it is paused already");
     assert_eq!(order(false), Ok(()));
     assert_eq!(numbers(&mut lines, 20), (0..20).collect::<Vec<_>>());

@@ -13,6 +13,7 @@ use super::outflow::Outflow;
 use super::session::State;
 use super::{Connection, Links, Protocol};
 use crate::admin::values::{FederationMember, LinkDirection, LinkOrigin, LinkState, LinkStatus};
+use crate::config::Carrier;
 use crate::lane::io::slots::Token;
 
 impl Protocol {
@@ -25,12 +26,38 @@ impl Protocol {
     pub(super) fn status_at(&self, lane: &Lane, now: Time, places: &Range<u32>) -> Option<Vec<LinkStatus>> {
         let count = places.end.saturating_sub(places.start);
         let (out, into) = (self.outflows.range(places.start, count), self.inflows.range(places.start, count));
-        if out.is_none() && into.is_none() {
+        let links = self.links.get(places.start as usize..).filter(|links| !links.is_empty());
+        if out.is_none() && into.is_none() && links.is_none() {
             return None;
         }
         let out = out.into_iter().flatten().map(|outflow| self.status_of_outflow(outflow, lane, now));
         let into = into.into_iter().flatten().map(|inflow| self.status_of_inflow(inflow, now));
-        Some(out.chain(into).collect())
+        let links = links.into_iter().flatten().take(count as usize);
+        Some(out.chain(into).chain(links.flat_map(|link| self.status_of_closed(link, now))).collect())
+    }
+
+    /// The status of the flows that a link is to take in, and that are not there now.
+    fn status_of_closed(&self, link: &Link, now: Time) -> Vec<LinkStatus> {
+        if link.is_removed || !link.entry.direction.receives() {
+            return Vec::new();
+        }
+        let connection = link.connection.and_then(|token| self.connections.get(token));
+        let into = self.inflows.iter().filter(|(_, inflow)| Some(inflow.connection()) == link.connection);
+        let there: BTreeSet<&str> = into.map(|(_, inflow)| inflow.channel.as_str()).collect();
+        let closed = link.entry.channels.iter().filter(|channel| !there.contains(channel.as_str()));
+        let status_of = |channel: &String| {
+            let mut status = LinkStatus {
+                channel: channel.clone(),
+                direction: LinkDirection::In,
+                carrier: "tcp".to_owned(),
+                ..LinkStatus::default()
+            };
+            let is_up = connection.is_some_and(|connection| connection.far.is_some());
+            let refused = if is_up { "a side refuses the channel: its log says why" } else { "" };
+            self.fill(&mut status, (Some(link), connection), (false, link.since), refused, now);
+            status
+        };
+        closed.map(status_of).collect()
     }
 
     fn status_of_outflow(&self, outflow: &Outflow, lane: &Lane, now: Time) -> LinkStatus {
@@ -145,6 +172,9 @@ impl Protocol {
         if let Some(link) = link {
             status.name = link.entry.name.clone();
             status.peer = link.entry.to.clone();
+            if link.entry.carrier == Carrier::Iiop {
+                "iiop".clone_into(&mut status.carrier);
+            }
             if link.is_paused {
                 (state, status.reason) = (LinkState::Paused, "an operator has paused it".to_owned());
             } else if let Some(why) = &link.why {
