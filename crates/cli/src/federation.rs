@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(
             text(&[own, up, down]),
             "SERVICE           NAME  ADDRESS       STATE     LINKED\n\
-             0000000000000007  lab   lab.obs:2816  this one        \n  channels: Dome, Weather\n\
+             0000000000000007  lab   lab.obs:2816  this one\n  channels: Dome, Weather\n\
              0000000000000008  lab   lab.obs:2816  up             1\n  channels: Dome, Weather\n\
              00000000000000ff  lab   lab.obs:2816  down           0\n  channels: Dome, Weather\n  refused\\u{1b}\n"
         );

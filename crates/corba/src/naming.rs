@@ -328,8 +328,8 @@ fn list(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Rais
     let context = on.naming_context()?;
     let entries = listed(protocol, context, None, count(how_many));
     write_entries(&entries, reply);
-    let others = if context == tree::ROOT { protocol.federated_behind(None).count() } else { 0 };
-    let iterator = if entries.len() < protocol.objects.naming.tree.len(context) + others {
+    let last = entries.last().map(|(name, _)| name);
+    let iterator = if !listed(protocol, context, last, 1).is_empty() {
         let after = entries.last().map(|(name, _)| name.clone());
         let iterator = protocol.objects.naming.tree.new_iterator(context, after);
         protocol.objects.reference(Target::BindingIterator(iterator))?

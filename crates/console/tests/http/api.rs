@@ -128,13 +128,16 @@ fn links_are_listed_and_an_order_for_one_that_there_is_not_is_refused() {
         ("links/lab/pause", r#"there is no link \"lab\""#),
         ("links/a%2Fb/resume", r#"there is no link \"a/b\""#),
         ("links/a%0Ab/resume", r#"there is no link \"a\\nb\""#),
-        ("links/lab/remove", "there is no such thing"),
+        ("links/lab/destroy", "there is no such thing"),
         ("links/pause", "there is no such thing"),
     ] {
         let answer = rig.post(&format!("/api/v1/{path}"), "{}");
         assert!(answer.status == 404 && answer.body.contains(why), "{path}: {answer:?}");
     }
     assert_eq!(rig.count(Counter::HttpCommands), 0);
+    // One that is not among them may have been added and not be made.
+    let answer = rig.post("/api/v1/links/lab/remove", "{}");
+    assert!(answer.status == 409 && answer.body.contains("there is no link of this name"), "{answer:?}");
     let other = grammar::value(&grammar::read(&rig.scrape().body), "campanile_other_links", &[]);
     assert_eq!(other, Some(0.0));
 }

@@ -1,7 +1,7 @@
 //! Operators' orders for links: passed on to the main lane, which has them, and answered with its report. Links that operators add are
 //! stored with all else that is configured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::admin::audit::outcome_of;
 use crate::admin::run::Administration;
@@ -79,12 +79,14 @@ impl Administration {
 
     /// Makes all that such a text has, or says why not.
     pub(super) fn apply_topology(&mut self, text: &str) -> Result<(), String> {
+        let before: BTreeSet<String> = self.objects.added_links().into_iter().map(|link| link.name).collect();
         self.objects.apply_topology(text)?;
         let (all, left_out) = self.config.with_links(self.objects.added_links());
         for (name, why) in left_out {
             log::warn!("link {name:?}: it is not made: {why}");
         }
-        for entry in all.link.into_iter().skip(self.config.link.len()) {
+        let added = all.link.into_iter().skip(self.config.link.len());
+        for entry in added.filter(|entry| !before.contains(&entry.name)) {
             self.send_order(LinkOrder { number: UNANSWERED, act: LinkAct::Add(Box::new(entry)) });
         }
         Ok(())
@@ -144,6 +146,10 @@ impl Administration {
             Then::Added => Answer::LinkAdded(done.unwrap_or_else(none).map(|()| self.persistence.has_store())),
             // One that the configuration left no room for was stored and not made.
             Then::Removed(name) => Answer::Done(match done {
+                // What was added goes, where the configuration has the name by now.
+                Some(Err(why)) if self.config.link.iter().any(|link| link.name == name) => {
+                    self.objects.remove_link(&name).then_some(()).ok_or(why)
+                }
                 Some(Err(why)) => Err(why),
                 Some(Ok(())) => {
                     self.objects.remove_link(&name);

@@ -279,7 +279,12 @@ impl WireProtocol for Protocol {
 
 /// What a link's durable consumer is called that is of this service's configuration.
 fn own_durable(link: &str) -> String {
-    format!("link to {link}")
+    format!("{OWN}{link}")
+}
+
+/// What a link to a found service of a federation is called.
+fn found_link(federation: &str, service: &str) -> String {
+    format!("{federation}: {service}")
 }
 
 /// The same of a link that another service makes. One without a store comes by another identity when it begins again.
@@ -295,21 +300,34 @@ fn is_storeless(durable: &str) -> bool {
 /// What stands behind the identity of a service without a store.
 const STORELESS: &str = " (without a store)";
 
+/// How the names of this service's own begin.
+const OWN: &str = "link to ";
+
 /// How the names of those begin.
 const SERVED: &str = "link from ";
 
-/// Destroys durable consumers of links that there are no more. Gives those that other services' links have: their channels'
-/// names, their own, and their keys.
-pub(crate) fn retain_durable(protocol: &mut corba::Protocol, links: &[LinkEntry]) -> Vec<(String, String, ProxyKey)> {
+/// Destroys durable consumers of links that there are no more. Gives those that other services' links, and links to found services, have:
+/// their channels' names, their own, and their keys.
+pub(crate) fn retain_durable(
+    protocol: &mut corba::Protocol,
+    links: &[LinkEntry],
+    federation: Option<&str>,
+) -> Vec<(String, String, ProxyKey)> {
     let is_own = |channel: &String, durable: &str| {
         let mut own = links.iter().filter(|link| link.direction.sends() && own_durable(&link.name) == *durable);
         own.any(|link| link.channels.contains(channel))
     };
+    // Whichever side of a pair dials, what waits is kept until the other is found again.
+    let is_found = |durable: &str| {
+        let found = federation.map(|name| own_durable(&found_link(name, "")));
+        found.and_then(|found| durable.strip_prefix(found.as_str())).is_some_and(|service| service.len() == 16)
+    };
+    let is_claimed_later = |durable: &str| durable.starts_with(SERVED) || is_found(durable);
     let (stay, stale): (Vec<_>, Vec<_>) = protocol
         .objects
         .durable_names()
         .into_iter()
-        .partition(|(channel, durable, _)| is_own(channel, durable) || durable.starts_with(SERVED));
+        .partition(|(channel, durable, _)| is_own(channel, durable) || is_claimed_later(durable));
     for (channel, durable, _) in &stale {
         log::warn!(
             "{durable}: the configuration has it no more, and what was kept for it of the channel {channel:?} is dropped"
@@ -319,7 +337,7 @@ pub(crate) fn retain_durable(protocol: &mut corba::Protocol, links: &[LinkEntry]
         let names = stay.iter().map(|(channel, durable, _)| (channel.clone(), durable.clone()));
         protocol.retain_durable(&names.collect::<Vec<_>>());
     }
-    stay.into_iter().filter(|(_, durable, _)| durable.starts_with(SERVED)).collect()
+    stay.into_iter().filter(|(_, durable, _)| is_claimed_later(durable)).collect()
 }
 
 impl Settings {
@@ -408,6 +426,8 @@ impl Links<'_> {
         self.look_after_stalls();
         self.look_after_groups();
         self.forget_outflows();
+        // What came while this process was stopped counts as heard.
+        self.serve_group();
         self.forget_found();
         let (lane, link) = (&self.core.cx.lane, &mut self.core.protocols.link);
         let is_there = |channel| lane.snapshot().channel(channel).is_some();

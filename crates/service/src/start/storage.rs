@@ -98,7 +98,8 @@ pub(super) fn furnish(
     } else {
         make_topology(protocol, config)?;
     }
-    let served = link::retain_durable(protocol, &[config.link.as_slice(), &stored_links(protocol)].concat());
+    let links = [config.link.as_slice(), &stored_links(protocol)].concat();
+    let served = link::retain_durable(protocol, &links, config.federation.name.as_deref());
     protocol.objects.note_changed_parts();
     let now = protocol.objects.image();
     let gone = stored.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), None));

@@ -75,7 +75,7 @@ impl Links<'_> {
     ///
     /// # Errors
     /// What waits.
-    fn has_no_backlog(&self, link: &Link) -> Result<(), String> {
+    pub(super) fn has_no_backlog(&self, link: &Link) -> Result<(), String> {
         const OR_DROP: &str = "or drop what waits (--drop-backlog, \"drop_backlog\": true)";
         let (lane, outflows) = (&self.core.cx.lane, &self.core.protocols.link.outflows);
         let mut events = 0_u64;
@@ -94,6 +94,16 @@ impl Links<'_> {
         }
     }
 
+    /// Ends a flow out, and removes its consumer with what waits for it.
+    pub(super) fn drop_outflow(&mut self, at: Token, why: &str) {
+        let key = self.core.protocols.link.outflows.get(at).and_then(|outflow| outflow.key());
+        self.end_outflow(at, why);
+        if let Some(key) = key {
+            let account = Arc::clone(&self.core.protocols.link.own);
+            self.core.cx.remove_local_proxy(at.to_bits(), key, &account);
+        }
+    }
+
     /// Removes a link, with its consumers and what waits for them. The other side is told why.
     pub(super) fn remove_link(&mut self, number: usize, why: &str) {
         let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
@@ -102,14 +112,7 @@ impl Links<'_> {
         link.gateway.take().iter().for_each(Gateway::leave);
         let (name, connection) = (link.entry.name.clone(), link.connection);
         let outflows: Vec<Token> = core::mem::take(&mut link.outflows).into_iter().flatten().collect();
-        for at in outflows {
-            let key = self.core.protocols.link.outflows.get(at).and_then(|outflow| outflow.key());
-            self.end_outflow(at, why);
-            if let Some(key) = key {
-                let account = Arc::clone(&self.core.protocols.link.own);
-                self.core.cx.remove_local_proxy(at.to_bits(), key, &account);
-            }
-        }
+        outflows.into_iter().for_each(|at| self.drop_outflow(at, why));
         if let Some(token) = connection {
             let connection = self.core.protocols.link.connections.get(token);
             if connection.is_some_and(|connection| matches!(connection.state, State::Open(_))) {

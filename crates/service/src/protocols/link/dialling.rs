@@ -102,14 +102,25 @@ impl Links<'_> {
         let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
         link.channels_again = again;
         let (entry, connection, outflows) = (link.entry.clone(), link.connection, link.outflows.clone());
+        let origin = link.origin;
         if let Some(token) = connection.filter(|token| self.is_greeted(*token)) {
             self.open_flows(token, number);
+        }
+        // An announcement that may be forged makes no consumers: the service has to be met first.
+        let is_met = connection.is_some_and(|token| self.is_greeted(token)) || outflows.iter().any(Option::is_some);
+        if origin == LinkOrigin::Found && !is_met {
+            return;
         }
         let channels = entry.channels.iter().zip(outflows).enumerate();
         for (place, (channel, _)) in channels.filter(|(_, (_, at))| at.is_none() && entry.direction.sends()) {
             let durable = own_durable(&entry.name);
             let refuses = entry.when_full == WhenFull::Refuse;
             let backlog = Backlog { bytes_max: entry.backlog_bytes_max, refuses };
+            // One that was restored has waited for its link.
+            let outflows = &mut self.core.protocols.link.outflows;
+            let is_its = |of: &Outflow| of.served.is_some() && of.durable == durable && of.channel == *channel;
+            let restored = outflows.iter().find(|(_, of)| is_its(of)).map(|(at, _)| at);
+            restored.map(|at| outflows.remove(at));
             let mut outflow = Outflow::new(
                 channel.clone(),
                 durable,

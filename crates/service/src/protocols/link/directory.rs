@@ -123,7 +123,8 @@ impl Links<'_> {
     pub(super) fn begin_directory(&mut self, token: Token) {
         let link = &mut self.core.protocols.link;
         let names = link.settings.names;
-        if names == LinkNames::Off {
+        let is_gateway = link.connections.get(token).is_some_and(|connection| link.is_gateway(connection));
+        if names == LinkNames::Off || is_gateway {
             return;
         }
         let peer = link.new_peer();

@@ -13,8 +13,8 @@ use engine::Time;
 use links::announce::{Announcement, Channels};
 use links::group::{CODE_BYTES, Key};
 
-use super::Links;
 use super::session::Connection;
+use super::{Links, found_link};
 use crate::admin::values::{FederationMember, LinkOrigin, LinkState};
 use crate::config::LinkEntry;
 use crate::counters::Counter;
@@ -84,7 +84,8 @@ pub(super) struct Found {
     to: String,
     incarnation: u64,
     revision: u32,
-    parts: Vec<Vec<String>>,
+    /// The channels of each of its announcements, where that has come.
+    parts: Vec<Option<Vec<String>>>,
     heard: Time,
     /// The link that this service makes to it.
     link: Option<usize>,
@@ -241,8 +242,13 @@ impl Discovery {
             // What was sent comes back.
             return if said.incarnation == self.incarnation { Ok(None) } else { Err(Rejection::Twin) };
         }
-        if self.counters.get(&said.service).is_some_and(|last| said.counter <= *last) {
+        // Without a key anybody may have made it, so that its counter proves nothing.
+        let is_authentic = self.settings.key.is_some();
+        if is_authentic && self.counters.get(&said.service).is_some_and(|last| said.counter <= *last) {
             return Err(Rejection::Replay);
+        }
+        if !said.host.chars().all(|c| c.is_ascii_graphic()) {
+            return Err(Rejection::Unreadable);
         }
         if !self.found.contains_key(&said.service) && self.found.len() >= FOUND_MAX {
             return Err(Rejection::Services);
@@ -251,7 +257,9 @@ impl Discovery {
             let stale = self.counters.keys().find(|service| !self.found.contains_key(service)).copied();
             stale.map(|service| self.counters.remove(&service));
         }
-        self.counters.insert(said.service, said.counter);
+        if is_authentic {
+            self.counters.insert(said.service, said.counter);
+        }
         self.note_found(&said, from.ip(), now)
     }
 
@@ -271,16 +279,16 @@ impl Discovery {
         });
         let before = (found.incarnation, found.revision, found.parts.len());
         if before != (said.incarnation, said.revision, said.parts.into()) {
-            found.parts = vec![Vec::new(); said.parts.into()];
+            found.parts = vec![None; said.parts.into()];
         }
         (found.incarnation, found.revision, found.heard, found.to) = (said.incarnation, said.revision, now, to);
         said.name.clone_into(&mut found.name);
         let others = found.parts.iter().enumerate().filter(|(part, _)| *part != usize::from(said.part));
-        let room = CHANNELS_MAX.saturating_sub(others.map(|(_, names)| names.len()).sum());
+        let room = CHANNELS_MAX.saturating_sub(others.flat_map(|(_, names)| names).map(Vec::len).sum());
         let names: Vec<String> = said.channels.iter().take(room).map(str::to_owned).collect();
         let is_cut = said.channels.iter().nth(room).is_some();
         if let Some(part) = found.parts.get_mut(usize::from(said.part)) {
-            *part = names;
+            *part = Some(names);
         }
         if is_new {
             self.announce_soon(now);
@@ -291,11 +299,11 @@ impl Discovery {
     /// The link that is to be made to a service, if this one makes it: where this one has the lower identity.
     fn link_for(&self, service: u64) -> Option<(LinkEntry, bool)> {
         let found = self.found.get(&service).filter(|found| self.own < service && !found.to.ends_with(":0"))?;
-        let theirs: BTreeSet<&String> = found.parts.iter().flatten().collect();
+        let theirs: BTreeSet<&String> = found.parts.iter().flatten().flatten().collect();
         let mut common = self.channels.iter().filter(|channel| theirs.contains(channel));
         let channels: Vec<String> = common.by_ref().take(LINKED_MAX).cloned().collect();
         let entry = LinkEntry {
-            name: format!("{}: {service:016x}", self.settings.name),
+            name: found_link(&self.settings.name, &format!("{service:016x}")),
             to: found.to.clone(),
             channels,
             tls: self.settings.tls,
@@ -321,7 +329,7 @@ impl Discovery {
             name: found.name.clone(),
             address: found.to.clone(),
             heard_ms: u64::try_from(now.since(found.heard).as_millis()).unwrap_or(u64::MAX),
-            channels: found.parts.iter().flatten().cloned().collect(),
+            channels: found.parts.iter().flatten().flatten().cloned().collect(),
             ..FederationMember::default()
         });
         core::iter::once(own).chain(found).collect()
@@ -404,6 +412,9 @@ impl Links<'_> {
             return;
         };
         link.entry.to = entry.to;
+        self.unlink_channels(discovery, service);
+        let number = discovery.found.get(&service).and_then(|found| found.link);
+        let Some(link) = number.and_then(|number| self.core.protocols.link.links.get_mut(number)) else { return };
         let news: Vec<String> =
             entry.channels.into_iter().filter(|channel| !link.entry.channels.contains(channel)).collect();
         if !news.is_empty() {
@@ -412,6 +423,25 @@ impl Links<'_> {
             link.outflows.resize(link.entry.channels.len(), None);
             link.open_channels_again();
             self.core.protocols.link.look_after = Some(self.core.cx.clock.now);
+        }
+    }
+
+    /// Ends the flows of channels that this service or a found one has no more, so that none is made again.
+    fn unlink_channels(&mut self, discovery: &Discovery, service: u64) {
+        let Some(found) = discovery.found.get(&service).filter(|found| found.parts.iter().all(Option::is_some)) else {
+            return;
+        };
+        let theirs: BTreeSet<&String> = found.parts.iter().flatten().flatten().collect();
+        let Some(number) = found.link else { return };
+        loop {
+            let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
+            let is_gone = |channel: &String| !theirs.contains(channel) || !discovery.channels.contains(channel);
+            let Some(place) = link.entry.channels.iter().position(is_gone) else { return };
+            link.entry.channels.remove(place);
+            let outflow = (place < link.outflows.len()).then(|| link.outflows.remove(place)).flatten();
+            if let Some(at) = outflow {
+                self.drop_outflow(at, "the channel is gone");
+            }
         }
     }
 
@@ -464,17 +494,24 @@ impl Links<'_> {
         let is_of =
             |connection: &Connection, service: u64| connection.far.as_ref().is_some_and(|far| far.service == service);
         let is_connected = |service: u64| link.connections.iter().any(|(_, connection)| is_of(connection, service));
-        let is_gone =
-            |(service, found): &(&u64, &Found)| found.heard + FORGOTTEN_AFTER <= now && !is_connected(**service);
+        let forget_after = link.settings.forget_after;
+        // What waits for it waits as for a service that has made a link to this one.
+        let is_kept = |found: &Found| {
+            let link = found.link.and_then(|number| link.links.get(number));
+            found.heard + forget_after > now && link.is_some_and(|link| self.has_no_backlog(link).is_err())
+        };
+        let is_gone = |(service, found): &(&u64, &Found)| {
+            found.heard + FORGOTTEN_AFTER <= now && !is_connected(**service) && !is_kept(found)
+        };
         let gone: Vec<u64> = discovery.found.iter().filter(is_gone).map(|(service, _)| *service).collect();
         for service in gone {
             let found = discovery.found.remove(&service);
             let name = discovery.settings.name.clone();
             self.core.cx.log(log::Level::Info, || {
-                format!("federation {name:?}: service {service:016x} was not heard for 10 s, and is forgotten")
+                format!("federation {name:?}: service {service:016x} was not heard any more, and is forgotten")
             });
             if let Some(number) = found.and_then(|found| found.link) {
-                self.remove_link(number, "the service was not heard for 10 s");
+                self.remove_link(number, "the service was not heard any more");
             }
         }
         self.core.cx.counters.set(Counter::FederationServices, discovery.found.len() as u64);

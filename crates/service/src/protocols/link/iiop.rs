@@ -308,10 +308,12 @@ impl Links<'_> {
             gateway.control.wait(left, |orders| orders.has_left);
         }
     }
+}
 
+impl Protocol {
     /// Whether a connection is one to a gateway, which can hand on no reason for what is refused.
     pub(super) fn is_gateway(&self, connection: &Connection) -> bool {
-        let link = connection.link.and_then(|number| self.core.protocols.link.links.get(number));
+        let link = connection.link.and_then(|number| self.links.get(number));
         link.is_some_and(|link| link.entry.carrier == Carrier::Iiop)
     }
 }

@@ -378,7 +378,7 @@ impl Links<'_> {
             reject.write(connection.frames(&mut self.core.cx.io.spares));
         }
         let connection = self.core.protocols.link.connections.get(token);
-        if connection.is_some_and(|connection| self.is_gateway(connection)) {
+        if connection.is_some_and(|connection| self.core.protocols.link.is_gateway(connection)) {
             // No other service counts it.
             self.core.cx.counters.add(Counter::LinkEventsRejected, 1);
         }

@@ -17,7 +17,7 @@ use super::datagrams::{DatagramSettings, Going, Grouped, Groups};
 use super::forgetting::LastAcknowledged;
 use super::session::Connection;
 use super::stalls::Stall;
-use super::{Flow, Links, OUTPUT_FORM, Protocol, served_durable};
+use super::{Flow, Links, OUTPUT_FORM, OWN, Protocol, served_durable};
 use crate::counters::{Block, Counter};
 use crate::lane::context::Context;
 use crate::lane::intake::acknowledgements::is_of_lanes;
@@ -68,6 +68,8 @@ pub(crate) struct Outflow {
     pub(super) subscriptions: String,
     pub(super) counts: Counts,
     pub(super) stall: Option<Stall>,
+    /// Another process of the far side has yet to say whether it knows what was acknowledged.
+    is_unchecked: bool,
     pub(super) last_acknowledged: LastAcknowledged,
     /// Events that the far side had acknowledged and has forgotten.
     pub(super) forgotten: u64,
@@ -168,6 +170,7 @@ impl Outflow {
             subscriptions: "everything".to_owned(),
             counts: Counts::default(),
             stall: None,
+            is_unchecked: false,
             last_acknowledged: LastAcknowledged::default(),
             forgotten: 0,
         }
@@ -185,7 +188,8 @@ impl Outflow {
 
     /// What the service calls the link that asked for it.
     pub(super) fn served_name(&self) -> &str {
-        self.durable.split_once(": ").map_or(&self.durable, |(_, name)| name)
+        let of_own = self.durable.strip_prefix(OWN);
+        of_own.or_else(|| self.durable.split_once(": ").map(|(_, name)| name)).unwrap_or(&self.durable)
     }
 
     pub(super) const fn is_registered(&self) -> bool {
@@ -445,9 +449,10 @@ impl Links<'_> {
         (outflow.is_open, outflow.why, outflow.since) = (true, String::new(), now);
         let lost = outflow.restart(far.incarnation, true, &mut self.core.cx);
         outflow.sender.set_limits(far.limits);
+        outflow.is_unchecked |= is_other_process;
         if former.is_some() {
             outflow.last_acknowledged = LastAcknowledged::default();
-        } else if is_other_process && far.has_store {
+        } else if outflow.is_unchecked && far.has_store {
             let flow = outflow.connection.map_or(0, |(_, flow)| flow);
             outflow.last_acknowledged.write(flow, connection.frames(&mut self.core.cx.io.spares));
         }
@@ -574,6 +579,7 @@ impl Links<'_> {
         });
         outflow.counts.acknowledged += acknowledged;
         let stall = if acknowledged > 0 { outflow.stall.take() } else { None };
+        outflow.is_unchecked &= acknowledged == 0;
         done.map_err(|violation| violation.to_string())?;
         if let Some(stall) = stall {
             self.end_stall(at, stall);

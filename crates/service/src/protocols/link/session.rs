@@ -12,6 +12,7 @@ use links::{Framer, Limits};
 
 use super::directory::Directory;
 use super::{Flow, Links, Protocol};
+use crate::admin::values::LinkOrigin;
 use crate::counters::Counter;
 use crate::lane::budget::Budget;
 use crate::lane::io::entrance::Arrival;
@@ -301,7 +302,7 @@ impl Links<'_> {
                 Ok(())
             }
             Frame::Refused { flow: number, reason } => {
-                let reason = format!("the other side refuses a channel: {reason}");
+                let reason = format!("the other side refuses a channel: {}", reason.escape_debug());
                 match connection.flows.remove(number) {
                     Some(Flow::Out(at)) => self.outflow_refused(at, &reason),
                     Some(Flow::In(at)) => self.end_inflow(at, None),
@@ -344,7 +345,7 @@ impl Links<'_> {
             },
             Frame::Directory { more, names } => self.far_side_names(token, *more, names),
             Frame::Goodbye { reason } => {
-                self.close_link(token, &format!("the other side ends it: {reason}"));
+                self.close_link(token, &format!("the other side ends it: {}", reason.escape_debug()));
                 Ok(())
             }
             _ => self.handle_group_frame(token, frame),
@@ -415,6 +416,10 @@ impl Links<'_> {
             Some(number) => {
                 if let Some(link) = self.core.protocols.link.links.get_mut(number) {
                     (link.why, link.since) = (None, now);
+                    if link.origin == LinkOrigin::Found {
+                        link.open_channels_again();
+                        self.core.protocols.link.look_after = Some(now);
+                    }
                     let name = link.entry.name.clone();
                     self.core.cx.log(log::Level::Info, || format!("link {name:?}: connected to {named}"));
                 }
