@@ -341,11 +341,6 @@ impl Tree {
             .collect()
     }
 
-    /// Bindings of a context; 0 where there is no such context.
-    pub(super) fn len(&self, context: u32) -> usize {
-        self.contexts.get(&context).map_or(0, |context| context.bindings.len())
-    }
-
     /// Follows all components but the last, and gives the context in which that one is to be looked up.
     fn walk<'n>(&self, mut at: u32, name: &'n [NameComponent]) -> Result<(u32, &'n NameComponent), Raised> {
         let Some((last, path)) = name.split_last() else {
