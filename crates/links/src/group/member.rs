@@ -39,6 +39,8 @@ pub struct Member<T> {
     join: u32,
     /// The number with which it joined.
     from: u64,
+    /// The last number that was sent over the session as it joined: what is acknowledged beyond has come in datagrams.
+    proven: u64,
     acknowledged: u64,
     /// In the order in which they were taken.
     items: VecDeque<Item<T>>,
@@ -86,6 +88,7 @@ impl<T> Member<T> {
             state: State::Behind(0),
             join: 0,
             from: 0,
+            proven: 0,
             acknowledged: 0,
             items: VecDeque::new(),
             octets: 0,
@@ -106,6 +109,12 @@ impl<T> Member<T> {
     #[must_use]
     pub const fn is_in_step(&self) -> bool {
         matches!(self.state, State::InStep)
+    }
+
+    /// Whether it has acknowledged events that came in datagrams.
+    #[must_use]
+    pub const fn is_proven(&self) -> bool {
+        self.is_in_step() && self.acknowledged > self.proven
     }
 
     /// The number of the attempt that is now.
@@ -183,9 +192,9 @@ impl<T> Member<T> {
         self.octets < Self::WINDOW_BYTES && self.items.len() < Self::OUTSTANDING_MAX
     }
 
-    /// Is in step from this number on.
-    pub fn join(&mut self, from: u64) {
-        self.waits_since = None;
+    /// Is in step from this number on. Those up to another go over the session.
+    pub fn join(&mut self, from: u64, repaired: u64) {
+        (self.waits_since, self.proven) = (None, repaired);
         (self.state, self.from, self.acknowledged) = (State::InStep, from, from.saturating_sub(1));
         self.rejected.clear();
     }
@@ -211,8 +220,10 @@ impl<T> Member<T> {
             return;
         }
         self.acknowledged = up_to;
-        // After some time in step a far side that was slow once has another start.
-        self.retry_after = Self::RETRY_AFTER;
+        // After a window in step a far side that was slow once has another start.
+        if up_to > self.proven.saturating_add(Self::OUTSTANDING_MAX as u64) {
+            self.retry_after = Self::RETRY_AFTER;
+        }
         // Flows take events in the order of their numbers, but where priorities or lifetimes change it.
         let is_done = |item: &Item<T>| item.number <= up_to;
         while let Some(done) = self.items.pop_front_if(|item| is_done(item)) {

@@ -75,7 +75,13 @@ impl<'a> Ranges<'a> {
             return Err(Violation::TooMany { field: "ranges", entries: count as u64, limit });
         }
         let ranges = Self(List::Read(fields.octets(count * RANGE_BYTES, "ranges")?));
-        match ranges.iter().find(|(first, last)| *first == 0 || last < first) {
+        let mut before = 0;
+        let mut is_wrong = |(first, last): &(u64, u64)| {
+            let is_wrong = *first <= before || last < first;
+            before = *last;
+            is_wrong
+        };
+        match ranges.iter().find(&mut is_wrong) {
             Some((first, _)) => Err(Violation::OutOfRange("ranges", first)),
             None => Ok(ranges),
         }

@@ -217,7 +217,7 @@ impl World {
         };
         outbox.pop_front();
         if !member.is_in_step() {
-            member.join(number);
+            member.join(number, self.group.last());
             self.group.join(id, number, now);
             let join = member.join_number();
             self.say(site, true, Said::Start { join, from: number });

@@ -33,6 +33,7 @@ use hashbrown::HashMap;
 use self::datagrams::{DatagramSettings, Groups, Receiving};
 use self::dialling::Link;
 use self::discovery::Discovery;
+use self::iiop::Gateway;
 use self::inflow::{Claim, Inflow, Sightings};
 use self::interests::ChannelInterest;
 use self::outflow::{Backlog, Outflow};
@@ -235,6 +236,8 @@ impl WireProtocol for Protocol {
         |core, token, stream| Links::of(core).link_secured(token, stream);
     const CLOSE_ALL: Step = |worker| {
         let all: Vec<Token> = worker.core.protocols.link.connections.iter().map(|(token, _)| token).collect();
+        // Before their connections are closed, which they would make anew.
+        worker.core.protocols.link.links.iter().filter_map(|link| link.gateway.as_ref()).for_each(Gateway::leave);
         all.into_iter().for_each(|token| Links::of(&mut worker.core).close_link(token, "the service ends"));
         Links::of(&mut worker.core).end_gateways();
     };

@@ -385,7 +385,7 @@ mod tests {
         let texts: Vec<String> = (0..5).map(|_| reader.text().unwrap()).collect();
         assert_eq!((texts.join(" "), reader.u64().unwrap()), ("lab Weather in lab.obs:2813 lab".to_owned(), 1));
         let texts: Vec<String> = (0..4).map(|_| reader.text().unwrap()).collect();
-        assert_eq!(texts, ["refused", "no right to publish", "3 types"]);
+        assert_eq!(texts, ["refused", "no right to publish", "3 types", "udp"]);
         assert_eq!((2..=18).map(|_| reader.u64().unwrap()).collect::<Vec<_>>(), (2..=18).collect::<Vec<u64>>());
         assert_eq!(reader.text().unwrap(), "added");
         reader.finish("a link").unwrap();

@@ -10,7 +10,7 @@ mod sockets;
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use engine::{EventType, Outcome, Time};
 use links::group::{Datagram, GroupSender, KEY_BYTES, Key, Member, Pace, State, Way, sealed_bytes};
@@ -98,7 +98,8 @@ pub(super) struct Groups {
 
 struct Group {
     to: GroupAddress,
-    socket: Option<Datagrams>,
+    /// And the address from which it sends.
+    socket: Option<(IpAddr, Datagrams)>,
     pace: Pace,
     streams: Vec<Stream>,
     /// Sending has failed, and that is logged.
@@ -140,6 +141,7 @@ impl Groups {
         entry: &LinkEntry,
         channel: usize,
         settings: &DatagramSettings,
+        is_used: impl FnOnce(usize) -> bool,
     ) -> Option<Grouped> {
         let to = match entry.carrier {
             Carrier::Tcp | Carrier::Iiop => return None,
@@ -148,8 +150,14 @@ impl Groups {
         };
         let known = self.groups.iter().position(|group| group.to == to);
         let place = known.unwrap_or(self.groups.len());
-        if known.is_none() {
-            let streams = entry.channels.iter().map(|_| Stream::new(entry.tls, settings)).collect();
+        let streams = || entry.channels.iter().map(|_| Stream::new(entry.tls, settings)).collect();
+        if let Some(former) = self.groups.get_mut(place) {
+            // Its links were removed, and this one may have other channels, and security.
+            if !is_used(place) {
+                (former.streams, former.socket, former.is_failing) = (streams(), None, false);
+            }
+        } else {
+            let streams = streams();
             let pace = Pace::new(settings.bytes_per_s);
             self.groups.push(Group { to, socket: None, pace, streams, is_failing: false });
         }
@@ -219,7 +227,7 @@ impl Groups {
         };
         let Some(stream) = self.stream(*place) else { return Going::BySession };
         if !member.is_in_step() {
-            member.join(number);
+            member.join(number, stream.sender.last());
             stream.sender.join(flow.to_bits(), number, now.0);
             // The far side has yet to know that it joined, when a datagram of that event comes.
             let repaired = stream.sender.last();
@@ -264,7 +272,7 @@ impl Group {
     /// Sends a datagram. One for which the system has no room is lost, and asked for again.
     fn send(&mut self, stream: usize, octets: &[u8], counters: &Block) {
         let to = self.streams.get(stream).and_then(|stream| stream.to);
-        let (Some(socket), Some(to)) = (&self.socket, to) else { return };
+        let (Some((_, socket)), Some(to)) = (&self.socket, to) else { return };
         match socket.send(to, octets, octets.len()) {
             Ok(()) => {
                 self.is_failing = false;
@@ -357,12 +365,13 @@ impl Links<'_> {
         let Some(own) = connection.local_ip() else { return };
         let to = match (&group.to, connection.address) {
             (GroupAddress::Multicast(address), _) => *address,
-            (GroupAddress::Peer(_), Some(address)) => SocketAddr::new(address.ip(), port),
+            (GroupAddress::Peer(_), Some(address)) => SocketAddr::new(address.ip().to_canonical(), port),
             (GroupAddress::Peer(_), None) => return,
         };
-        if group.socket.is_none() {
+        // Another connection may come from another address of this host.
+        if group.socket.as_ref().is_none_or(|(of, _)| *of != own) {
             match sockets::sending(own, settings.datagrams.ttl) {
-                Ok(socket) => group.socket = Some(socket),
+                Ok(socket) => group.socket = Some((own, socket)),
                 Err(error) => {
                     let why = format!("a socket for datagrams from {own} cannot be opened: {error}");
                     return self.fall_back(at, &why);
@@ -442,7 +451,6 @@ impl Links<'_> {
         let Some(outflow) = outflows.get_mut(at) else { return };
         let (Some(grouped), Some((token, flow))) = (&mut outflow.group, outflow.connection) else { return };
         let Some(connection) = connections.get_mut(token) else { return };
-        grouped.why.clear();
         let join = grouped.member.join_number();
         Frame::GroupStart { flow, join, from }.write(connection.frames(&mut self.core.cx.io.spares));
         self.note_link_due(token);
@@ -535,12 +543,23 @@ impl Links<'_> {
         let done = stream.sender.acknowledge(at.to_bits(), up_to, now.0);
         done.map_err(|violation| violation.to_string())?;
         let (lane, mut acknowledged) = (&mut self.core.cx.lane, 0);
+        let last_acknowledged = &mut outflow.last_acknowledged;
         grouped.member.acknowledge(up_to, &mut |item: Item| {
             acknowledged += 1;
+            if item.is_persistent {
+                last_acknowledged.note(&item.event);
+            }
             lane.handle_outcome(item.outbox, item.serial, Outcome::Delivered, now);
             lane.release(item.event);
         });
+        if grouped.member.is_proven() {
+            grouped.why.clear();
+        }
         outflow.counts.acknowledged += acknowledged;
+        let stall = if acknowledged > 0 { outflow.stall.take() } else { None };
+        if let Some(stall) = stall {
+            self.end_stall(at, stall);
+        }
         self.resume_outflow(at);
         Ok(())
     }

@@ -127,8 +127,12 @@ impl Links<'_> {
                 (Some(number), backlog),
                 self.core.protocols.link.settings.limits,
             );
-            let Protocol { groups, settings, .. } = &mut self.core.protocols.link;
-            outflow.group = groups.group_of(&entry, place, &settings.datagrams);
+            let Protocol { groups, settings, outflows, .. } = &mut self.core.protocols.link;
+            let is_of = |group: usize| {
+                move |(_, of): (Token, &Outflow)| of.group.as_ref().is_some_and(|of| of.place.0 == group)
+            };
+            let is_used = |group| outflows.iter().any(is_of(group));
+            outflow.group = groups.group_of(&entry, place, &settings.datagrams, is_used);
             let token = self.core.protocols.link.outflows.insert(outflow);
             let link = self.core.protocols.link.links.get_mut(number);
             if let Some(at) = link.and_then(|link| link.outflows.get_mut(place)) {

@@ -394,6 +394,7 @@ impl Links<'_> {
         if self.core.cx.reporting.draining.has_begun() {
             return;
         }
+        self.unlink_channels(discovery, service);
         let Some((entry, is_cut)) = discovery.link_for(service) else { return };
         if is_cut {
             self.reject(discovery, Rejection::Channels);
@@ -412,9 +413,6 @@ impl Links<'_> {
             return;
         };
         link.entry.to = entry.to;
-        self.unlink_channels(discovery, service);
-        let number = discovery.found.get(&service).and_then(|found| found.link);
-        let Some(link) = number.and_then(|number| self.core.protocols.link.links.get_mut(number)) else { return };
         let news: Vec<String> =
             entry.channels.into_iter().filter(|channel| !link.entry.channels.contains(channel)).collect();
         if !news.is_empty() {

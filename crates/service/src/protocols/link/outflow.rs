@@ -99,7 +99,7 @@ pub(super) struct Item {
     pub(super) event: Arc<Event>,
     body: Body,
     tag: u64,
-    is_persistent: bool,
+    pub(super) is_persistent: bool,
 }
 
 impl Item {
@@ -242,6 +242,9 @@ impl Outflow {
     /// Notes an event that goes with the group. It is given back with its outcome, if the far side was done with it before.
     fn note_in_group(&mut self, number: u64, octets: usize, item: Item) -> Option<(Item, Outcome)> {
         let (item, is_rejected) = self.group.as_mut()?.member.note(number, octets, item)?;
+        if item.is_persistent && !is_rejected {
+            self.last_acknowledged.note(&item.event);
+        }
         self.counts.acknowledged += u64::from(!is_rejected);
         self.counts.rejected += u64::from(is_rejected);
         Some((item, if is_rejected { Outcome::Rejected } else { Outcome::Delivered }))

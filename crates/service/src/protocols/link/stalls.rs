@@ -8,6 +8,7 @@ use links::Sender;
 
 use super::Links;
 use super::outflow::Outflow;
+use crate::config::Carrier;
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 
@@ -41,7 +42,11 @@ impl Links<'_> {
         let mut over = Vec::new();
         for (at, outflow) in link.outflows.iter_mut() {
             let idle = outflow.note_stall(now);
-            if let (Some(after), Some((token, _))) = (after.filter(|after| idle >= *after), outflow.connection) {
+            // The far service of a gateway is looked at there, and its events wait for each other.
+            let entry = outflow.link.and_then(|number| link.links.get(number)).map(|link| &link.entry);
+            let is_of_gateway = entry.is_some_and(|entry| entry.carrier == Carrier::Iiop);
+            let after = after.filter(|after| idle >= *after && !is_of_gateway);
+            if let (Some(after), Some((token, _))) = (after, outflow.connection) {
                 over.push((token, at, after));
             }
         }

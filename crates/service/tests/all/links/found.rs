@@ -11,10 +11,10 @@ use service::{
 };
 use testing::TempPath;
 
-use super::{Places, await_flows, await_subscribed, flows, numbers, publish, subscribed};
+use super::{PERSISTENT, Places, await_flows, await_subscribed, flows, numbers, publish, subscribed};
 use crate::json::Lines;
 use crate::peers::{await_count, wait_until};
-use crate::persistent::factory;
+use crate::persistent::{Folder, factory};
 
 /// Places of services, and the group of a test's own in which they announce themselves.
 struct Site {
@@ -166,6 +166,39 @@ fn a_service_with_another_key_or_of_another_federation_is_not_linked() {
     await_subscribed(&near, "everything");
     publish(&mut Lines::connect(&near), 7, "");
     assert_eq!(numbers(&mut lines, 1), [7]);
+}
+
+/// What waited for a service that was found was dropped when the service that makes the link began again.
+#[test]
+fn what_waits_for_a_found_service_is_kept_over_a_restart_whichever_side_makes_the_link() {
+    if !testing::carries_multicast(43) {
+        return;
+    }
+    let site = Site::new(2);
+    let folders = [Folder::new("found-near"), Folder::new("found-far")];
+    let start = |number: usize| {
+        let federation = Federation { channels: vec!["Weather".to_owned()], ..site.federation("observatory") };
+        let config = site.places.config(number, Vec::new(), Some(&folders[number]));
+        Service::start(Config { federation, ..config }).unwrap()
+    };
+    let mut services = [start(0), start(1)].map(Some);
+    for (near, far) in [(0, 1), (1, 0)] {
+        let [here, there] = [near, far].map(|number| services[number].as_ref().unwrap());
+        await_flows(&[here, there], 2);
+        await_subscribed(here, "nothing");
+        let _lines = subscribed(there);
+        await_subscribed(here, "everything");
+        drop(services[far].take());
+        let here = services[near].as_ref().unwrap();
+        await_count(here, Counter::LinksUp, 0);
+        (0..5).for_each(|number| publish(&mut Lines::connect(here), number, PERSISTENT));
+        await_count(here, Counter::EventsStored, 5);
+        drop(services[near].take());
+        let here = services[near].insert(start(near));
+        await_count(here, Counter::EventsStored, 5);
+        await_count(services[far].insert(start(far)), Counter::LinkEventsReceived, 5);
+        await_count(services[near].as_ref().unwrap(), Counter::EventsStored, 0);
+    }
 }
 
 /// Each lane of a pool once had the links of the configuration, and dialled, so that connections took each other's places.

@@ -63,6 +63,11 @@ impl Links<'_> {
         outflow.and_then(|outflow| outflow.group.as_ref()).is_some_and(|group| group.member.join_number() == join)
     }
 
+    fn is_in_step(&self, at: Token) -> bool {
+        let outflow = self.core.protocols.link.outflows.get(at);
+        outflow.and_then(|outflow| outflow.group.as_ref()).is_some_and(|group| group.member.is_in_step())
+    }
+
     fn far_side_leaves(&mut self, at: Token, join: u32, reason: &str) {
         if self.is_attempt(at, join) {
             self.fall_back(at, &format!("the other side does not take them: {reason}"));
@@ -71,7 +76,7 @@ impl Links<'_> {
 
     /// The far side asks for events that did not come.
     fn repair(&mut self, at: Token, join: u32, ranges: impl Iterator<Item = (u64, u64)>) {
-        if !self.is_attempt(at, join) {
+        if !self.is_attempt(at, join) || !self.is_in_step(at) {
             return;
         }
         let outflow = self.core.protocols.link.outflows.get(at);
@@ -83,6 +88,9 @@ impl Links<'_> {
             for number in first.max(*numbers.start())..=last.min(*numbers.end()) {
                 self.core.cx.counters.add(Counter::LinkEventsRepaired, 1);
                 self.send_by_session(at, number);
+                if !self.is_in_step(at) {
+                    return;
+                }
             }
         }
     }

@@ -83,7 +83,7 @@ impl Connection {
     /// The address of this host's end.
     pub(super) fn local_ip(&self) -> Option<IpAddr> {
         let State::Open(stream) = &self.state else { return None };
-        stream.tcp().local_addr().ok().map(|address| address.ip())
+        stream.tcp().local_addr().ok().map(|address| address.ip().to_canonical())
     }
 
     const fn is_secure(&self) -> bool {
@@ -312,7 +312,7 @@ impl Links<'_> {
         };
         let token = inflow.connection();
         let address = connections.get(token).and_then(|connection| connection.address);
-        if address.is_none_or(|address| address.ip() != from.ip()) {
+        if address.is_none_or(|address| address.ip().to_canonical() != from.ip().to_canonical()) {
             return self.refuse_datagram(from, "its stream is of a service at another address");
         }
         let Some(listening) = &mut inflow.group else { return };

@@ -102,7 +102,7 @@ fn as_many_channels_as_a_service_may_have_are_heard_of_in_parts_and_a_link_has_i
     for datagram in announced(&mut far, 1) {
         assert_eq!(near.hear(FROM, &datagram, Time(0)), Ok(Some(2)));
     }
-    assert_eq!(near.found[&2].parts.iter().flatten().count(), CHANNELS_MAX);
+    assert_eq!(near.found[&2].parts.iter().flatten().flatten().count(), CHANNELS_MAX);
     let (entry, is_cut) = near.link_for(2).unwrap();
     assert_eq!((entry.channels.len(), is_cut), (LINKED_MAX, true));
     // One that says more than it may.
@@ -134,6 +134,21 @@ fn head(federation: &str) -> Announcement<'_> {
         host: "",
         channels: Channels::default(),
     }
+}
+
+/// One such datagram, with the highest counter, once kept the service away until this process ended.
+#[test]
+fn what_anybody_may_have_made_keeps_no_service_away() {
+    let of = |own| Discovery::new(Arc::new(settings("observatory", None)), (own, own + 100));
+    let [mut near, mut far] = [of(1), of(2)];
+    let mut forged = Vec::new();
+    Announcement { service: 2, counter: u64::MAX, ..head("observatory") }.write(&[], &mut forged);
+    assert_eq!(near.hear(FROM, &forged, Time(0)), Ok(Some(2)));
+    assert_eq!(near.hear(FROM, &announced(&mut far, 1)[0], Time(0)), Ok(Some(2)));
+    assert!(near.link_for(2).is_some());
+    let mut escaped = Vec::new();
+    Announcement { service: 2, host: "a\nERROR b", ..head("observatory") }.write(&[], &mut escaped);
+    assert_eq!(near.hear(FROM, &escaped, Time(0)), Err(Rejection::Unreadable));
 }
 
 #[test]

@@ -43,10 +43,13 @@ pub(super) struct Far {
     is_suspended: bool,
 }
 
+#[derive(Default)]
 struct Channel {
     out: Option<Out>,
     into: Option<In>,
     taken: Arc<Mutex<Seen>>,
+    is_refusing: Arc<AtomicBool>,
+    is_rejecting: Arc<AtomicBool>,
 }
 
 /// What is pushed to.
@@ -69,6 +72,8 @@ struct Inlet {
     setup: Arc<Setup>,
     session: Mutex<Option<Arc<Shared>>>,
     changed: Condvar,
+    /// Events of the far service are not taken, and that is logged, until one is.
+    is_rejecting: AtomicBool,
 }
 
 impl Far {
@@ -82,8 +87,9 @@ impl Far {
             ..OrbOptions::default()
         };
         let channels = setup.entry.channels.iter();
-        let channels = channels.map(|_| Channel { out: None, into: None, taken: Arc::default() }).collect();
-        let inlet = Inlet { setup: Arc::clone(&setup), session: Mutex::new(None), changed: Condvar::new() };
+        let channels = channels.map(|_| Channel::default()).collect();
+        let (session, changed, is_rejecting) = (Mutex::new(None), Condvar::new(), AtomicBool::new(false));
+        let inlet = Inlet { setup: Arc::clone(&setup), session, changed, is_rejecting };
         Self { setup, orb: Orb::new(options), channels, inlet: Arc::new(inlet), is_suspended: false }
     }
 
@@ -162,6 +168,9 @@ impl Far {
             proxy: channel.out.as_ref().map(Out::pushed_to),
             taken: Arc::clone(&channel.taken),
             receives: channel.into.is_some(),
+            is_gone: channel.out.as_ref().map_or_else(Arc::default, |out| Arc::clone(&out.is_gone)),
+            is_refusing: Arc::clone(&channel.is_refusing),
+            is_rejecting: Arc::clone(&channel.is_rejecting),
         };
         self.channels.iter().map(outlet).collect()
     }
@@ -183,7 +192,6 @@ impl Far {
                     "link {:?}: the notification service goes on pushing while the link is paused, and is refused: {error}",
                     self.setup.entry.name
                 );
-                return;
             }
         }
     }
@@ -209,8 +217,11 @@ impl Far {
                 && !error.object_is_gone()
             {
                 let Setup { entry, .. } = &*self.setup;
-                log::warn!("link {:?}: its proxies at {} are left there: {error}", entry.name, entry.to);
-                return;
+                log::warn!("link {:?}: proxies at {} are left there: {error}", entry.name, entry.to);
+                // The others of a service that does not answer are not tried.
+                if !matches!(error, InvokeError::System { .. }) {
+                    return;
+                }
             }
         }
     }
@@ -291,12 +302,21 @@ impl In {
         let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
         let is_gone = Arc::new(AtomicBool::new(false));
         let connected = filter(channel, inlet).and_then(|filter| {
-            if let Some(filter) = &filter {
-                proxy.add_filter(filter)?;
+            let connect = || {
+                if let Some(filter) = &filter {
+                    proxy.add_filter(filter)?;
+                }
+                let own = orb.activate(Arc::new(consumer(inlet, place, &is_gone)))?;
+                proxy.connect_structured_push_consumer(own.reference())?;
+                Ok(own)
+            };
+            match connect() {
+                Ok(own) => Ok((filter, own)),
+                Err(error) => {
+                    let _left = filter.map(|filter| filter.destroy());
+                    Err(error)
+                }
             }
-            let own = orb.activate(Arc::new(consumer(inlet, place, &is_gone)))?;
-            proxy.connect_structured_push_consumer(own.reference())?;
-            Ok((filter, own))
         });
         match connected {
             Ok((filter, own)) => Ok(Self { proxy, filter, is_gone, _own: own }),
@@ -321,8 +341,13 @@ fn filter(channel: &EventChannel, inlet: &Inlet) -> Result<Option<Filter>, Invok
     let types: Vec<EventType> = entry.event_types().iter().map(|of| EventType::new(&of.domain, &of.name)).collect();
     let constraint = if entry.constraint.trim().is_empty() { "TRUE" } else { entry.constraint.as_str() };
     let filter = factory.create_filter(EXTENDED_TCL)?;
-    filter.add_constraints(&[ConstraintExp::new(constraint).for_types(&types)])?;
-    Ok(Some(filter))
+    match filter.add_constraints(&[ConstraintExp::new(constraint).for_types(&types)]) {
+        Ok(_) => Ok(Some(filter)),
+        Err(error) => {
+            let _left = filter.destroy();
+            Err(error)
+        }
+    }
 }
 
 type OnDelivery = Box<dyn FnMut(Delivery<'_>) -> Result<(), ServantError> + Send>;
@@ -351,7 +376,12 @@ impl Inlet {
     fn take(&self, place: usize, event: StructuredEvent, unknown: Origin) -> Result<(), ServantError> {
         let rejected = |why: &str| {
             let channel = self.setup.channel(place);
-            log::warn!("link {:?}: an event of {channel:?} is not taken, and dropped: {why}", self.setup.entry.name);
+            if !self.is_rejecting.swap(true, Ordering::Relaxed) {
+                log::warn!(
+                    "link {:?}: an event of {channel:?} is not taken, and dropped: {why}",
+                    self.setup.entry.name
+                );
+            }
             Ok(())
         };
         let event = match Incoming::new(event, self.setup.service, unknown) {
@@ -376,7 +406,10 @@ impl Inlet {
             // It comes again.
             let Some(session) = found else { return Err(ServantError::system(Kind::Transient)) };
             match session.take_in(place, &event, deadline) {
-                Fate::Taken => return Ok(()),
+                Fate::Taken => {
+                    self.is_rejecting.store(false, Ordering::Relaxed);
+                    return Ok(());
+                }
                 Fate::Rejected(why) => return rejected(&why),
                 Fate::Late => return Err(ServantError::system(Kind::Transient)),
                 Fate::Ended => former = Some(session),

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -33,6 +34,11 @@ pub(super) struct Outlet {
     /// What it has taken: the lane sends again what was not acknowledged when a session ended.
     pub(super) taken: Arc<Mutex<Seen>>,
     pub(super) receives: bool,
+    /// Its proxy is gone, and is to be made anew.
+    pub(super) is_gone: Arc<AtomicBool>,
+    /// It refuses events, for now or for good, and that is logged, until it takes one.
+    pub(super) is_refusing: Arc<AtomicBool>,
+    pub(super) is_rejecting: Arc<AtomicBool>,
 }
 
 /// A session, as the thread of its link has it.
@@ -345,11 +351,13 @@ impl Shared {
             let (flow, sequence) = (next.flow, next.sequence);
             let written = done.and_then(|rejected| {
                 let reject = rejected.map(|why| {
-                    log::warn!(
-                        "link {:?}: the notification service does not take an event of {:?}, and never will: {why}",
-                        self.setup.entry.name,
-                        self.setup.channel(next.place)
-                    );
+                    if !outlet.is_rejecting.swap(true, Ordering::Relaxed) {
+                        log::warn!(
+                            "link {:?}: the notification service does not take an event of {:?}, and never will: {why}",
+                            self.setup.entry.name,
+                            self.setup.channel(next.place)
+                        );
+                    }
                     lane.write(&Frame::Reject { flow, sequence, reason: 0, text: &why })
                 });
                 let ack = |()| lane.write(&Frame::Ack { flow, up_to: sequence });
@@ -376,6 +384,8 @@ impl Shared {
         loop {
             let error = match proxy.push_structured_event(event) {
                 Ok(()) => {
+                    outlet.is_refusing.store(false, Ordering::Relaxed);
+                    outlet.is_rejecting.store(false, Ordering::Relaxed);
                     let mut taken = taken();
                     taken.begin(origin);
                     taken.commit(origin);
@@ -386,10 +396,13 @@ impl Shared {
             if is_for_good(&error) {
                 return Ok(Some(error.to_string()));
             }
+            if error.is("Disconnected") || error.object_is_gone() {
+                outlet.is_gone.store(true, Ordering::Release);
+            }
             if !is_for_now(&error) {
                 return Err(error.to_string());
             }
-            if again == REFUSED_FIRST {
+            if !outlet.is_refusing.swap(true, Ordering::Relaxed) {
                 log::warn!(
                     "link {:?}: the notification service takes no event now, and gets it again until it does: {error}",
                     self.setup.entry.name
@@ -407,7 +420,9 @@ impl Shared {
 /// Whether the far service can never take the event.
 fn is_for_good(error: &InvokeError) -> bool {
     const NAMES: [&str; 5] = ["BAD_PARAM", "BAD_QOS", "MARSHAL", "DATA_CONVERSION", "CODESET_INCOMPATIBLE"];
-    matches!(error, InvokeError::BadArguments { .. }) || NAMES.iter().any(|name| error.is(name))
+    // What is no reply says nothing of the event.
+    let is_of_service = matches!(error, InvokeError::System { .. });
+    matches!(error, InvokeError::BadArguments { .. }) || is_of_service && NAMES.iter().any(|name| error.is(name))
 }
 
 /// Whether it may take the event later, over the same proxy.
