@@ -1,10 +1,12 @@
 //! Services that find each other.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 
 use client::notify::ThreadPool;
 use giop::realtime::PriorityModel;
+use links::announce::{Announcement, Channels};
+use links::group::Key;
 use service::{
     Answer, Config, Counter, Federation, FederationMember, Lanes, LinkDirection, LinkOrigin, LinkState, Query,
     Scheduling, Service,
@@ -166,6 +168,46 @@ fn a_service_with_another_key_or_of_another_federation_is_not_linked() {
     await_subscribed(&near, "everything");
     publish(&mut Lines::connect(&near), 7, "");
     assert_eq!(numbers(&mut lines, 1), [7]);
+}
+
+#[test]
+fn services_beyond_the_bound_are_not_taken_and_counted() {
+    if !testing::carries_multicast(44) {
+        return;
+    }
+    let site = Site::new(1);
+    let near = site.start(0, site.federation("observatory"));
+    let key = Key::new(b"the key that these services share.");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut counter = 0;
+    wait_until("as many services as may be", || {
+        counter += 1;
+        for service in 1..=65 {
+            let (revision, port, tls_port, channels) = (1, 2_816, 0, Channels::default());
+            let (part, parts, incarnation, federation) = (0, 1, 1, "observatory");
+            let of = Announcement {
+                service,
+                incarnation,
+                counter,
+                part,
+                parts,
+                revision,
+                port,
+                tls_port,
+                federation,
+                name: "",
+                host: "127.0.0.1",
+                channels,
+            };
+            let mut datagram = Vec::new();
+            of.write(&[], &mut datagram);
+            datagram.extend(key.code(&datagram));
+            socket.send_to(&datagram, &site.group).unwrap();
+        }
+        near.counters().read(Counter::FederationServices) == 64
+    });
+    wait_until("the bound to be counted", || near.counters().read(Counter::FederationLimits) > 0);
+    assert_eq!(near.counters().read(Counter::FederationServices), 64);
 }
 
 /// What waited for a service that was found was dropped when the service that makes the link began again.
