@@ -40,7 +40,7 @@ use self::outflow::{Backlog, Outflow};
 use self::session::{Connection, State};
 use super::{Client, CoreCheck, CoreStep, Given, LinkAct, LinksAt, NOBODY, Step, Tag, WireProtocol};
 use crate::admin::values::{FederationMember, LinkOrigin};
-use crate::config::{Config, ConfigError, LinkEntry, LinkNames, parse_listen};
+use crate::config::{Carrier, Config, ConfigError, LinkEntry, LinkNames, parse_listen};
 use crate::lane::intake::Refused;
 use crate::lane::intake::origins::Origins;
 use crate::lane::io::entrance::Arrival;
@@ -357,6 +357,12 @@ impl Protocol {
     /// When this service announces itself next.
     fn announces_at(&self) -> Option<Time> {
         self.discovery.as_ref().map(|discovery| discovery.next)
+    }
+
+    /// Whether a connection is one to a gateway, which can hand on no reason for what is refused.
+    fn is_gateway(&self, connection: &Connection) -> bool {
+        let link = connection.link.and_then(|number| self.links.get(number));
+        link.is_some_and(|link| link.entry.carrier == Carrier::Iiop)
     }
 
     /// A handle for the proxy of a flow.

@@ -27,7 +27,7 @@ use self::far::Far;
 use self::session::Session;
 use super::session::{Connection, State};
 use super::{Links, Protocol};
-use crate::config::{Carrier, Config, LinkEntry};
+use crate::config::{Config, LinkEntry};
 use crate::counters::Counter;
 use crate::lane::io::stream::Stream;
 
@@ -307,13 +307,5 @@ impl Links<'_> {
             let left = ends.saturating_duration_since(Instant::now());
             gateway.control.wait(left, |orders| orders.has_left);
         }
-    }
-}
-
-impl Protocol {
-    /// Whether a connection is one to a gateway, which can hand on no reason for what is refused.
-    pub(super) fn is_gateway(&self, connection: &Connection) -> bool {
-        let link = connection.link.and_then(|number| self.links.get(number));
-        link.is_some_and(|link| link.entry.carrier == Carrier::Iiop)
     }
 }
