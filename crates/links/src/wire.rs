@@ -9,6 +9,7 @@
 
 mod fields;
 mod group;
+mod list;
 mod names;
 mod read;
 mod types;

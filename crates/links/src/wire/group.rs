@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use super::fields::Fields;
+use super::list::{Entry, List};
 use super::write::{cut, put, put_octets};
 use super::{Frame, Kind, NAME_BYTES_MAX, REASON_BYTES_MAX};
 use crate::Violation;
@@ -35,16 +36,9 @@ pub enum Security {
 }
 
 /// Ranges of numbers, both ends included: `count u8 │ first u64 │ last u64 …`, at most [`GroupReceiver::RANGES_MAX`].
-#[derive(Clone, Copy)]
-pub struct Ranges<'a>(List<'a>);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ranges<'a>(List<'a, (u64, u64)>);
 
-#[derive(Clone, Copy)]
-enum List<'a> {
-    Own(&'a [(u64, u64)]),
-    Read(&'a [u8]),
-}
-
-const RANGE_BYTES: usize = 16;
 /// The number that a group may begin with at most: there is room for all that can follow.
 const NUMBER_MAX: u64 = u64::MAX / 2;
 
@@ -57,15 +51,7 @@ impl<'a> Ranges<'a> {
 
     /// The ranges.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
-        let (own, encoded): (&[_], &[_]) = match self.0 {
-            List::Own(ranges) => (ranges, &[]),
-            List::Read(encoded) => (&[], encoded),
-        };
-        let decoded = encoded.chunks_exact(RANGE_BYTES).map(|range| {
-            let number = |octets: Option<&[u8; 8]>| octets.map_or(0, |octets| u64::from_le_bytes(*octets));
-            (number(range.first_chunk()), number(range.last_chunk()))
-        });
-        own.iter().copied().chain(decoded)
+        self.0.iter()
     }
 
     fn read(fields: &mut Fields<'a>) -> Result<Self, Violation> {
@@ -74,31 +60,23 @@ impl<'a> Ranges<'a> {
             let limit = GroupReceiver::RANGES_MAX as u64;
             return Err(Violation::TooMany { field: "ranges", entries: count as u64, limit });
         }
-        let ranges = Self(List::Read(fields.octets(count * RANGE_BYTES, "ranges")?));
         let mut before = 0;
-        let mut is_wrong = |(first, last): &(u64, u64)| {
-            let is_wrong = *first <= before || last < first;
-            before = *last;
-            is_wrong
+        let rise = |(first, last)| {
+            if first <= before || last < first {
+                return Err(Violation::OutOfRange("ranges", first));
+            }
+            before = last;
+            Ok(())
         };
-        match ranges.iter().find(&mut is_wrong) {
-            Some((first, _)) => Err(Violation::OutOfRange("ranges", first)),
-            None => Ok(ranges),
-        }
+        List::read(fields, count, rise).map(Self)
     }
 }
 
-impl PartialEq for Ranges<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
-    }
-}
+impl<'a> Entry<'a> for (u64, u64) {
+    const KIND: Kind = Kind::GroupRequest;
 
-impl Eq for Ranges<'_> {}
-
-impl core::fmt::Debug for Ranges<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+    fn read(fields: &mut Fields<'a>) -> Result<Self, Violation> {
+        Ok((fields.u64("ranges")?, fields.u64("ranges")?))
     }
 }
 

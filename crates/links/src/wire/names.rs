@@ -1,6 +1,7 @@
 //! Lists of channels' names, as they are on the wire or as they are written.
 
 use super::fields::Fields;
+use super::list::{Entry, List};
 use super::{DIRECTORY_ENTRIES_MAX, Kind, NAME_BYTES_MAX, REFERENCE_BYTES_MAX};
 use crate::{DISTANCE_MAX, Violation};
 
@@ -31,16 +32,8 @@ impl NameEntry<'_> {
 }
 
 /// A list of names, at most [`DIRECTORY_ENTRIES_MAX`]: `count u32 │ entry …`.
-#[derive(Clone, Copy)]
-pub struct NameEntries<'a>(List<'a>);
-
-#[derive(Clone, Copy)]
-enum List<'a> {
-    /// A list to be written.
-    Own(&'a [NameEntry<'a>]),
-    /// Entries that were read once and found to be whole.
-    Read { count: usize, entries: &'a [u8] },
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameEntries<'a>(List<'a, NameEntry<'a>>);
 
 impl<'a> NameEntries<'a> {
     /// A list to be written. Each of its entries fits ([`NameEntry::fits`]).
@@ -56,21 +49,13 @@ impl<'a> NameEntries<'a> {
 
     /// The entries.
     pub fn iter(&self) -> impl Iterator<Item = NameEntry<'a>> + use<'a> {
-        let (own, encoded): (&[_], &[_]) = match self.0 {
-            List::Own(entries) => (entries, &[]),
-            List::Read { entries, .. } => (&[], entries),
-        };
-        let mut fields = Fields { kind: Kind::Directory, rest: encoded };
-        own.iter().copied().chain(core::iter::from_fn(move || entry(&mut fields).ok()))
+        self.0.iter()
     }
 
     /// Number of entries.
     #[must_use]
     pub const fn len(&self) -> usize {
-        match self.0 {
-            List::Own(entries) => entries.len(),
-            List::Read { count, .. } => count,
-        }
+        self.0.len()
     }
 
     /// Whether there are none.
@@ -82,26 +67,25 @@ impl<'a> NameEntries<'a> {
     pub(super) fn read(fields: &mut Fields<'a>) -> Result<Self, Violation> {
         let count = fields.u32("names")? as usize;
         within(count)?;
-        let entries = fields.rest;
-        for _ in 0..count {
-            entry(fields)?;
-        }
-        let entries = entries.get(..entries.len() - fields.rest.len()).unwrap_or_default();
-        Ok(Self(List::Read { count, entries }))
+        List::read(fields, count, |_| Ok(())).map(Self)
     }
 }
 
-fn entry<'a>(fields: &mut Fields<'a>) -> Result<NameEntry<'a>, Violation> {
-    let distance = fields.u8("distance")?;
-    if distance >= DISTANCE_MAX {
-        return Err(Violation::OutOfRange("distance", distance.into()));
+impl<'a> Entry<'a> for NameEntry<'a> {
+    const KIND: Kind = Kind::Directory;
+
+    fn read(fields: &mut Fields<'a>) -> Result<Self, Violation> {
+        let distance = fields.u8("distance")?;
+        if distance >= DISTANCE_MAX {
+            return Err(Violation::OutOfRange("distance", distance.into()));
+        }
+        let service = fields.number("service")?;
+        let name = fields.text("name", NAME_BYTES_MAX)?;
+        if name.is_empty() {
+            return Err(Violation::OutOfRange("name (octets)", 0));
+        }
+        Ok(Self { distance, service, name, reference: fields.text("reference", REFERENCE_BYTES_MAX)? })
     }
-    let service = fields.number("service")?;
-    let name = fields.text("name", NAME_BYTES_MAX)?;
-    if name.is_empty() {
-        return Err(Violation::OutOfRange("name (octets)", 0));
-    }
-    Ok(NameEntry { distance, service, name, reference: fields.text("reference", REFERENCE_BYTES_MAX)? })
 }
 
 const fn within(entries: usize) -> Result<(), Violation> {
@@ -110,18 +94,4 @@ const fn within(entries: usize) -> Result<(), Violation> {
         return Err(Violation::TooMany { field: "names", entries: entries as u64, limit });
     }
     Ok(())
-}
-
-impl PartialEq for NameEntries<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
-    }
-}
-
-impl Eq for NameEntries<'_> {}
-
-impl core::fmt::Debug for NameEntries<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
 }

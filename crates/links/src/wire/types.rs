@@ -1,6 +1,7 @@
 //! Lists of event types and of origins, as they are on the wire or as they are written.
 
 use super::fields::Fields;
+use super::list::{Entry, List};
 use super::{Kind, ORIGINS_MAX, TYPES_BYTES_MAX, TYPES_MAX};
 use crate::{Origin, Violation};
 
@@ -16,16 +17,8 @@ pub struct TypeInterest<'a> {
 }
 
 /// A list of event types, at most [`TYPES_MAX`] and [`TYPES_BYTES_MAX`]: `count u32 │ type …`.
-#[derive(Clone, Copy)]
-pub struct Types<'a>(List<'a>);
-
-#[derive(Clone, Copy)]
-enum List<'a> {
-    /// A list to be written.
-    Own(&'a [TypeInterest<'a>]),
-    /// Entries that were read once and found to be whole.
-    Read { count: usize, entries: &'a [u8] },
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Types<'a>(List<'a, TypeInterest<'a>>);
 
 impl<'a> Types<'a> {
     /// No types.
@@ -43,21 +36,13 @@ impl<'a> Types<'a> {
 
     /// The entries.
     pub fn iter(&self) -> impl Iterator<Item = TypeInterest<'a>> + use<'a> {
-        let (own, encoded): (&[_], &[_]) = match self.0 {
-            List::Own(types) => (types, &[]),
-            List::Read { entries, .. } => (&[], entries),
-        };
-        let mut fields = Fields { kind: Kind::Interest, rest: encoded };
-        own.iter().copied().chain(core::iter::from_fn(move || entry(&mut fields).ok()))
+        self.0.iter()
     }
 
     /// How many there are.
     #[must_use]
     pub const fn len(&self) -> usize {
-        match self.0 {
-            List::Own(types) => types.len(),
-            List::Read { count, .. } => count,
-        }
+        self.0.len()
     }
 
     /// Whether there are none.
@@ -69,21 +54,23 @@ impl<'a> Types<'a> {
     pub(super) fn read(fields: &mut Fields<'a>) -> Result<Self, Violation> {
         let count = fields.u32("types")? as usize;
         within(count, 0)?;
-        let (entries, mut octets) = (fields.rest, 0);
-        for _ in 0..count {
-            let TypeInterest { domain, name, .. } = entry(fields)?;
+        let mut octets = 0;
+        let check = |TypeInterest { domain, name, .. }: TypeInterest<'_>| {
             octets += domain.len() + name.len();
-            within(count, octets)?;
-        }
-        let entries = entries.get(..entries.len() - fields.rest.len()).unwrap_or_default();
-        Ok(Self(List::Read { count, entries }))
+            within(count, octets)
+        };
+        List::read(fields, count, check).map(Self)
     }
 }
 
-fn entry<'a>(fields: &mut Fields<'a>) -> Result<TypeInterest<'a>, Violation> {
-    let distance = fields.u8("distance")?;
-    let domain = fields.name("domain", TYPES_BYTES_MAX)?;
-    Ok(TypeInterest { domain, name: fields.name("name", TYPES_BYTES_MAX)?, distance })
+impl<'a> Entry<'a> for TypeInterest<'a> {
+    const KIND: Kind = Kind::Interest;
+
+    fn read(fields: &mut Fields<'a>) -> Result<Self, Violation> {
+        let distance = fields.u8("distance")?;
+        let domain = fields.name("domain", TYPES_BYTES_MAX)?;
+        Ok(Self { domain, name: fields.name("name", TYPES_BYTES_MAX)?, distance })
+    }
 }
 
 const fn within(types: usize, octets: usize) -> Result<(), Violation> {
@@ -93,20 +80,6 @@ const fn within(types: usize, octets: usize) -> Result<(), Violation> {
         Err(Violation::TooLong { field: "types", octets: octets as u64, limit: TYPES_BYTES_MAX as u64 })
     } else {
         Ok(())
-    }
-}
-
-impl PartialEq for Types<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
-    }
-}
-
-impl Eq for Types<'_> {}
-
-impl core::fmt::Debug for Types<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
     }
 }
 

@@ -104,6 +104,14 @@ impl Administration {
         }
     }
 
+    /// What is known of linked services' names, for the counters.
+    pub(super) fn count_federated_names(&mut self) {
+        let federation = &mut self.objects.protocol().federation;
+        let (names, rejected) = (federation.names_count(), federation.take_rejected());
+        self.counters.set(Counter::FederatedNames, names as u64);
+        self.counters.add(Counter::FederatedNamesRejected, rejected);
+    }
+
     fn has_too_many_orders(&self) -> bool {
         self.answers.link_orders.waiting.len() >= ORDERS_MAX
     }

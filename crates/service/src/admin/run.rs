@@ -634,10 +634,7 @@ impl Administration {
             self.federate_channels();
             self.lane_registry.notify(|lane| concerned.contains(&lane));
         }
-        let federation = &mut self.objects.protocol().federation;
-        let (names, rejected) = (federation.names_count(), federation.take_rejected());
-        self.counters.set(Counter::FederatedNames, names as u64);
-        self.counters.add(Counter::FederatedNamesRejected, rejected);
+        self.count_federated_names();
         // What is published does not name these any more.
         self.change_lanes();
         for lane in core::mem::take(&mut self.leaving) {

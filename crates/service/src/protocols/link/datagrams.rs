@@ -227,10 +227,10 @@ impl Groups {
         };
         let Some(stream) = self.stream(*place) else { return Going::BySession };
         if !member.is_in_step() {
-            member.join(number, stream.sender.last());
-            stream.sender.join(flow.to_bits(), number, now.0);
             // The far side has yet to know that it joined, when a datagram of that event comes.
             let repaired = stream.sender.last();
+            member.join(number, repaired);
+            stream.sender.join(flow.to_bits(), number, now.0);
             // Before an event that is too long, which has its step already.
             self.steps.push_front(GroupStep::Start { flow, from: number, repaired });
         }
