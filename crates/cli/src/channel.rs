@@ -7,6 +7,7 @@ use crate::ls::orb_options;
 use crate::statistics::Clients;
 use crate::store::print_json;
 use crate::{show, terminal};
+use client::naming::NamingContext;
 use client::notify::{EventChannel, EventChannelFactory, Property, find_channel, property_errors};
 use client::{InvokeError, ObjectRef, Orb};
 use corba::near;
@@ -82,7 +83,7 @@ fn elsewhere(service: &ObjectRef, default: &EventChannel) -> Vec<Listed> {
     let Some(here) = default.object().ior().iiop().map(|here| (here.host.clone(), here.port)) else {
         return Vec::new();
     };
-    let root = channels::naming_of(service.orb(), service);
+    let root = NamingContext::beside(service);
     let Ok((bindings, _)) = root.list(channels::NAMES_MAX) else { return Vec::new() };
     let names = bindings.into_iter().filter(|binding| !binding.is_context);
     let found = names.filter_map(|binding| {

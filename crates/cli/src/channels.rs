@@ -8,12 +8,11 @@ use crate::failure::Failure;
 use crate::ls;
 use crate::statistics::{self, Statistics};
 use campanile::Settings;
-use client::naming::{NameComponent, NamingContext, parse_name};
+use client::naming::{NameComponent, NamingContext, names_of_channel};
 use client::notify::EventChannel;
 use client::{InvokeError, ObjectRef, Orb};
 use corba::naming::WELL_KNOWN;
 use corba::near;
-use giop::ior::Profile;
 use std::collections::HashMap;
 
 /// The kind of names that channels have.
@@ -77,7 +76,7 @@ impl Place {
         let Some((channel, name)) = self.made else { return };
         if matches!(is_used(&channel), Ok(false)) {
             // The command's own failure is the one to tell.
-            let naming = naming_of(channel.object().orb(), channel.object());
+            let naming = NamingContext::beside(channel.object());
             let _ = naming.unbind(&[name]).and_then(|()| channel.destroy());
         }
     }
@@ -123,8 +122,8 @@ fn look_up(
     let orb = Orb::new(ls::orb_options(server));
     let service = orb.resolve_service(&server.server).map_err(remote)?;
     service.connect().map_err(remote)?;
-    let naming = naming_of(&orb, &service);
-    let bound = candidates(name, &server.settings.naming_domain)
+    let naming = NamingContext::beside(&service);
+    let bound = names_of_channel(name, &server.settings.naming_domain)
         .into_iter()
         .find_map(|candidate| EventChannel::narrow(naming.resolve(&candidate).ok()?).ok());
     let channel = bound.map_or_else(|| otherwise(&service, name), Ok)?;
@@ -140,27 +139,6 @@ pub(crate) fn unsigned(channel: Option<&ChannelArg>, server: &ServerOptions) -> 
     u32::try_from(number).map(Some).map_err(|_| Failure::Usage(format!("there is no channel {number}")))
 }
 
-/// Under what a channel's name may be found.
-fn candidates(name: &str, domain: &str) -> Vec<Vec<NameComponent>> {
-    let component = |id: String| vec![NameComponent { id, kind: KIND.to_owned() }];
-    let mut all =
-        vec![component(format!("{name}@{domain}")), component(name.to_owned()), vec![NameComponent::new(name)]];
-    all.extend(parse_name(name));
-    all
-}
-
-/// The naming service at a service's own address.
-pub(crate) fn naming_of(orb: &Orb, service: &ObjectRef) -> NamingContext {
-    let mut ior = service.ior().clone();
-    ior.type_id.clear();
-    for profile in &mut ior.profiles {
-        if let Profile::Iiop(profile) = profile {
-            profile.key = b"NameService".to_vec();
-        }
-    }
-    NamingContext::unchecked(orb.object(ior))
-}
-
 /// The names of channels: those that they have, by their numbers, and those that are bound in the naming service, by their object keys.
 /// Other services tell bound ones only; of a service that has no naming service, there are none of these.
 pub(crate) struct Names {
@@ -173,11 +151,11 @@ impl Names {
     pub(crate) fn read(orb: &Orb, service: &ObjectRef, address: &str) -> Self {
         let statistics = Statistics::at(orb, address.to_owned());
         let own = statistics.and_then(|statistics| statistics.channel_names()).unwrap_or_default();
-        Self { own, bound: Self::bound(orb, service) }
+        Self { own, bound: Self::bound(service) }
     }
 
-    fn bound(orb: &Orb, service: &ObjectRef) -> Vec<(Vec<u8>, String)> {
-        let naming = naming_of(orb, service);
+    fn bound(service: &ObjectRef) -> Vec<(Vec<u8>, String)> {
+        let naming = NamingContext::beside(service);
         let Ok((bindings, _)) = naming.list(NAMES_MAX) else { return Vec::new() };
         let mut names = Vec::new();
         for binding in bindings.iter().filter(|binding| !binding.is_context) {

@@ -3,7 +3,7 @@
 use crate::typed::{operations, stubs};
 use crate::{InvokeError, ObjectRef, idl_struct};
 use core::fmt;
-use giop::ior::Ior;
+use giop::ior::{Ior, Profile};
 
 stubs! {
     /// `CosNaming::NamingContextExt`, and the plain `NamingContext` it extends.
@@ -121,7 +121,31 @@ operations! { NamingContext: {
     fn bind_new_context(name: &[NameComponent]) -> [object NamingContext] raises "As [`bind`](Self::bind).";
 } }
 
+/// Under what a channel's name may be bound, the likeliest first: `{id "NAME@DOMAIN", kind "channels"}` as ALMA Common Software has it,
+/// without the domain, and the name itself, also as text with kinds and contexts.
+#[must_use]
+pub fn names_of_channel(name: &str, domain: &str) -> Vec<Vec<NameComponent>> {
+    let component = |id: String| vec![NameComponent { id, kind: "channels".to_owned() }];
+    let mut all =
+        vec![component(format!("{name}@{domain}")), component(name.to_owned()), vec![NameComponent::new(name)]];
+    all.extend(parse_name(name));
+    all
+}
+
 impl NamingContext {
+    /// The naming service at another service's own address, which is not asked whether there is one.
+    #[must_use]
+    pub fn beside(service: &ObjectRef) -> Self {
+        let mut ior = service.ior().clone();
+        ior.type_id.clear();
+        for profile in &mut ior.profiles {
+            if let Profile::Iiop(profile) = profile {
+                profile.key = b"NameService".to_vec();
+            }
+        }
+        Self::unchecked(service.orb().object(ior))
+    }
+
     /// The object of a name written as `a/b.kind`.
     ///
     /// # Errors

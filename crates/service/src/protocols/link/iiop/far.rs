@@ -4,14 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use client::naming::{NameComponent, NamingContext, parse_name};
+use client::naming::{NamingContext, names_of_channel};
 use client::notify::{
     CallbackConsumer, ClientType, ConstraintExp, Delivery, EXTENDED_TCL, EventChannel, EventChannelFactory, EventType,
     Filter, StructuredEvent, StructuredProxyPushConsumer, StructuredProxyPushSupplier, SupplierServant, find_channel,
 };
 use client::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, ServantError};
 use giop::exception::Kind;
-use giop::ior::Profile;
 use links::{Origin, Seen};
 
 use super::Setup;
@@ -446,36 +445,17 @@ fn find(orb: &Orb, setup: &Setup, place: usize, service: &mut Option<ObjectRef>)
         };
     }
     let naming = if is(EventChannelFactory::REPOSITORY_ID)? {
-        naming_of(orb, &object)
+        NamingContext::beside(&object)
     } else {
         NamingContext::unchecked(object)
     };
-    let bound = names(far).into_iter().find_map(|name| EventChannel::narrow(naming.resolve(&name).ok()?).ok());
+    let bound = names_of_channel(far, "DEFAULTDOMAIN")
+        .into_iter()
+        .find_map(|name| EventChannel::narrow(naming.resolve(&name).ok()?).ok());
     bound.ok_or_else(|| {
         format!(
             "{} has no channel named {far:?}: create it there, or have far_channels say its number, or its name or reference",
             entry.to
         )
     })
-}
-
-/// Under what a channel's name may be bound.
-fn names(name: &str) -> Vec<Vec<NameComponent>> {
-    let component = |id: String| vec![NameComponent { id, kind: "channels".to_owned() }];
-    let mut all = vec![component(format!("{name}@DEFAULTDOMAIN")), component(name.to_owned())];
-    all.push(vec![NameComponent::new(name)]);
-    all.extend(parse_name(name));
-    all
-}
-
-/// The naming service at a service's own address.
-fn naming_of(orb: &Orb, service: &ObjectRef) -> NamingContext {
-    let mut ior = service.ior().clone();
-    ior.type_id.clear();
-    for profile in &mut ior.profiles {
-        if let Profile::Iiop(profile) = profile {
-            profile.key = b"NameService".to_vec();
-        }
-    }
-    NamingContext::unchecked(orb.object(ior))
 }
