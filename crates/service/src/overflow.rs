@@ -333,7 +333,8 @@ impl Keeper {
                     }
                     ToOverflow::Remember(event, limits) => self.history_server.remember(thread, event, limits),
                     ToOverflow::FetchHistory(outbox, consumer, start, bytes) => {
-                        self.history_server.ask(request(outbox, consumer, bytes), start, &clock);
+                        let answer = self.history_server.ask(request(outbox, consumer, bytes), start, &clock);
+                        slot.answers.send_all(answer);
                     }
                     ToOverflow::Drop(channel) => {
                         let dropped = self.history_server.drop_channel(channel).into_iter();
@@ -509,3 +510,6 @@ pub(crate) fn clock_at(now: Time) -> UtcClock {
 
 /// Far from both ends.
 const EPOCH: u64 = 1 << 60;
+
+#[cfg(test)]
+mod tests;

@@ -42,8 +42,17 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(limits: ChannelLimits, consumers: usize, next: Option<NonZeroU64>) -> Self {
+        Self::with(SettingsPatch::default(), limits, consumers, next)
+    }
+
+    pub(crate) fn with(
+        settings: SettingsPatch,
+        limits: ChannelLimits,
+        consumers: usize,
+        next: Option<NonZeroU64>,
+    ) -> Self {
         let mut hierarchy = Hierarchy::default();
-        let channel = hierarchy.create_channel(SettingsPatch::default(), limits).unwrap();
+        let channel = hierarchy.create_channel(settings, limits).unwrap();
         let mut proxy = |side| {
             let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();
             let key = ProxyKey { channel, proxy };
@@ -52,7 +61,10 @@ impl Engine {
         };
         let source = proxy(Side::Suppliers);
         let consumers: Vec<ProxyKey> = (0..consumers).map(|_| proxy(Side::Consumers)).collect();
-        consumers.iter().for_each(|key| hierarchy.suspend(*key).unwrap());
+        for key in &consumers {
+            hierarchy.note_start(*key, None).unwrap();
+            hierarchy.suspend(*key).unwrap();
+        }
         let mut lane = Lane::new(Time(0));
         lane.allow_overflow();
         lane.continue_histories(next.map(|next| (channel, next)));

@@ -30,8 +30,6 @@ pub(super) struct HistoryServer {
     /// The lane that has it kept: the main lane, once it has asked for something.
     pub(super) thread: Option<u32>,
     requested: VecDeque<ReadRequest>,
-    /// What is answered without anything being read.
-    answered: Vec<FromOverflow>,
     /// The consumer for which it is looked for the last event of each.
     looker: Option<ProxyKey>,
     trimmed_at: Instant,
@@ -49,9 +47,9 @@ struct HistoryForms {
 
 impl HistoryServer {
     pub(super) fn new(histories: Histories, types: Arc<DeclaredTypes>) -> Self {
-        let (thread, requested, answered, looker) = (None, VecDeque::new(), Vec::new(), None);
+        let (thread, requested, looker) = (None, VecDeque::new(), None);
         let forms = HistoryForms { corba: CorbaForms::default(), tempo: tempo::form::Forms::new(types) };
-        Self { histories, thread, requested, answered, looker, trimmed_at: time::now(), is_unreported: true, forms }
+        Self { histories, thread, requested, looker, trimmed_at: time::now(), is_unreported: true, forms }
     }
 
     // ---- what a lane wants ----
@@ -61,7 +59,13 @@ impl HistoryServer {
         self.histories.push(event, limits);
     }
 
-    pub(super) fn ask(&mut self, requested: ReadRequest, start: Option<StartFrom>, clock: &UtcClock) {
+    /// What is answered without anything being read: before anything that is remembered later is written, since the lane has only that.
+    pub(super) fn ask(
+        &mut self,
+        requested: ReadRequest,
+        start: Option<StartFrom>,
+        clock: &UtcClock,
+    ) -> Option<FromOverflow> {
         self.thread = Some(requested.thread);
         let history = self.histories.get(requested.consumer.channel);
         let fetched = match (start, history) {
@@ -72,7 +76,8 @@ impl HistoryServer {
                 if let Some(start) = start {
                     history.begin(requested.consumer, start, clock.utc);
                 }
-                return self.requested.push_back(requested);
+                self.requested.push_back(requested);
+                return None;
             }
             // Nothing was ever kept until now.
             (start, None) => {
@@ -80,7 +85,7 @@ impl HistoryServer {
                 FetchedHistory { through: Some(0), begins: Some(begins), ..FetchedHistory::default() }
             }
         };
-        self.answered.push(FromOverflow::FetchedHistory(requested.outbox, Chunk { fetched, ..Chunk::default() }));
+        Some(FromOverflow::FetchedHistory(requested.outbox, Chunk { fetched, ..Chunk::default() }))
     }
 
     pub(super) fn forget(&mut self, thread: u32, consumer: ProxyKey) {
@@ -137,11 +142,11 @@ impl HistoryServer {
 
     /// Reads some of what is to come back, with whether there is more that can be read now; and why something could not be.
     pub(super) fn read(&mut self, clock: &UtcClock, desk: &mut Desk) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
-        let Self { histories, requested, answered, looker, forms, .. } = self;
+        let Self { histories, requested, looker, forms, .. } = self;
         // Much is looked through for one consumer at a time, so that what is found takes memory only once.
         let mut looks = |of: ProxyKey| histories.get(of.channel).is_some_and(|history| history.is_looking_for(of));
         *looker = looker.filter(|of| looks(*of));
-        let (mut answers, mut failure) = (core::mem::take(answered), None);
+        let (mut answers, mut failure) = (Vec::new(), None);
         for _ in 0..requested.len().min(CHUNKS_AT_ONCE) {
             let Some(mut asking) = requested.pop_front() else { break };
             let (outbox, consumer) = (asking.outbox, asking.consumer);
