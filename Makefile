@@ -136,6 +136,8 @@ soak: lab
 WITH_DDS := --features campanile-cli/dds
 
 # Install what the tests need (omniORB, JacORB, JNA, CMake, the tools of Cyclone DDS and of Python), then run them all.
+# Tests wait for sockets, disks and other programs most of the time, so more of them run at once than there are processors.
+test: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test: install-test-tools check
 	$(CARGO) test --locked --workspace $(WITH_DDS)
 	cd lab && $(CARGO) test --locked
