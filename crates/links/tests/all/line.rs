@@ -1,6 +1,7 @@
 //! The window on lines of a given rate and delay, simulated: wide lines are filled, narrow ones have no queue.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use links::{Limits, Nanos, Sender};
 
@@ -33,6 +34,11 @@ impl Outcome {
 
 /// A low priority that always has more, and now and then an event of a high one.
 fn saturate(line: Line, octets: usize, duration: Nanos, high_every: Nanos) -> Outcome {
+    saturate_changing(|_| line, octets, 0..duration, high_every)
+}
+
+/// The same over a line that changes. What crosses before `counted` begins is not counted.
+fn saturate_changing(line: impl Fn(Nanos) -> Line, octets: usize, counted: Range<Nanos>, high_every: Nanos) -> Outcome {
     let limits = Limits::default();
     let mut sender = Sender::new(limits);
     let mut random = fastrand::Rng::with_seed(3);
@@ -42,7 +48,8 @@ fn saturate(line: Line, octets: usize, duration: Nanos, high_every: Nanos) -> Ou
     let (mut now, mut free_at, mut next_high) = (0, 0, 0);
     let mut outcome = Outcome { utilisation: 0.0, high: Vec::new(), window_max: 0 };
     let mut crossed = 0;
-    while now < duration {
+    while now < counted.end {
+        let line = line(now);
         while next_high <= now {
             waiting.push_back(next_high);
             next_high += random.u64(1..2 * high_every);
@@ -51,7 +58,8 @@ fn saturate(line: Line, octets: usize, duration: Nanos, high_every: Nanos) -> Ou
             let sequence = sender.push(octets, now, ());
             free_at = now.max(free_at) + octets as u64 * SECOND / line.octets_per_second;
             let arrival = free_at + line.delay;
-            outcome.high.extend(waiting.pop_front().map(|since| arrival - since));
+            let high = waiting.pop_front().filter(|since| *since >= counted.start);
+            outcome.high.extend(high.map(|since| arrival - since));
             acknowledgements.push_back(((arrival / line.round + 1) * line.round + line.delay, sequence));
             assert!(sender.in_flight_octets() <= limits.window_bytes_max || sender.in_flight() == 1);
             outcome.window_max = outcome.window_max.max(sender.in_flight_octets());
@@ -61,14 +69,15 @@ fn saturate(line: Line, octets: usize, duration: Nanos, high_every: Nanos) -> Ou
         let mut last = None;
         while let Some((_, sequence)) = acknowledgements.pop_front_if(|(at, _)| *at <= now) {
             last = Some(sequence);
-            crossed += octets as u64;
+            crossed += if now >= counted.start { octets as u64 } else { 0 };
         }
         if let Some(last) = last {
             sender.acknowledge(last, now, &mut |()| ()).unwrap();
         }
         assert!(sender.stalled_for(now) < Sender::<()>::STALLED_AFTER, "a line that moves is not stalled");
     }
-    outcome.utilisation = crossed as f64 / (line.octets_per_second as f64 * duration as f64 / SECOND as f64);
+    let duration = (counted.end - counted.start) as f64 / SECOND as f64;
+    outcome.utilisation = crossed as f64 / (line(now).octets_per_second as f64 * duration);
     outcome.high.sort_unstable();
     outcome
 }
@@ -109,6 +118,35 @@ fn a_fast_line_is_filled_whatever_its_delay() {
         assert!(outcome.utilisation > 0.75, "{delay} ns: {}", outcome.utilisation);
         assert!(outcome.window_max <= 8 << 20);
     }
+}
+
+/// A line that became longer was used to 0.012 of it for some seconds.
+#[test]
+fn a_line_that_becomes_longer_is_filled_again_within_2_s() {
+    for (before, after) in [(MS, 100 * MS), (MS / 10, 20 * MS), (10 * MS, 200 * MS)] {
+        for octets in [200, 1_500, 60_000] {
+            let line = |now| {
+                let delay = if now < 5 * SECOND { before } else { after };
+                Line { octets_per_second: 12_500_000, delay, round: MS / 10 }
+            };
+            let outcome = saturate_changing(line, octets, 7 * SECOND..9 * SECOND, SECOND);
+            let used = outcome.utilisation;
+            assert!(used > 0.5, "{octets} octets, {before} to {after} ns: {used}");
+        }
+    }
+}
+
+#[test]
+fn a_line_that_becomes_narrower_has_a_short_queue_soon() {
+    let line = |now| {
+        let octets_per_second = if now < 5 * SECOND { 12_500_000 } else { 200_000 };
+        Line { octets_per_second, delay: MS, round: MS }
+    };
+    let outcome = saturate_changing(line, 1_000, 9 * SECOND..60 * SECOND, SECOND / 5);
+    assert!(outcome.high_p50_ms() <= 50, "{} ms", outcome.high_p50_ms());
+    let longest = *outcome.high.last().unwrap();
+    assert!(longest <= 200 * MS, "{longest} ns");
+    assert!(outcome.utilisation > 0.8, "{}", outcome.utilisation);
 }
 
 #[test]
