@@ -29,6 +29,7 @@ mod limits;
 mod link_datagrams;
 mod link_far_sides;
 mod link_iiop;
+mod link_iiop_failures;
 mod link_names;
 mod links;
 mod logged;

@@ -26,6 +26,10 @@ const LANE_WITHIN: Duration = Duration::from_secs(10);
 /// An event that the far service does not take now is pushed again after so long at first, each time twice as long, and at most.
 const REFUSED_FIRST: Duration = Duration::from_millis(100);
 const REFUSED_MAX: Duration = Duration::from_secs(5);
+/// An event for which the far service fails so often, in a way that says neither "now" nor "never", is dropped. It is pushed again after so
+/// long at first, then twice as long.
+const FAILURES_MAX: u32 = 3;
+const FAILED_FIRST: Duration = Duration::from_secs(1);
 
 /// Where a channel's events go at the far service.
 #[derive(Clone)]
@@ -380,7 +384,7 @@ impl Shared {
         if taken().check(origin) == Verdict::Repeat {
             return Ok(None);
         }
-        let mut again = REFUSED_FIRST;
+        let (mut again, mut failures) = (REFUSED_FIRST, 0);
         loop {
             let error = match proxy.push_structured_event(event) {
                 Ok(()) => {
@@ -399,6 +403,14 @@ impl Shared {
             if error.is("Disconnected") || error.object_is_gone() {
                 outlet.is_gone.store(true, Ordering::Release);
             }
+            if is_failure(&error) {
+                failures += 1;
+                if failures >= FAILURES_MAX {
+                    return Ok(Some(format!("{error}, {failures} times")));
+                }
+                self.pause(FAILED_FIRST * failures)?;
+                continue;
+            }
             if !is_for_now(&error) {
                 return Err(error.to_string());
             }
@@ -408,12 +420,19 @@ impl Shared {
                     self.setup.entry.name
                 );
             }
-            let wait = self.changed.wait_timeout_while(self.lane(), again, |lane| lane.ended.is_none());
-            if wait.unwrap_or_else(PoisonError::into_inner).0.ended.is_some() {
-                return Err("the session is over".to_owned());
-            }
+            self.pause(again)?;
             again = (again * 2).min(REFUSED_MAX);
         }
+    }
+
+    /// Waits before a push is tried again.
+    ///
+    /// # Errors
+    /// The session has ended meanwhile.
+    fn pause(&self, limit: Duration) -> Result<(), String> {
+        let wait = self.changed.wait_timeout_while(self.lane(), limit, |lane| lane.ended.is_none());
+        let has_ended = wait.unwrap_or_else(PoisonError::into_inner).0.ended.is_some();
+        if has_ended { Err("the session is over".to_owned()) } else { Ok(()) }
     }
 }
 
@@ -429,4 +448,12 @@ fn is_for_good(error: &InvokeError) -> bool {
 fn is_for_now(error: &InvokeError) -> bool {
     let is_of_service = matches!(error, InvokeError::System { .. });
     is_of_service && ["IMP_LIMIT", "NO_RESOURCES", "NO_MEMORY", "TRANSIENT"].iter().any(|name| error.is(name))
+}
+
+/// Whether it failed over this event, as far as can be seen: its proxy and this process's right to push are not what it speaks of.
+fn is_failure(error: &InvokeError) -> bool {
+    const OTHERS: [&str; 6] =
+        ["OBJECT_NOT_EXIST", "INV_OBJREF", "NO_PERMISSION", "COMM_FAILURE", "TIMEOUT", "NO_RESPONSE"];
+    let is_of_service = matches!(error, InvokeError::System { .. });
+    is_of_service && !is_for_now(error) && !error.object_is_gone() && !OTHERS.iter().any(|name| error.is(name))
 }
