@@ -112,14 +112,13 @@ impl Links<'_> {
         link.gateway.take().iter().for_each(Gateway::leave);
         let (name, connection) = (link.entry.name.clone(), link.connection);
         let outflows: Vec<Token> = core::mem::take(&mut link.outflows).into_iter().flatten().collect();
+        let is_open = |connection: &Connection| matches!(connection.state, State::Open(_));
+        let open = connection.filter(|token| self.core.protocols.link.connections.get(*token).is_some_and(is_open));
+        // First, so that the other side has one reason, and not one for each channel.
+        open.iter().for_each(|token| self.say_goodbye(*token, why));
         outflows.into_iter().for_each(|at| self.drop_outflow(at, why));
-        if let Some(token) = connection {
-            let connection = self.core.protocols.link.connections.get(token);
-            if connection.is_some_and(|connection| matches!(connection.state, State::Open(_))) {
-                self.say_goodbye(token, why);
-            } else {
-                self.close_link(token, why);
-            }
+        if let (Some(token), None) = (connection, open) {
+            self.close_link(token, why);
         }
         self.core.cx.log(log::Level::Info, || format!("link {name:?}: {why}"));
     }

@@ -433,8 +433,10 @@ impl Links<'_> {
     pub(super) fn refuse_flow(&mut self, token: Token, flow: u32, why: &str) {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.flows.remove(&flow);
-        Frame::Refused { flow, reason: why }.write(connection.frames(&mut self.core.cx.io.spares));
-        self.note_link_due(token);
+        if connection.closing.is_none() {
+            Frame::Refused { flow, reason: why }.write(connection.frames(&mut self.core.cx.io.spares));
+            self.note_link_due(token);
+        }
     }
 
     /// The far side takes events: what was on its way before goes again, but for what another process of it may have had and does not

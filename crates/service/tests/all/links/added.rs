@@ -6,6 +6,7 @@ use super::{PERSISTENT, Places, await_flows, await_subscribed, flows, next, numb
 use crate::json::Lines;
 use crate::peers::{await_count, wait_until};
 use crate::persistent::Folder;
+use crate::logged;
 
 fn add(service: &Service, entry: LinkEntry) -> Result<bool, String> {
     match service.command(Command::AddLink(Box::new(entry))) {
@@ -101,4 +102,60 @@ fn an_added_link_has_to_be_as_valid_as_one_of_the_file_and_that_one_is_not_remov
     assert!(why(LinkEntry { name: "8".into(), ..other() }).contains("another link has this name"));
     assert_eq!(add(&near, other()), Ok(false));
     assert!(remove(&near, "lab", true).unwrap_err().contains("the configuration file has it"));
+}
+
+/// The other side logged a line for each channel.
+#[test]
+fn the_other_side_of_a_link_that_is_removed_has_one_line_for_all_channels() {
+    const NAME: &str = "127.0.9.88, removed";
+    logged::begin();
+    let places = Places::new(2);
+    let [near, far] = [0, 1].map(|number| places.start(number, Vec::new()));
+    let channels = (0..5).map(|number| format!("Dome {number}")).collect();
+    assert_eq!(add(&near, LinkEntry { name: NAME.into(), channels, ..places.link_to(1) }), Ok(false));
+    await_flows(&[&near, &far], 10);
+    assert_eq!(remove(&near, NAME, true), Ok(()));
+    logged::await_line(&["the link of", NAME, "is closed: the other side ends it: an operator has removed the link"]);
+    assert_eq!(logged::lines(&["the link of", NAME]).len(), 1, "{:?}", logged::lines(&[NAME]));
+}
+
+/// The consumers of such a link collected until the next start, and those of channels that the file's link does not have for ever.
+#[test]
+fn an_added_link_that_is_not_made_collects_no_more_than_it_has() {
+    let places = Places::new(2);
+    let folder = Folder::new("links-shadowed");
+    let start = |link, unauthenticated| {
+        let mut config = places.config(0, link, Some(&folder));
+        config.links.datagrams.unauthenticated = unauthenticated;
+        Service::start(config).unwrap()
+    };
+    let near = start(Vec::new(), true);
+    let publish_three = |near: &Service| {
+        let mut lines = Lines::connect(near);
+        (0..3).for_each(|number| publish(&mut lines, number, PERSISTENT));
+        await_count(near, Counter::EventsStored, 3);
+    };
+    let udp = LinkEntry { carrier: Carrier::Udp, direction: LinkDirections::Out, ..places.link_to(1) };
+    assert_eq!(add(&near, udp), Ok(true));
+    wait_until("its consumer", || flows(&near).iter().any(|flow| flow.state == LinkState::Down));
+    publish_three(&near);
+    drop(near);
+    // It is not valid any more, and what waits is kept until it is removed.
+    let near = start(Vec::new(), false);
+    assert!(flows(&near).is_empty());
+    await_count(&near, Counter::EventsStored, 3);
+    let why = remove(&near, "lab", false).unwrap_err();
+    assert!(why.starts_with("it is not made") && why.contains("--drop-backlog"), "{why}");
+    assert_eq!(remove(&near, "lab", true), Ok(()));
+    await_count(&near, Counter::EventsStored, 0);
+    assert_eq!(add(&near, places.link_to(1)), Ok(true));
+    wait_until("its consumer", || flows(&near).iter().any(|flow| flow.state == LinkState::Down));
+    publish_three(&near);
+    drop(near);
+    // The file has its name, for another channel.
+    let sky = LinkEntry { channels: vec!["Sky".into()], ..places.link_to(1) };
+    let near = start(vec![sky], false);
+    await_count(&near, Counter::EventsStored, 0);
+    assert!(flows(&near).iter().all(|flow| flow.channel == "Sky"), "{:?}", flows(&near));
+    assert_eq!(remove(&near, "lab", false), Ok(()), "that which was added");
 }
