@@ -12,6 +12,7 @@ mod datagrams;
 mod dialling;
 mod directory;
 pub(crate) mod discovery;
+mod episodes;
 mod forgetting;
 mod iiop;
 mod inflow;
@@ -33,6 +34,7 @@ use hashbrown::HashMap;
 use self::datagrams::{DatagramSettings, Groups, Receiving};
 use self::dialling::Link;
 use self::discovery::Discovery;
+use self::episodes::Episodes;
 use self::iiop::Gateway;
 use self::inflow::{Claim, Inflow, Sightings};
 use self::interests::ChannelInterest;
@@ -99,6 +101,8 @@ pub(crate) struct Protocol {
     connections: Slots<Connection>,
     outflows: Slots<Outflow>,
     inflows: Slots<Inflow>,
+    /// Of links that other services make.
+    episodes: Episodes,
     /// Flows by the handles of their proxies.
     flows: HashMap<Peer, Flow>,
     next_peer: Peer,
@@ -181,6 +185,7 @@ impl WireProtocol for Protocol {
             connections: Slots::new(),
             outflows,
             inflows: Slots::new(),
+            episodes: Episodes::default(),
             flows: HashMap::new(),
             next_peer: Tag::Link.first_peer(),
             directories: HashMap::new(),
@@ -433,6 +438,7 @@ impl Links<'_> {
             self.look_after_directory(token);
         }
         self.look_after_stalls();
+        self.look_after_episodes();
         self.look_after_groups();
         self.forget_outflows();
         // What came while this process was stopped counts as heard.

@@ -12,6 +12,7 @@ use testing::{AcceptInTime, own_loopback, unless_closed, wait_until};
 
 use crate::json::Lines;
 use crate::links::{PERSISTENT, Places, await_flows, await_subscribed, copy_files, flows, next, publish, subscribed};
+use crate::logged;
 use crate::peers::await_count;
 use crate::persistent::Folder;
 
@@ -31,8 +32,12 @@ impl FarSide {
     }
 
     fn greet(&mut self, incarnation: u64) {
+        self.greet_as("far", incarnation);
+    }
+
+    fn greet_as(&mut self, name: &str, incarnation: u64) {
         let ((version_min, version_max), limits) = (links::VERSIONS, Limits::default());
-        let (service, has_store, name, token) = (77, false, "far", "");
+        let (service, has_store, token) = (77, false, "");
         let hello = Hello { version_min, version_max, service, incarnation, limits, has_store, name, token };
         self.send(&Frame::Hello(hello));
     }
@@ -273,4 +278,26 @@ fn what_is_kept_for_a_process_without_a_store_goes_when_the_next_one_comes() {
     assert_eq!(flows(&far).len(), 1);
     publish(&mut from, 5, PERSISTENT);
     assert_eq!(next(&mut lines), 5);
+}
+
+/// A service that acknowledges nothing was connected to each 30 s, with two lines each time.
+#[test]
+fn a_link_that_is_closed_again_and_again_for_one_reason_is_logged_once() {
+    const NAME: &str = "127.0.9.87, far";
+    logged::begin();
+    let places = Places::new(1);
+    let near = places.start(0, Vec::new());
+    for reason in ["mute"; 6].into_iter().chain(["tired"]) {
+        let stream = TcpStream::connect(places.links_at(0)).unwrap();
+        let mut far = FarSide { stream, framer: Framer::new(Limits::default()) };
+        far.greet_as(NAME, 1);
+        let greeted = far.wait_for(|frame| matches!(frame, Frame::Hello(_)).then_some(()));
+        assert_eq!(greeted, Some(()));
+        far.send(&Frame::Goodbye { reason });
+        assert_eq!(far.wait_for(|_| None::<()>), None);
+    }
+    await_count(&near, Counter::LinksUp, 0);
+    logged::await_line(&[NAME, "is closed: the other side ends it: tired"]);
+    assert_eq!(logged::lines(&[NAME, "is closed: the other side ends it: mute"]).len(), 1);
+    assert_eq!(logged::lines(&[NAME, "is connected"]).len(), 2, "{:?}", logged::lines(&[NAME]));
 }

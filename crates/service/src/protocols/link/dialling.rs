@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use engine::Time;
 use links::wire::{Direction, Frame, Open, Types};
 
+use super::episodes::Episode;
 use super::iiop::Gateway;
 use super::session::{Connection, State};
 use super::{Flow, Links, Protocol, own_durable};
@@ -44,6 +45,7 @@ pub(super) struct Link {
     pub(super) why: Option<String>,
     /// Since when it is up, or down.
     pub(super) since: Time,
+    pub(super) episode: Episode,
     next_try: Time,
     /// Its thread, where the far end is a notification service.
     pub(super) gateway: Option<Gateway>,
@@ -64,6 +66,7 @@ impl Link {
             is_removed: false,
             why,
             since,
+            episode: Episode::default(),
             next_try,
             gateway: None,
         }

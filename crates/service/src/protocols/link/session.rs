@@ -410,6 +410,7 @@ impl Links<'_> {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return Ok(()) };
         connection.far = Some(far);
         let (named, link) = (connection.named(), connection.link);
+        let is_news = is_ours || self.core.protocols.link.episodes.of(&far).connected(now);
         self.count_links();
         self.begin_directory(token);
         match link {
@@ -420,13 +421,17 @@ impl Links<'_> {
                         link.open_channels_again();
                         self.core.protocols.link.look_after = Some(now);
                     }
-                    let name = link.entry.name.clone();
-                    self.core.cx.log(log::Level::Info, || format!("link {name:?}: connected to {named}"));
+                    let (name, is_news) = (link.entry.name.clone(), link.episode.connected(now));
+                    if is_news {
+                        self.core.cx.log(log::Level::Info, || format!("link {name:?}: connected to {named}"));
+                    }
                 }
                 self.open_flows(token, number);
             }
             None => {
-                self.core.cx.log(log::Level::Info, || format!("a link of {named} is connected"));
+                if is_news {
+                    self.core.cx.log(log::Level::Info, || format!("a link of {named} is connected"));
+                }
                 self.greet_far_side(token, &name);
             }
         }
@@ -490,7 +495,7 @@ impl Links<'_> {
     pub(super) fn close_link(&mut self, token: Token, why: &str) {
         let named = self.link_named(token);
         let Some(mut connection) = self.core.protocols.link.connections.remove(token) else { return };
-        let now = self.core.cx.clock.now;
+        let (now, lasts) = (self.core.cx.clock.now, self.lasts());
         let why = connection.closing.as_ref().map_or(why, |(_, why)| why.as_str()).to_owned();
         self.end_directory(token, &mut connection);
         connection.output.clear(&mut self.core.cx.io.spares);
@@ -506,7 +511,10 @@ impl Links<'_> {
             None => {
                 self.core.cx.io.occupied.leave(Tag::Link, token);
                 let level = if connection.far.is_some() { log::Level::Info } else { log::Level::Warn };
-                self.core.cx.log(level, || format!("{named} is closed: {why}"));
+                let mut episode = connection.far.as_ref().map(|far| self.core.protocols.link.episodes.of(far));
+                if episode.as_mut().is_none_or(|episode| episode.closed(&why, now, lasts)) {
+                    self.core.cx.log(level, || format!("{named} is closed: {why}"));
+                }
             }
             Some(number) => {
                 let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
@@ -517,8 +525,13 @@ impl Links<'_> {
                     link.since = now;
                 }
                 link.why = Some(why.clone());
-                if is_news && !link.is_paused {
-                    self.core.cx.counters.add(Counter::LinksLost, 1);
+                let is_begun = match connection.far {
+                    Some(_) => link.episode.closed(&why, now, lasts),
+                    None => true,
+                };
+                self.core.cx.counters.add(Counter::LinksLost, u64::from(is_news && !link.is_paused));
+                if is_news && is_begun && !link.is_paused {
+                    link.episode.end();
                     let to = link.entry.to.clone();
                     self.core.cx.log(log::Level::Warn, || {
                         format!("{named} to {to} is down: {why}; events wait for it, and it is tried again each second")

@@ -1,0 +1,147 @@
+//! What is logged of a link that is connected and closed again and again for one reason: its first closing, and that it was connected.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use engine::Time;
+
+use super::Links;
+use super::session::FarSide;
+
+/// A connection that lasted for so long ends the episode, and so does a link that is not connected again for so long.
+const LASTED: Duration = Duration::from_secs(60);
+/// Links of other services whose last closing is remembered. The oldest give way.
+const REMEMBERED_MAX: usize = 1_024;
+
+/// The last closing of a link.
+#[derive(Debug, Default)]
+pub(super) struct Episode {
+    why: String,
+    connected: Time,
+    /// Since when it is closed, if it is.
+    closed: Option<Time>,
+    /// The last closing repeated the one before, and was not logged.
+    is_repeat: bool,
+}
+
+impl Episode {
+    /// Notes that the link is connected. Whether that is logged.
+    pub(super) fn connected(&mut self, now: Time) -> bool {
+        (self.connected, self.closed) = (now, None);
+        !self.is_repeat
+    }
+
+    /// Notes that the link is closed. Whether that is logged.
+    pub(super) fn closed(&mut self, why: &str, now: Time, lasted: Duration) -> bool {
+        self.is_repeat = self.closed.is_none() && self.why == why && now < self.connected + lasted;
+        self.closed = Some(now);
+        why.clone_into(&mut self.why);
+        !self.is_repeat
+    }
+
+    /// Notes that another reason was logged since it was closed.
+    pub(super) const fn end(&mut self) {
+        self.is_repeat = false;
+    }
+
+    /// The reason of a closing that was not logged, if the link has not come back since.
+    pub(super) fn overdue(&mut self, now: Time) -> Option<&str> {
+        let is_overdue = self.is_repeat && self.closed.is_some_and(|at| at + LASTED <= now);
+        self.is_repeat &= !is_overdue;
+        is_overdue.then_some(&self.why)
+    }
+}
+
+/// Those of links that other services make, by service and name.
+#[derive(Debug, Default)]
+pub(super) struct Episodes(BTreeMap<(u64, String), Episode>);
+
+impl Episodes {
+    pub(super) fn of(&mut self, far: &FarSide) -> &mut Episode {
+        let key = (far.service, far.name.clone());
+        if self.0.len() >= REMEMBERED_MAX && !self.0.contains_key(&key) {
+            let oldest = self.0.iter().min_by_key(|(_, episode)| (episode.closed.is_none(), episode.connected));
+            let oldest = oldest.map(|(key, _)| key.clone());
+            oldest.map(|oldest| self.0.remove(&oldest));
+        }
+        self.0.entry(key).or_default()
+    }
+}
+
+impl Links<'_> {
+    /// For how long a connection lasts, at least, that begins another episode.
+    pub(super) fn lasts(&self) -> Duration {
+        self.core.protocols.link.settings.stalled_after.map_or(LASTED, |after| LASTED.max(after * 2))
+    }
+
+    /// Logs closings that were not logged, of links that did not come back.
+    pub(super) fn look_after_episodes(&mut self) {
+        let now = self.core.cx.clock.now;
+        let link = &mut self.core.protocols.link;
+        let mut lines = Vec::new();
+        for link in link.links.iter_mut().filter(|link| !link.is_removed && !link.is_paused) {
+            if let Some(why) = link.episode.overdue(now) {
+                lines.push(format!(
+                    "link {:?} to {} is down: {why}; events wait for it",
+                    link.entry.name, link.entry.to
+                ));
+            }
+        }
+        for ((_, name), episode) in &mut link.episodes.0 {
+            if let Some(why) = episode.overdue(now) {
+                lines.push(format!("the link of {} is closed: {why}", name.escape_debug()));
+            }
+        }
+        for line in lines {
+            self.core.cx.log(log::Level::Warn, || line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(seconds: u64) -> Time {
+        Time(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn one_reason_is_logged_once_until_the_link_stays_or_another_comes() {
+        let mut episode = Episode::default();
+        assert!(episode.connected(at(0)) && episode.closed("mute", at(30), LASTED));
+        assert!(episode.connected(at(31)), "that it is back is news");
+        for second in (61..600).step_by(31) {
+            assert!(!episode.closed("mute", at(second), LASTED) && !episode.connected(at(second + 1)));
+        }
+        assert!(episode.closed("cut", at(620), LASTED) && episode.connected(at(621)));
+        assert!(episode.closed("cut", at(690), LASTED), "it had stayed");
+    }
+
+    #[test]
+    fn a_link_that_does_not_come_back_is_logged_in_the_end() {
+        let mut episode = Episode::default();
+        for second in [0, 2, 4] {
+            episode.connected(at(second));
+            episode.closed("cut", at(second + 1), LASTED);
+        }
+        assert_eq!(episode.overdue(at(64)), None);
+        assert_eq!(episode.overdue(at(65)), Some("cut"));
+        assert_eq!(episode.overdue(at(66)), None);
+        assert!(episode.connected(at(70)));
+    }
+
+    #[test]
+    fn links_of_ever_other_names_have_the_oldest_forgotten() {
+        let mut episodes = Episodes::default();
+        let limits = links::Limits::default();
+        for number in 0..2 * REMEMBERED_MAX as u64 {
+            let far = FarSide { service: number, incarnation: 1, limits, has_store: false, name: String::new() };
+            let episode = episodes.of(&far);
+            episode.connected(at(number));
+            episode.closed("", at(number), LASTED);
+        }
+        assert_eq!(episodes.0.len(), REMEMBERED_MAX);
+        assert!(episodes.0.contains_key(&(2 * REMEMBERED_MAX as u64 - 1, String::new())));
+    }
+}
