@@ -1,6 +1,6 @@
 //! `[links]` and `[[link]]`: channels that are joined to those of other services.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,10 @@ pub struct LinkDatagrams {
     pub ttl: u8,
     /// Port at which this service takes datagrams that are sent to its own address. Default 0: one that is free.
     pub port: u16,
+    /// IPv4 address of the network that datagrams to and from IPv4 multicast groups take. Default: none, and it is that of each link's
+    /// connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// File with a secret of 32 octets at least that both sides have: datagrams are authenticated by it where links are not made over TLS.
     /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,13 +66,37 @@ pub struct LinkDatagrams {
 
 impl Default for LinkDatagrams {
     fn default() -> Self {
-        Self { bytes_max: 1_432, bytes_per_s: 10_000_000, ttl: 1, port: 0, key_file: None, unauthenticated: false }
+        Self {
+            bytes_max: 1_432,
+            bytes_per_s: 10_000_000,
+            ttl: 1,
+            port: 0,
+            interface: None,
+            key_file: None,
+            unauthenticated: false,
+        }
     }
 }
 
 impl LinkDatagrams {
     /// Octets that a secret has at least.
     const KEY_BYTES_MIN: usize = 32;
+
+    /// The address of the network for multicast, if one is configured.
+    ///
+    /// # Errors
+    /// Says why it is none of this host's.
+    pub(crate) fn interface(&self) -> Result<Option<Ipv4Addr>, String> {
+        let Some(text) = &self.interface else { return Ok(None) };
+        let address: Option<Ipv4Addr> = text.parse().ok();
+        let address = address.filter(|address| !address.is_unspecified() && !address.is_multicast());
+        let address =
+            address.ok_or_else(|| format!("\"{text}\" is no IPv4 address of a network, such as \"10.0.0.7\""))?;
+        match UdpSocket::bind((address, 0)) {
+            Ok(_) => Ok(Some(address)),
+            Err(error) => Err(format!("{address} is no address of this host: {error}")),
+        }
+    }
 
     /// The secret that both sides have, if there is one.
     ///
@@ -383,8 +411,12 @@ fn check_datagrams(datagrams: &LinkDatagrams) -> Result<(), ConfigError> {
     in_range("links.datagrams.bytes_max", datagrams.bytes_max.into(), 512, 65_000)?;
     in_range("links.datagrams.bytes_per_s", datagrams.bytes_per_s, 10_000, 10_000_000_000)?;
     in_range("links.datagrams.ttl", datagrams.ttl.into(), 1, 255)?;
-    let why = datagrams.key().err();
-    why.map_or(Ok(()), |why| Err(ConfigError::Link { name: "links.datagrams.key_file".to_owned(), why }))
+    let wrong = |key: &str| {
+        let name = format!("links.datagrams.{key}");
+        move |why| ConfigError::Link { name, why }
+    };
+    datagrams.interface().map_err(wrong("interface"))?;
+    datagrams.key().map(|_| ()).map_err(wrong("key_file"))
 }
 
 /// What is wrong with the carrier of a link, beside those before it.

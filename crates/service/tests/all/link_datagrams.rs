@@ -356,3 +356,60 @@ fn without_the_same_key_at_both_sides_events_cross_over_the_connection_and_that_
     publish(&mut from, first, PERSISTENT);
     assert_eq!(numbers(&mut at_far, first as usize + 1), (0..=first).collect::<Vec<_>>());
 }
+
+/// The links go by one network, and the datagrams by another.
+#[test]
+fn datagrams_to_a_group_take_the_network_that_is_configured() {
+    let network = own_loopback().to_string();
+    let at = |interface: &str| LinkDatagrams { interface: Some(interface.into()), ..unauthenticated() };
+    let places = Places::new(2);
+    for (interface, why) in [("nowhere", "is no IPv4 address"), ("192.0.2.1", "192.0.2.1 is no address of this host")] {
+        let mut config = places.config(0, Vec::new(), None);
+        config.links.datagrams = at(interface);
+        let refused = Service::start(config).err().unwrap().to_string();
+        assert!(refused.contains("links.datagrams.interface") && refused.contains(why), "{refused}");
+    }
+    if !carries_multicast(4) {
+        return;
+    }
+    let far = start(&places, 1, Vec::new(), at(&network));
+    let mut at_far = subscribed(&far);
+    let near = start(&places, 0, by_multicast(&places), at(&network));
+    await_flows(&[&near, &far], 1);
+    await_subscribed(&near, "everything");
+    let mut from = Lines::connect(&near);
+    let first = publish_until(&near, "multicast", &mut from, 0);
+    (first..first + 50).for_each(|number| publish(&mut from, number, PERSISTENT));
+    let count = first as usize + 50;
+    assert_eq!(numbers(&mut at_far, count), (0..first + 50).collect::<Vec<_>>());
+    // From another address than the connection's, and taken.
+    let came = read(&far, Counter::LinkDatagramsReceived) - read(&far, Counter::LinkDatagramsRefused);
+    assert!(came > 0 || read(&near, Counter::LinkFallBacks) > 0, "{came}");
+}
+
+#[test]
+fn a_link_whose_datagrams_never_come_tries_again_and_loses_nothing() {
+    let folder = Folder::new("links-never");
+    std::fs::create_dir_all(folder.path()).unwrap();
+    // The far side refuses all of them.
+    let [one, other] = ["one", "other"].map(|name| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, name.repeat(32)).unwrap();
+        LinkDatagrams { key_file: Some(file), ..LinkDatagrams::default() }
+    });
+    let places = Places::new(2);
+    let far = start(&places, 1, Vec::new(), other);
+    let mut at_far = subscribed(&far);
+    let near = start(&places, 0, vec![by_udp(&places, 1)], one);
+    await_flows(&[&near, &far], 1);
+    await_subscribed(&near, "everything");
+    let (mut from, mut sent) = (Lines::connect(&near), 0);
+    let goes_on = || {
+        publish(&mut from, sent, PERSISTENT);
+        assert_eq!(next(&mut at_far), sent, "each once, in order, whichever way it went first");
+        sent += 1;
+        read(&near, Counter::LinkFallBacks) >= 2
+    };
+    wait_until("the second time that the link falls back", goes_on);
+    assert!(read(&far, Counter::LinkDatagramsRefused) >= 2);
+}

@@ -10,7 +10,7 @@ mod sockets;
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use engine::{EventType, Outcome, Time};
 use links::group::{Datagram, GroupSender, KEY_BYTES, Key, Member, Pace, State, Way, sealed_bytes};
@@ -34,6 +34,8 @@ pub(super) struct DatagramSettings {
     bytes_per_s: u64,
     ttl: u8,
     port: u16,
+    /// The network of datagrams to and from IPv4 groups; that of each connection if there is none.
+    interface: Option<Ipv4Addr>,
     /// The key that both sides have.
     shared: Option<Key>,
     is_unauthenticated: bool,
@@ -48,9 +50,15 @@ impl DatagramSettings {
             bytes_per_s: config.bytes_per_s,
             ttl: config.ttl,
             port: config.port,
+            interface: config.interface().ok().flatten(),
             shared: key.map(|octets| Key::new(&octets)),
             is_unauthenticated: config.unauthenticated,
         }
+    }
+
+    /// The address of this host at the network that is configured for a group.
+    fn network_of(&self, group: SocketAddr) -> Option<IpAddr> {
+        self.interface.filter(|_| group.is_ipv4()).map(IpAddr::V4)
     }
 
     /// The key of a stream for which this is said.
@@ -337,7 +345,7 @@ impl Links<'_> {
     /// Asks the far side of a flow to listen to its group, if it is time for that.
     pub(super) fn ask_to_listen(&mut self, at: Token) {
         let now = self.core.cx.clock.now;
-        let Protocol { outflows, connections, groups, .. } = &mut self.core.protocols.link;
+        let Protocol { outflows, connections, groups, settings, .. } = &mut self.core.protocols.link;
         // A flow of which the far side has not said what it wants has other events than the rest of its group.
         let is_known = |outflow: &&mut Outflow| outflow.is_open() && outflow.subscribed.is_some();
         let Some(outflow) = outflows.get_mut(at).filter(is_known) else { return };
@@ -347,7 +355,11 @@ impl Links<'_> {
         let Some(Stream { id, security, .. }) = group.streams.get(grouped.place.1) else { return };
         let Some(join) = grouped.member.ask(now.0) else { return };
         let address = match group.to {
-            GroupAddress::Multicast(address) => address.to_string(),
+            GroupAddress::Multicast(group) => {
+                // An older service refuses what it does not know, and has its events over the connection.
+                let from = settings.datagrams.network_of(group);
+                from.map_or_else(|| group.to_string(), |from| format!("{group}@{from}"))
+            }
             GroupAddress::Peer(_) => String::new(),
         };
         let ask = GroupJoin { flow, join, stream: *id, security: *security, address: &address };
@@ -362,7 +374,11 @@ impl Links<'_> {
         let (Some(grouped), Some((token, _))) = (&mut outflow.group, outflow.connection) else { return };
         let Some(connection) = connections.get(token) else { return };
         let Some(group) = groups.groups.get_mut(grouped.place.0) else { return };
-        let Some(own) = connection.local_ip() else { return };
+        let network = match &group.to {
+            GroupAddress::Multicast(group) => settings.datagrams.network_of(*group),
+            GroupAddress::Peer(_) => None,
+        };
+        let Some(own) = network.or_else(|| connection.local_ip()) else { return };
         let to = match (&group.to, connection.address) {
             (GroupAddress::Multicast(address), _) => *address,
             (GroupAddress::Peer(_), Some(address)) => SocketAddr::new(address.ip().to_canonical(), port),

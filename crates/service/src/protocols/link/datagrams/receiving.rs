@@ -53,6 +53,8 @@ pub(in crate::protocols::link) struct Listening {
     stream: u64,
     key: Option<Key>,
     at: ListensAt,
+    /// The address that they come from, where that is not the connection's.
+    from: Option<IpAddr>,
     /// Since the first event with a number.
     receiver: Option<GroupReceiver>,
 }
@@ -123,7 +125,12 @@ impl Links<'_> {
             }
             _ => {}
         }
-        let group = match join.address {
+        // Behind the group, the address that its datagrams come from, where it is not the connection's.
+        let (group, from) =
+            join.address.split_once('@').map_or((join.address, None), |(group, from)| (group, Some(from)));
+        let from = from.map(|from| from.parse::<IpAddr>().map_err(|_| "the address that it sends from is none"));
+        let from = from.transpose()?;
+        let group = match group {
             "" => None,
             address => {
                 let address = address.parse().ok();
@@ -134,7 +141,8 @@ impl Links<'_> {
         if receiving.by_stream.contains_key(&join.stream) {
             return Err("this service listens to the group for another link".to_owned());
         }
-        let own = connection.local_ip().ok_or("its connection has no address")?;
+        let network = group.and_then(|group| settings.network_of(group));
+        let own = network.or_else(|| connection.local_ip()).ok_or("its connection has no address")?;
         let listens_at = (own, group);
         let known = receiving.sockets.iter_mut().find(|socket| socket.at == listens_at);
         let port = if let Some(socket) = known {
@@ -159,7 +167,7 @@ impl Links<'_> {
         receiving.by_stream.insert(join.stream, at);
         if let Some(inflow) = inflows.get_mut(at) {
             inflow.group =
-                Some(Listening { join: join.join, stream: join.stream, key, at: listens_at, receiver: None });
+                Some(Listening { join: join.join, stream: join.stream, key, at: listens_at, from, receiver: None });
         }
         Ok(port)
     }
@@ -311,8 +319,9 @@ impl Links<'_> {
             return self.core.cx.counters.add(Counter::LinkDatagramsIgnored, 1);
         };
         let token = inflow.connection();
-        let address = connections.get(token).and_then(|connection| connection.address);
-        if address.is_none_or(|address| address.ip().to_canonical() != from.ip().to_canonical()) {
+        let of_connection = connections.get(token).and_then(|connection| connection.address);
+        let address = inflow.group.as_ref().and_then(|group| group.from).or(of_connection.map(|address| address.ip()));
+        if address.is_none_or(|address| address.to_canonical() != from.ip().to_canonical()) {
             return self.refuse_datagram(from, "its stream is of a service at another address");
         }
         let Some(listening) = &mut inflow.group else { return };
