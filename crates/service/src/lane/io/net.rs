@@ -5,7 +5,7 @@
 
 #[cfg(not(test))]
 pub(crate) use self::of_system::{
-    Datagrams, Listener, Poll, Tcp, Waker, accept, begin_connect, has_unread, listener, prepare_listener,
+    Datagrams, Listener, Poll, Tcp, Waker, accept, begin_connect, bound_unsent, has_unread, listener, prepare_listener,
     processor_time, receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 #[cfg(test)]
@@ -13,6 +13,10 @@ pub(crate) use crate::simulation::sockets::{
     Datagrams, Listener, Poll, Stream as Tcp, Waker, accept, begin_connect, has_unread, listener, prepare_listener,
     processor_time, receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
+
+/// The simulation's sockets have no queue of their own.
+#[cfg(test)]
+pub(crate) const fn bound_unsent(_: &Tcp, _: u32) {}
 
 /// Whether an address is this host's: a socket can have it.
 pub(crate) fn is_here(ip: std::net::IpAddr) -> bool {
@@ -24,8 +28,8 @@ mod of_system {
     use std::net::TcpListener;
 
     pub(crate) use crate::lane::io::system::{
-        Poll, Waker, accept, begin_connect, has_unread, prepare_listener, processor_time, receive, sleep_until,
-        system_time_of, waits_of_this_thread, write, write_vectored,
+        Poll, Waker, accept, begin_connect, bound_unsent, has_unread, prepare_listener, processor_time, receive,
+        sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
     };
 
     pub(crate) use crate::lane::io::datagrams::Datagrams;

@@ -12,6 +12,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SocketFlags, SocketType, acceptfrom_with, connect, ipproto, recv, socket_with, sockopt,
 };
 use rustix::time::ClockId;
+use socket2::SockRef;
 
 use crate::lane::clock::Clock;
 use crate::lane::io::socket::Socket;
@@ -286,6 +287,14 @@ pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
+/// Has a socket take no more than about so many octets beyond what its peer's window and the line allow: what waits behind them can still be
+/// overtaken.
+pub(crate) fn bound_unsent(stream: &TcpStream, bytes: u32) {
+    count();
+    // An old kernel queues more.
+    let _unbounded = SockRef::from(stream).set_tcp_notsent_lowat(bytes);
+}
+
 /// Messages leave at once, and a host that vanished without a word is noticed after about two minutes.
 fn prepare(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
@@ -316,6 +325,14 @@ mod tests {
         assert_eq!(sockopt::tcp_keepidle(&accepted).unwrap(), KEEP_IDLE);
         assert_eq!(sockopt::tcp_keepcnt(&accepted).unwrap(), 4);
         assert_eq!(sockopt::tcp_keepintvl(&accepted).unwrap(), Duration::from_secs(15));
+    }
+
+    #[test]
+    fn a_socket_keeps_no_more_unsent_than_it_is_allowed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        bound_unsent(&stream, 16 << 10);
+        assert_eq!(SockRef::from(&stream).tcp_notsent_lowat().unwrap(), 16 << 10);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use links::wire::{Direction, Frame, Open, Types};
 
 use super::episodes::Episode;
 use super::iiop::Gateway;
-use super::session::{Connection, State};
+use super::session::{Connection, State, UNSENT_MAX};
 use super::{Flow, Links, Protocol, own_durable};
 use crate::admin::values::LinkOrigin;
 use crate::config::{Carrier, LinkEntry, WhenFull};
@@ -260,6 +260,7 @@ impl Links<'_> {
     /// The connection is there: this service says who it is.
     fn open_link(&mut self, token: Token, stream: Stream) {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
+        net::bound_unsent(stream.tcp(), UNSENT_MAX);
         connection.state = State::Open(stream);
         connection.heard = self.core.cx.clock.now;
         let name = connection.link.and_then(|number| self.core.protocols.link.links.get(number));

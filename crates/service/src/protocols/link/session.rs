@@ -16,7 +16,7 @@ use crate::admin::values::LinkOrigin;
 use crate::counters::Counter;
 use crate::lane::budget::Budget;
 use crate::lane::io::entrance::Arrival;
-use crate::lane::io::net::Tcp;
+use crate::lane::io::net::{self, Tcp};
 use crate::lane::io::output::{Flushed, Output, Spares, would_block};
 use crate::lane::io::quotas::Rounds;
 use crate::lane::io::slots::Token;
@@ -26,6 +26,8 @@ use crate::lane::io::system::{Interest, Ready};
 use crate::protocols::Tag;
 use crate::protocols::link::dialling::CONNECT_WITHIN;
 
+/// Octets that the kernel takes beyond what the line does: more would delay high priorities of other channels.
+pub(super) const UNSENT_MAX: u32 = 16 << 10;
 /// Octets that wait to be written before the connection is not read any more.
 const UNREAD_MAX: usize = 1 << 20;
 /// A connection on which nothing came for so long is asked for a sign of life, and closed after the other.
@@ -167,6 +169,7 @@ impl Links<'_> {
         let token = link.connections.insert(Connection::new(State::Open(stream), whose, quota, None, (limits, at)));
         let socket = Socket::Incoming(Tag::Link, token);
         let State::Open(stream) = &link.connections.get(token)?.state else { return None };
+        net::bound_unsent(stream.tcp(), UNSENT_MAX);
         if self.core.cx.io.poll.add(stream.tcp(), socket, Interest::READ).is_err() {
             link.connections.remove(token);
             return None;
@@ -407,10 +410,10 @@ impl Links<'_> {
             self.close_link(former, "it has connected anew");
         }
         let name = Arc::clone(&self.core.protocols.link.settings.name);
+        let is_news = is_ours || self.core.protocols.link.episodes.of(&far).connected(now);
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return Ok(()) };
         connection.far = Some(far);
         let (named, link) = (connection.named(), connection.link);
-        let is_news = is_ours || self.core.protocols.link.episodes.of(&far).connected(now);
         self.count_links();
         self.begin_directory(token);
         match link {
