@@ -220,7 +220,18 @@ impl Protocol {
         let all = self.objects.proxies.durables.by_name.iter();
         let stale: Vec<ProxyKey> =
             all.filter(|((channel, name), _)| !stays(*channel, name)).map(|(_, key)| *key).collect();
-        for key in stale {
+        self.destroy_durables(stale);
+    }
+
+    /// Destroys the durable consumers of a name, in whichever channel. A lane reports what goes with each.
+    pub fn destroy_durable(&mut self, name: &str) {
+        let all = self.objects.proxies.durables.by_name.iter();
+        let its = all.filter(|((_, of), _)| &**of == name).map(|(_, key)| *key).collect();
+        self.destroy_durables(its);
+    }
+
+    fn destroy_durables(&mut self, keys: Vec<ProxyKey>) {
+        for key in keys {
             if let Ok(removed) = self.objects.hierarchy.destroy_proxy(key) {
                 self.forget(&removed, Tell::Yes);
             }

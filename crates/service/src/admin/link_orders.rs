@@ -10,6 +10,7 @@ use crate::admin::waiting::Waiting;
 use crate::config::LinkEntry;
 use crate::counters::Counter;
 use crate::lane::links::messages::{LaneThread, ToLane};
+use crate::protocols::link::own_durable;
 use crate::protocols::{ActOutcome, LinkAct, LinkOrder, ToProtocol};
 
 /// Orders that the main lane may have yet to report on.
@@ -42,8 +43,8 @@ enum Then {
     Listed,
     /// The link is there, and was stored before.
     Added,
-    /// The link of this name need not be stored any more.
-    Removed(String),
+    /// The link of this name need not be stored any more, and what waits for it may be dropped, or not.
+    Removed(String, bool),
 }
 
 impl Administration {
@@ -69,7 +70,7 @@ impl Administration {
     /// Removes a link that was added.
     pub(super) fn remove_link(&mut self, name: &str, drop_backlog: bool, order: (Waiting, String)) {
         let act = LinkAct::Remove { name: name.to_owned(), drop_backlog };
-        self.order_link(act, Pending { order, then: Then::Removed(name.to_owned()) });
+        self.order_link(act, Pending { order, then: Then::Removed(name.to_owned(), drop_backlog) });
     }
 
     /// Lists the services of the federation.
@@ -110,6 +111,10 @@ impl Administration {
         let (names, rejected) = (federation.names_count(), federation.take_rejected());
         self.counters.set(Counter::FederatedNames, names as u64);
         self.counters.add(Counter::FederatedNamesRejected, rejected);
+    }
+
+    fn is_stored(&self, link: &str) -> bool {
+        self.objects.added_links().iter().any(|of| of.name == link)
     }
 
     fn has_too_many_orders(&self) -> bool {
@@ -153,7 +158,7 @@ impl Administration {
             Then::Nothing => Answer::Done(done.unwrap_or_else(none)),
             Then::Added => Answer::LinkAdded(done.unwrap_or_else(none).map(|()| self.persistence.has_store())),
             // One that the configuration left no room for was stored and not made.
-            Then::Removed(name) => Answer::Done(match done {
+            Then::Removed(name, drop_backlog) => Answer::Done(match done {
                 // What was added goes, where the configuration has the name by now.
                 Some(Err(why)) if self.config.link.iter().any(|link| link.name == name) => {
                     self.objects.remove_link(&name).then_some(()).ok_or(why)
@@ -163,7 +168,14 @@ impl Administration {
                     self.objects.remove_link(&name);
                     Ok(())
                 }
-                None => self.objects.remove_link(&name).then_some(()).ok_or(()).or_else(|()| none()),
+                None if !drop_backlog && self.is_stored(&name) && self.objects.has_durable(&own_durable(&name)) => {
+                    Err("it is not made, and what waited for it is kept: drop that (--drop-backlog, \"drop_backlog\": true)".to_owned())
+                }
+                None if self.objects.remove_link(&name) => {
+                    self.objects.destroy_durable(&own_durable(&name));
+                    Ok(())
+                }
+                None => none(),
             }),
         };
         self.conclude_order(order, Ok(answer));

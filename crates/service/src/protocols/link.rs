@@ -286,7 +286,7 @@ impl WireProtocol for Protocol {
 }
 
 /// What a link's durable consumer is called that is of this service's configuration.
-fn own_durable(link: &str) -> String {
+pub(crate) fn own_durable(link: &str) -> String {
     format!("{OWN}{link}")
 }
 

@@ -98,7 +98,10 @@ pub(super) fn furnish(
     } else {
         make_topology(protocol, config)?;
     }
-    let links = [config.link.as_slice(), &stored_links(protocol)].concat();
+    // Of an added link whose name the file has, nothing stays: the name is that of the file's link.
+    let is_added = |link: &LinkEntry| config.link.iter().all(|of| of.name != link.name);
+    let links: Vec<_> =
+        config.link.iter().cloned().chain(stored_links(protocol).into_iter().filter(is_added)).collect();
     let served = link::retain_durable(protocol, &links, config.federation.name.as_deref());
     protocol.objects.note_changed_parts();
     let now = protocol.objects.image();

@@ -514,6 +514,16 @@ impl Objects {
         self.protocol.objects.remove_link(name)
     }
 
+    /// Whether there are durable consumers of a name.
+    pub(crate) fn has_durable(&self, name: &str) -> bool {
+        self.protocol.objects.durable_names().iter().any(|(_, of, _)| of == name)
+    }
+
+    /// Destroys the durable consumers of a name.
+    pub(crate) fn destroy_durable(&mut self, name: &str) {
+        self.protocol.destroy_durable(name);
+    }
+
     /// Links that were added, by name, in a form that this version reads.
     pub(crate) fn added_links(&self) -> Vec<LinkEntry> {
         self.protocol.objects.added_links().filter_map(|link| link.entry().ok()).collect()

@@ -1,12 +1,14 @@
 //! Links that are added and removed while the service runs.
 
-use service::{Answer, Command, Config, Counter, LinkEntry, LinkOrigin, Links, Service};
+use service::{
+    Answer, Carrier, Command, Config, Counter, LinkDirections, LinkEntry, LinkOrigin, LinkState, Links, Service,
+};
 
 use super::{PERSISTENT, Places, await_flows, await_subscribed, flows, next, numbers, publish, subscribed};
 use crate::json::Lines;
+use crate::logged;
 use crate::peers::{await_count, wait_until};
 use crate::persistent::Folder;
-use crate::logged;
 
 fn add(service: &Service, entry: LinkEntry) -> Result<bool, String> {
     match service.command(Command::AddLink(Box::new(entry))) {
