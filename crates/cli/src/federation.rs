@@ -64,7 +64,8 @@ fn text(members: &[Member]) -> String {
         let Some(member) = nth.checked_sub(1).and_then(|nth| members.get(nth)) else { continue };
         let channels: Vec<String> = member.channels.iter().map(|name| clean(name)).collect();
         let _ = writeln!(text, "  channels: {}", channels.join(", "));
-        if !member.is_self && member.state != "up" {
+        // Of this one, what it rejects.
+        if member.is_self && !member.reason.is_empty() || !member.is_self && member.state != "up" {
             let _ = writeln!(text, "  {}", color::paint(&clean(&member.reason), Some(member.tone())));
         }
     }
@@ -83,6 +84,7 @@ impl Member {
 
     fn tone(&self) -> Tone {
         match self.state.as_str() {
+            "up" if self.is_self && !self.reason.is_empty() => Tone::Slow,
             "up" => Tone::Well,
             "down" | "refused" => Tone::Lost,
             _ => Tone::Slow,

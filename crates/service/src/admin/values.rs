@@ -456,7 +456,7 @@ pub struct FederationMember {
     pub address: String,
     /// Whether this service and it are connected.
     pub state: LinkState,
-    /// Why they are not; empty if they are.
+    /// Why they are not; empty if they are. Of this service: which announcements it rejected in the last minute.
     pub reason: String,
     /// Milliseconds since it was heard last.
     pub heard_ms: u64,

@@ -321,6 +321,7 @@ impl Discovery {
             is_self: true,
             address: address(host, if *tls { *tls_port } else { *port }),
             state: LinkState::Up,
+            reason: self.rejections(now),
             channels: self.channels.iter().cloned().collect(),
             ..FederationMember::default()
         };
@@ -333,6 +334,13 @@ impl Discovery {
             ..FederationMember::default()
         });
         core::iter::once(own).chain(found).collect()
+    }
+
+    /// What was rejected within an episode's time, as it is logged; empty if nothing was.
+    fn rejections(&self, now: Time) -> String {
+        let recent = self.rejected.iter().filter(|(_, last)| **last + EPISODE > now);
+        let texts: Vec<&str> = recent.filter_map(|(rejection, _)| rejection.text()).collect();
+        texts.join("; ")
     }
 
     /// The link that this service makes to a found one.

@@ -157,6 +157,7 @@ fn a_service_with_another_key_or_of_another_federation_is_not_linked() {
     for service in [&near, &far] {
         wait_until("announcements of both others", || service.counters().read(Counter::FederationRejected) >= 4);
         assert_eq!(service.counters().read(Counter::FederationServices), 1);
+        wait_until("that to be said", || federation(service)[0].reason.contains("not made with the shared key"));
     }
     for service in [&forger, &foreign] {
         wait_until("announcements", || service.counters().read(Counter::FederationRejected) >= 2);
