@@ -282,3 +282,31 @@ fn only_what_the_link_is_for_crosses_and_what_comes_while_it_is_paused_is_kept_t
     assert_eq!(numbers(&mut here, 1), [4]);
     assert_eq!(numbers(&mut there, 5), [1, 2_000, 2, 3, 4]);
 }
+
+#[test]
+fn a_link_to_a_notification_service_is_added_and_removed_while_the_service_runs() {
+    let place = Place::new();
+    let far = place.start(None);
+    let mut there = subscribed(&far);
+    let near = Service::start(Config { listen: "127.0.0.1:0".into(), json: json(), ..Config::default() }).unwrap();
+    let channel = weather(&far);
+    let proxies = || {
+        let consumers = channel.default_consumer_admin().unwrap().push_suppliers().unwrap().len();
+        (channel.default_supplier_admin().unwrap().push_consumers().unwrap().len(), consumers)
+    };
+    let before = proxies();
+    let mut sent = 0;
+    for _ in 0..2 {
+        let added = near.command(Command::AddLink(Box::new(place.link())));
+        assert!(matches!(added, Ok(Answer::LinkAdded(Ok(false)))), "{added:?}");
+        await_up(&near, 2);
+        publish(&near, sent..sent + 1);
+        assert_eq!(numbers(&mut there, 1), [sent]);
+        sent += 1;
+        await_flows(&near, "nothing to wait", |flows| flows.iter().all(|flow| flow.lag_events == 0));
+        let removed = near.command(Command::RemoveLink { name: "old".into(), drop_backlog: false });
+        assert!(matches!(removed, Ok(Answer::Done(Ok(())))), "{removed:?}");
+        await_flows(&near, "the link to be gone", <[LinkStatus]>::is_empty);
+        wait_until("its proxies to be gone", || proxies() == before);
+    }
+}

@@ -261,3 +261,38 @@ fn a_link_is_dialled_by_the_main_lane_alone() {
     assert_eq!(near.counters().read(Counter::LinksLost), 0);
     assert!(flows(&near).iter().all(|flow| flow.state == LinkState::Up));
 }
+
+/// The link made a destroyed channel anew, whichever side it was at.
+#[test]
+fn a_channel_that_is_destroyed_at_one_side_is_not_linked_any_more() {
+    if !testing::carries_multicast(44) {
+        return;
+    }
+    let site = Site::new(2);
+    let services = [0, 1].map(|number| site.start(number, site.federation("observatory")));
+    let [one, other] = &services;
+    let channels = |service| factory(service).get_all_channels().unwrap().len();
+    let before = channels(one);
+    for (number, (here, there)) in [(one, other), (other, one)].into_iter().enumerate() {
+        let dome = format!(r#","channel":"Dome {number}","create":true"#);
+        let lines = services.each_ref().map(|service| Lines::subscribed(service, &dome));
+        await_flows(&[here, there], 2);
+        let factory = factory(here);
+        let id = *factory.get_all_channels().unwrap().iter().max().unwrap();
+        factory.get_event_channel(id).unwrap().destroy().unwrap();
+        await_flows(&[here, there], 0);
+        drop(lines);
+        // One that is linked after it: announcements have come and gone by then.
+        let sky = format!(r#","channel":"Sky {number}","create":true"#);
+        let _lines = services.each_ref().map(|service| Lines::subscribed(service, &sky));
+        await_flows(&[here, there], 2);
+        let linked = flows(here).into_iter().chain(flows(there)).filter(|flow| flow.state == LinkState::Up);
+        assert!(linked.clone().all(|flow| flow.channel.starts_with("Sky")), "{:?}", linked.collect::<Vec<_>>());
+        assert_eq!(channels(here), before + number + usize::from(number == 1) + 1, "it was not made again");
+        let factory = self::factory(here);
+        for id in factory.get_all_channels().unwrap().into_iter().filter(|id| *id > 0) {
+            factory.get_event_channel(id).unwrap().destroy().unwrap();
+        }
+        await_flows(&[here, there], 0);
+    }
+}
