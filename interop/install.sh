@@ -2,7 +2,8 @@
 # Installs what the tests with foreign ORBs need and builds their programs into target/interop. May be run again at any time:
 # what is there is left alone, and when all is up to date it takes a fraction of a second.
 #
-# Wanted: a Debian 12 (or like it) with root for the packages; Maven reaches its repository for 7 MB of JacORB and 2 MB of JNA, once.
+# Wanted: a Debian 12 (or like it) with root for the packages; Maven reaches its repository for 7 MB of JacORB, 5 MB
+# of its notification service and 2 MB of JNA, once.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -76,8 +77,8 @@ if ! [ "$(cat "$out/python/made" 2>/dev/null)" = "$python_tools" ]; then
 fi
 
 mkdir -p "$out/omniorb" "$out/jacorb"
-if ! [ -e "$out/jacorb/lib.made" ]; then
-    say "fetching JacORB 3.9 through Maven"
+if ! [ -e "$out/jacorb/lib.made" ] || ! [ -e "$out/jacorb/notification.made" ]; then
+    say "fetching JacORB 3.9 and its notification service through Maven"
 fi
 if ! make -s --no-print-directory -C "$here/jacorb" OUT="$out/jacorb"; then
     say "could not build the JacORB programs; when Maven says so above, its repository was out of reach" >&2

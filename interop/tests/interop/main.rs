@@ -23,6 +23,8 @@ mod identity;
 #[cfg(test)]
 mod json;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
 mod overload;
 #[cfg(test)]
 mod pairings;
