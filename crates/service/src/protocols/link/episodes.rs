@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use engine::Time;
 
-use super::Links;
 use super::session::FarSide;
 
 /// A connection that lasted for so long ends the episode, and so does a link that is not connected again for so long.
-const LASTED: Duration = Duration::from_secs(60);
+pub(super) const LASTED: Duration = Duration::from_secs(60);
 /// Links of other services whose last closing is remembered. The oldest give way.
 const REMEMBERED_MAX: usize = 1_024;
 
@@ -54,7 +53,7 @@ impl Episode {
 
 /// Those of links that other services make, by service and name.
 #[derive(Debug, Default)]
-pub(super) struct Episodes(BTreeMap<(u64, String), Episode>);
+pub(super) struct Episodes(pub(super) BTreeMap<(u64, String), Episode>);
 
 impl Episodes {
     pub(super) fn of(&mut self, far: &FarSide) -> &mut Episode {
@@ -65,36 +64,6 @@ impl Episodes {
             oldest.map(|oldest| self.0.remove(&oldest));
         }
         self.0.entry(key).or_default()
-    }
-}
-
-impl Links<'_> {
-    /// For how long a connection lasts, at least, that begins another episode.
-    pub(super) fn lasts(&self) -> Duration {
-        self.core.protocols.link.settings.stalled_after.map_or(LASTED, |after| LASTED.max(after * 2))
-    }
-
-    /// Logs closings that were not logged, of links that did not come back.
-    pub(super) fn look_after_episodes(&mut self) {
-        let now = self.core.cx.clock.now;
-        let link = &mut self.core.protocols.link;
-        let mut lines = Vec::new();
-        for link in link.links.iter_mut().filter(|link| !link.is_removed && !link.is_paused) {
-            if let Some(why) = link.episode.overdue(now) {
-                lines.push(format!(
-                    "link {:?} to {} is down: {why}; events wait for it",
-                    link.entry.name, link.entry.to
-                ));
-            }
-        }
-        for ((_, name), episode) in &mut link.episodes.0 {
-            if let Some(why) = episode.overdue(now) {
-                lines.push(format!("the link of {} is closed: {why}", name.escape_debug()));
-            }
-        }
-        for line in lines {
-            self.core.cx.log(log::Level::Warn, || line);
-        }
     }
 }
 
