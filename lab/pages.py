@@ -211,15 +211,18 @@ def draw_rates(report):
 
 def draw_federation(report):
     ways = list(dict.fromkeys(row["way"] for row in report["rows"]))
-    for number, where in [(17, "all in one process of another node"), (18, "each at a node of its own")]:
-        series = [
-            (way, colour, "line", points(report["rows"], "subscribers", "per_second", figure=number, way=way))
-            for colour, way in enumerate(ways)
-        ]
-        yield f"federation-{number}", charts.chart(
-            f"Subscribers {where}", subtitle(report, f"{report['payload']} octets, at full speed; all nodes on one machine"),
-            {"label": "subscribers"}, {"label": "events/s", **LOGARITHMIC}, series,
-        )
+    places = [(17, "all in one process of another node"), (18, "each at a node of its own")]
+    for mbit in dict.fromkeys(row.setdefault("line_mbit", 0) for row in report["rows"]):
+        line, name = (f"{mbit} Mbit/s", f"-{mbit}") if mbit else ("no limit", "")
+        for number, where in places:
+            series = [
+                (way, colour, "line", points(report["rows"], "subscribers", "per_second", figure=number, way=way, line_mbit=mbit))
+                for colour, way in enumerate(ways)
+            ]
+            yield f"federation-{number}{name}", charts.chart(
+                f"Subscribers {where}; the line: {line}", subtitle(report, f"{report['payload']} octets, at full speed; all nodes on one machine"),
+                {"label": "subscribers"}, {"label": "events/s", **LOGARITHMIC}, [one for one in series if one[3]],
+            )
 
 
 def figure(cell, name):
@@ -513,9 +516,10 @@ def experiment_tables(report):
     elif kind == "federation":
         yield (
             f"Events of {report['payload']} octets; p50 and p99 at 200 events/s, the rest at full speed; octets and packets are those of the "
-            "publisher's node in both directions, messages those of its links"
+            "publisher's node in both directions, messages those of its links; Mbit/s 0: no limit"
         ), table(rows, [
-            ("figure", "figure"), ("subscribers", "subscribers"), ("way", "way"), ("events/s", "per_second"), ("median µs", "p50_us"),
+            ("figure", "figure"), ("Mbit/s", "line_mbit"), ("subscribers", "subscribers"), ("way", "way"), ("events/s", "per_second"),
+            ("× direct", "throughput_ratio_to_direct"), ("median µs", "p50_us"),
             ("p99 µs", "p99_us"), ("near service's µs/event", "near_cpu_us"), ("all services' µs/event", "all_cpu_us"),
             ("messages/event", "messages_per_event"), ("packets/event", "packets_per_event"), ("octets/event", "octets_per_event"),
         ])
@@ -642,12 +646,13 @@ CHAPTERS = [
             'given beside the charts.'
         ),
         (
-            'Nodes are network namespaces of one machine, joined by veth devices; the bridge counts what crosses. `direct` is to the '
-            "publisher's service, `tcp` a link to the service of the subscribers' node; NATS has its server in the place of the service, and "
-            'leaf nodes in the place of links. All take turns. NATS answers publishers and hears nothing of subscribers. All services and '
+            'Nodes are network namespaces of one machine, joined by veth devices; the bridge counts what crosses, and what the '
+            "publisher's node sends has no limit, or one. `direct` is to the publisher's service, the others are links to the service of the "
+            "subscribers' node, by their carriers; NATS has its server in the place of the service, and leaf nodes in the place of links. All "
+            'take turns. NATS answers publishers and hears nothing of subscribers. All services and '
             'subscribers share the same cores, so where they are busy throughput tells of the work of all nodes together, and not of what the publisher\'s node alone '
-            "could send; its service's processor time tells that. Then three channels of ten services in a mesh, of which one leaves and comes "
-            'back: flows of all in `campanile link ls` before, meanwhile and afterwards.'
+            "could send; its service's processor time tells that. Then three channels of ten services that find each other, of which one leaves and "
+            'comes back: flows of all in `campanile link ls` before, meanwhile and afterwards.'
         ),
     ),
 ]

@@ -76,12 +76,7 @@ struct Ratios {
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Round {
     windowed: Throughput,
-    bare_per_second: f64,
-    unkept_per_second: f64,
-    persistent_per_second: f64,
-    events_per_commit: f64,
-    bare_written_per_event: f64,
-    persistent_written_per_event: f64,
+    one_at_a_time: Throughput,
     bare_commit_us: f64,
     persistent_us: f64,
     besteffort_p99_us: f64,
@@ -90,7 +85,7 @@ struct Round {
     allocations_per_event: f64,
 }
 
-/// What a round found of suppliers with several unanswered pushes.
+/// What a round found of suppliers with so many unanswered pushes each.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Throughput {
     unanswered: usize,
@@ -154,9 +149,8 @@ fn record_bytes(serving: &Serving, channel: &::load::campanile::Channel) -> Resu
 
 impl Rig {
     fn round(&mut self) -> Result<Round, BenchError> {
-        let mut round = Round::default();
-        self.throughput(&mut round)?;
-        round.windowed = self.windowed()?;
+        let (one_at_a_time, windowed) = (self.throughput(1)?, self.throughput(WINDOW)?);
+        let mut round = Round { windowed, one_at_a_time, ..Round::default() };
         let mut one = Flood::connect(&self.persistent, 1, PAYLOAD)?;
         let (mut bare, mut took) = (Committed::default(), Recorder::default());
         for _ in 0..TURNS {
@@ -168,38 +162,11 @@ impl Rig {
         Ok(round)
     }
 
-    fn throughput(&mut self, round: &mut Round) -> Result<(), BenchError> {
-        let mut flood = Flood::connect(&self.persistent, SUPPLIERS, PAYLOAD)?;
-        let mut unkept = Flood::connect(&self.unkept, SUPPLIERS, PAYLOAD)?;
-        let (mut bare, mut taken, mut nanoseconds) = (Committed::default(), [0; 2], [0; 2]);
-        let before = self.counters()?;
-        let written = bare::written_by(self.serving.process.pid());
-        for _ in 0..TURNS {
-            self.bare.run(SUPPLIERS, self.turn_ns / TURNS, &mut bare)?;
-            for ((flood, taken), nanoseconds) in
-                [&mut unkept, &mut flood].into_iter().zip(&mut taken).zip(&mut nanoseconds)
-            {
-                let began = clock::now();
-                *taken += flood.run(self.turn_ns / TURNS, None)?.count();
-                *nanoseconds += clock::now() - began;
-            }
-        }
-        let [unkept, taken] = taken;
-        let written = bare::written_by(self.serving.process.pid()).saturating_sub(written);
-        let writes = by(&before, &self.counters()?, "store_writes");
-        round.bare_per_second = ratio(bare.records, 1) / clock::seconds(bare.nanoseconds.max(1));
-        round.bare_written_per_event = ratio(bare.written, bare.records.max(1));
-        round.unkept_per_second = ratio(unkept, 1) / clock::seconds(nanoseconds[0].max(1));
-        round.persistent_per_second = ratio(taken, 1) / clock::seconds(nanoseconds[1].max(1));
-        round.persistent_written_per_event = ratio(written, taken.max(1));
-        round.events_per_commit = ratio(taken, writes.max(1));
-        Ok(())
-    }
-
-    /// Of suppliers with several unanswered pushes. Bare commits have as many records as the service's had in the same turn.
-    fn windowed(&mut self) -> Result<Throughput, BenchError> {
-        let mut flood = Flood::with_window(&self.persistent, SUPPLIERS, PAYLOAD, WINDOW)?;
-        let mut unkept = Flood::with_window(&self.unkept, SUPPLIERS, PAYLOAD, WINDOW)?;
+    /// Of suppliers with so many unanswered pushes each. Bare commits have as many records as there are suppliers or, if these have several,
+    /// as the service's had in the same turn.
+    fn throughput(&mut self, unanswered: usize) -> Result<Throughput, BenchError> {
+        let mut flood = Flood::with_window(&self.persistent, SUPPLIERS, PAYLOAD, unanswered)?;
+        let mut unkept = Flood::with_window(&self.unkept, SUPPLIERS, PAYLOAD, unanswered)?;
         let turn_ns = self.turn_ns / TURNS;
         let mut bare = Committed::default();
         let [mut without, mut with] = [(0, 0); 2];
@@ -219,10 +186,10 @@ impl Rig {
             let commits = by(&before, &self.counters()?, "store_writes");
             writes += commits;
             let at_once = u32::try_from((with.0 - taken) / commits.max(1)).unwrap_or(u32::MAX);
-            self.bare.run(at_once.max(1), turn_ns, &mut bare)?;
+            self.bare.run(if unanswered == 1 { SUPPLIERS } else { at_once.max(1) }, turn_ns, &mut bare)?;
         }
         Ok(Throughput {
-            unanswered: WINDOW,
+            unanswered,
             unkept_per_second: ratio(without.0, 1) / clock::seconds(without.1.max(1)),
             persistent_per_second: ratio(with.0, 1) / clock::seconds(with.1.max(1)),
             events_per_commit: ratio(with.0, writes.max(1)),
@@ -342,16 +309,17 @@ fn middle(rounds: &[Value]) -> Value {
 
 fn made((record_bytes, clients_real_time): (u64, bool), rounds: &[Round], recovery: &Recovery) -> (Value, Vec<Aim>) {
     let of = |pick: fn(&Round) -> f64| median(rounds.iter().map(pick));
+    let throughput = |of_round: fn(&Round) -> &Throughput, is_within_reach: bool| {
+        median(rounds.iter().map(of_round).map(|found| {
+            let most = if is_within_reach { found.unkept_per_second } else { f64::INFINITY };
+            found.persistent_per_second / found.bare_per_second.min(most)
+        }))
+    };
     let ratios = Ratios {
-        throughput: of(|round| round.windowed.persistent_per_second / round.windowed.bare_per_second),
-        throughput_windowed_within_reach: of(|round| {
-            let Throughput { bare_per_second, unkept_per_second, persistent_per_second, .. } = round.windowed;
-            persistent_per_second / bare_per_second.min(unkept_per_second)
-        }),
-        throughput_one_at_a_time: of(|round| round.persistent_per_second / round.bare_per_second),
-        throughput_within_reach: of(|round| {
-            round.persistent_per_second / round.bare_per_second.min(round.unkept_per_second)
-        }),
+        throughput: throughput(|round| &round.windowed, false),
+        throughput_windowed_within_reach: throughput(|round| &round.windowed, true),
+        throughput_one_at_a_time: throughput(|round| &round.one_at_a_time, false),
+        throughput_within_reach: throughput(|round| &round.one_at_a_time, true),
         latency: of(|round| round.persistent_us / round.bare_commit_us),
         besteffort_p99: of(|round| round.besteffort_beside_p99_us / round.besteffort_p99_us),
         besteffort_p99_of_busy: of(|round| round.besteffort_beside_p99_us / round.besteffort_beside_unkept_p99_us),

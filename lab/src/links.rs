@@ -57,10 +57,8 @@ const LINE_BYTES: u64 = 200_000;
 /// A long line: octets a second, nanoseconds from end to end, events a second that are more than it takes, and octets of each.
 const LONG_LINE: (u64, u64) = (12_500_000, clock::SECOND / 20);
 const LONG_LOAD: (u64, usize) = (1_800, 8_000);
-/// For how long a line flaps, each second, and one is down, in seconds; and those of a turn of the channel beside it. With `--quick`, flapping
-/// is as long as other cuts.
+/// For how long a line flaps, each second (with `--quick`, as long as other cuts), and a turn of the channel beside one that is down.
 const FLAPS_NS: u64 = 60 * clock::SECOND;
-const DOWN_S: (u64, u64) = (300, 4);
 const BESIDE_S: (u64, u64) = (5, 1);
 /// Suppliers while services are killed, and as many consumers, and for how many milliseconds there is load.
 const KILL_PARTIES: u32 = 4;
@@ -180,31 +178,40 @@ type Part = fn(&mut Pair, &Options, &mut Found) -> Result<Value, BenchError>;
 const PARTS: [(&str, Part); 6] =
     [("speed", speed), ("narrow", narrow), ("long", long), ("cuts", cuts), ("down", down), ("kills", kills)];
 
-pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
-    let names = PARTS.map(|(name, _)| name);
-    if let Some(key) = options.only.iter().find(|key| !names.contains(&key.as_str())) {
-        let keys = names.map(str::to_owned).into();
+/// Runs the parts that are asked for, each by its name, and adds to the report what they found.
+fn run_parts<P: Copy>(
+    parts: &[(&str, P)],
+    (options, out): (&Options, &mut Output<'_>),
+    report: &mut Value,
+    mut run: impl FnMut(P, &mut Output<'_>, &mut Found) -> Result<Value, BenchError>,
+) -> Result<Vec<Aim>, BenchError> {
+    if let Some(key) = options.only.iter().find(|key| parts.iter().all(|(name, _)| name != key)) {
+        let keys = parts.iter().map(|(name, _)| (*name).to_owned()).collect();
         return Err(BenchError::NoContender { option: "--only", key: key.clone(), keys });
     }
-    let folder = |name| Folder::new(name, options.on.as_deref());
-    let folders = [folder("links-near")?, folder("links-far")?];
-    let mut pair = Pair::start(&folders)?;
     let mut found = Found::default();
-    // A part that was not asked for has nothing.
-    let mut report = json!({"wire_messages_per_event": null, "p50_ratio_to_direct": null, "p50_ratio_to_relay": null,
-        "throughput_ratio_to_own": null, "near_cpu_ratio_of_direct": null, "subscribers": null, "narrow": null, "long": null, "down": null,
-        "cut_seconds": null, "cuts": null, "recovery_ms": null, "kills": null});
-    for (name, part) in PARTS {
+    for (name, part) in parts {
         if options.only.is_empty() || options.only.iter().any(|only| only == name) {
             out.progress(name)?;
-            let figures = part(&mut pair, options, &mut found)?;
-            add(&mut report, figures);
+            add(report, run(*part, out, &mut found)?);
         }
     }
     let Found { mut aims, lost, twice, disordered } = found;
     let losses = format!("{lost} lost, {twice} twice, {disordered} out of order");
     aims.insert(0, Aim::new("every event once and in order", losses, lost + twice + disordered == 0));
-    add(&mut report, json!({"lost": lost, "twice": twice, "disordered": disordered}));
+    add(report, json!({"lost": lost, "twice": twice, "disordered": disordered}));
+    Ok(aims)
+}
+
+pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
+    let folder = |name| Folder::new(name, options.on.as_deref());
+    let folders = [folder("links-near")?, folder("links-far")?];
+    let mut pair = Pair::start(&folders)?;
+    // A part that was not asked for has nothing.
+    let mut report = json!({"wire_messages_per_event": null, "p50_ratio_to_direct": null, "p50_ratio_to_relay": null,
+        "throughput_ratio_to_own": null, "near_cpu_ratio_of_direct": null, "subscribers": null, "narrow": null, "long": null, "down": null,
+        "cut_seconds": null, "cuts": null, "recovery_ms": null, "kills": null});
+    let aims = run_parts(&PARTS, (options, out), &mut report, |part, _, found| part(&mut pair, options, found))?;
     Ok((aims, json!({"tcp": report, "payload": options.payload})))
 }
 
@@ -239,12 +246,10 @@ fn speed_of(
     ways.iter().for_each(|way| found.add(way.losses()));
     let events = ways.get(1).map_or(0, |way| way.sent);
     let wire_messages = ratio(pair.near_counter("links_events_sent")? - sent_before, events.max(1));
-    let of = |above: usize, below: usize, figure: fn(&Way) -> &Vec<f64>| {
-        let (above, below) = (ways.get(above).map(figure)?, ways.get(below).map(figure)?);
-        Some(median(above.iter().zip(below).map(|(above, below)| above / below)))
-    };
-    let (of_relay, of_own) = (of(1, 2, |way| &way.p50_us), of(1, 0, |way| &way.per_second));
-    let near_cpu = of(0, 1, |way| &way.near_cpu_us);
+    let of =
+        |above: usize, below: usize, figure| Some(ways.get(above)?.turns.ratio_to(&ways.get(below)?.turns, figure));
+    let (of_relay, of_own) = (of(1, 2, |turns| &turns.p50_us), of(1, 0, |turns| &turns.per_second));
+    let near_cpu = of(0, 1, |turns| &turns.near_cpu_us);
     let aim = format!("messages on the line for an event to {count}: at most {WIRE_MESSAGES_MAX}");
     found.aim(aim, Some(wire_messages), |found| found <= WIRE_MESSAGES_MAX);
     if count == 1 {
@@ -261,7 +266,7 @@ fn speed_of(
     Ok(json!({
         "count": count,
         "wire_messages_per_event": wire_messages,
-        "p50_ratio_to_direct": of(1, 0, |way| &way.p50_us),
+        "p50_ratio_to_direct": of(1, 0, |turns| &turns.p50_us),
         "p50_ratio_to_relay": of_relay,
         "throughput_ratio_to_own": of_own,
         "near_cpu_ratio_of_direct": near_cpu,
@@ -284,7 +289,7 @@ fn take_turns(pair: &Pair, ways: &mut [Way], is_quick: bool) -> Result<(), Bench
     }
     middle.iter().chain([&std::process::id()]).try_for_each(|pid| anywhere.middle.give(*pid))?;
     for _ in 0..rounds {
-        ways.iter_mut().try_for_each(|way| way.full_turn(turn, &[near, far]).map(drop))?;
+        ways.iter_mut().try_for_each(|way| way.full_turn(u64::MAX, turn, &[near, far]).map(drop))?;
     }
     Ok(())
 }
@@ -404,8 +409,9 @@ fn down(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, 
     let mut flood = Flood::of(&near, 1..9, options.payload as usize, 1, &[])?;
     let serving = pair.near.serving()?;
     let mut beside = Paced::connect(&serving.service.new_channel()?)?;
-    let of = |(usual, quick): (u64, u64)| if options.quick { quick } else { usual } * clock::SECOND;
-    let (turn, down_ns) = (of(BESIDE_S), of(DOWN_S));
+    Options::check("--down-for", options.down_for, 86_400.0)?;
+    let down_ns = clock::nanoseconds(options.down_for);
+    let turn = if options.quick { BESIDE_S.1 } else { BESIDE_S.0 } * clock::SECOND;
     // Turns with the line up, down and up again: each its p99, and the service's memory at its end.
     let phases = [(down_ns / 5, false), (down_ns, true), (down_ns / 5, false)];
     let total: u64 = phases.iter().map(|(time, _)| time).sum();

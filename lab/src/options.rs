@@ -74,6 +74,12 @@ pub(crate) struct Options {
     /// Loads to try instead of the experiment's, in units; of `alma` numbers of subscribers
     #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub(crate) loads: Vec<u32>,
+    /// Mbit/s of the line between nodes, one after the other; 0: no limit
+    #[arg(long, value_name = "MBIT", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub(crate) line_mbit: Vec<u32>,
+    /// Seconds for which the line is down
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(crate) down_for: f64,
     /// Only these contenders, attacks or parts; `help` lists them [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
@@ -133,9 +139,6 @@ pub(crate) struct Options {
     /// How many seconds everybody keeps up first, to compare with
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) awake: u64,
-    /// Meanwhile another process writes as many octets a second to the same disk: what is compared then is where the writing comes from
-    #[arg(long)]
-    pub(crate) writer: bool,
     /// The channel's `OverflowBudget`
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) budget_gib: u64,

@@ -35,15 +35,15 @@ scenarios! {
         "What it costs that events outlive the service: beside the store's engine alone, and for a channel that is best-effort";
     "history" ("quick events=1000000/100000 payload=128 on") => Alone(history::run):
         "A consumer that comes late to a channel that keeps its history";
-    "links" ("quick only rounds=20/4 seconds=9/4 payload=128 seed interop on") => Alone(links::run):
+    "links" ("quick only rounds=20/4 seconds=9/4 down_for=300/4 payload=128 seed interop on") => Alone(links::run):
         "A channel at two services: beside one service alone, over a narrow line, over cuts, and while either is killed";
-    "federation" ("quick only loads=1,5,10,20/1,5 rounds=4/2 payload=128 on") => Alone(links::federation::run):
+    "federation" ("quick only loads=1,5,10,20/1,5 line_mbit=0,100,10/0,10 rounds=4/2 payload=128 on") => Alone(links::federation::run):
         "A channel of services at nodes of their own: subscribers there (Deng et al., figures 17 and 18), and a mesh of ten services";
     "tls" ("quick events=20000/2000 payload=128 rate=1000") => Alone(tls::run):
         "What TLS costs an event, beside a bare relay";
     "json" ("quick rounds=20/6 rate=250") => Alone(performance::json::run):
         "What an event takes by lines of JSON, beside CORBA";
-    "overflow" ("quick seconds=60/5 awake=5 writer rate=20000 payload=1000 budget_gib=4 on") => Alone(overflow::run):
+    "overflow" ("quick seconds=60/5 awake=5 rate=20000 payload=1000 budget_gib=4 on") => Alone(overflow::run):
         "A consumer that sleeps while events go on coming, and gets them all when it wakes";
     "paths-load" ("") => OnBed(experiments::load::measure):
         "Three paths of 100 events/s under rising load: which of them keep up (Gore et al., figures 9 and 10)";

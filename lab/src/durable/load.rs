@@ -140,6 +140,16 @@ impl Flood {
 
     /// Has them push for so long, at so many a second altogether if that is said, and waits for all answers. Says how long each took.
     pub(crate) fn run(&mut self, turn_ns: u64, rate: Option<u64>) -> Result<Recorder, BenchError> {
+        self.run_at_most(u64::MAX, turn_ns, rate)
+    }
+
+    /// The same, until so many were pushed.
+    pub(crate) fn run_at_most(
+        &mut self,
+        mut left: u64,
+        turn_ns: u64,
+        rate: Option<u64>,
+    ) -> Result<Recorder, BenchError> {
         let (mut took, began) = (Recorder::default(), clock::now());
         let (until, step) = (began + turn_ns, rate.map_or(0, |rate| clock::SECOND / rate.max(1)));
         // Pushes that there may be, by supplier: each is in it as often as it may push.
@@ -150,8 +160,9 @@ impl Flood {
         loop {
             let now = clock::now();
             let mut pushing = None;
-            while now < until && due <= now {
+            while now < until && left > 0 && due <= now {
                 let Some(at) = free.pop() else { break };
+                left -= 1;
                 if pushing != Some(at) {
                     self.write(pushing.replace(at))?;
                 }
@@ -160,7 +171,7 @@ impl Flood {
             }
             self.write(pushing)?;
             let is_idle = free.len() == most;
-            if is_idle && now >= until {
+            if is_idle && (now >= until || left == 0) {
                 return Ok(took);
             }
             // One that has no supplier free waits for an answer; one that has, for the next event to be due as well.

@@ -7,11 +7,11 @@ use std::fs;
 use std::process::Command;
 
 use load::process::{Process, Subordinate};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::federation::Site;
+use super::federation::{self, Point, Site};
 use super::nodes::{HERE, on_the_wire};
-use crate::durable::median;
+use super::subscribers::Turns;
 use crate::latency::ratio;
 use crate::performance::ends::{self, Answer, Order, Publish, Received, Recording, Run, Sent, Subscribe};
 use crate::performance::protocol::Protocol;
@@ -37,7 +37,7 @@ impl Nats {
         String::from_utf8(said.stdout).ok().map(|version| version.trim().to_owned())
     }
 
-    pub(super) fn start(sites: &[Site]) -> Result<Self, BenchError> {
+    pub(super) fn start(sites: &[Site<'_>]) -> Result<Self, BenchError> {
         let folder = Folder::new("federation-nats", None)?;
         let start = |name: &str, words: &[OsString], config: String| {
             let path = folder.file(name);
@@ -72,15 +72,15 @@ pub(super) struct NatsWay<'s> {
     run: u32,
     losses: Losses,
     counted: [u64; 3],
-    /// p50, p99, events a second, processor time of the hub and of all servers, of each turn.
-    turns: [Vec<f64>; 5],
+    /// The near service is the hub.
+    turns: Turns,
 }
 
 impl<'s> NatsWay<'s> {
     /// Connects subscribers, so many at each of these nodes: to the hub, or to the node's own server.
     pub(super) fn open(
         nats: &'s Nats,
-        sites: &[Site],
+        sites: &[Site<'_>],
         each: u32,
         is_direct: bool,
         payload: u32,
@@ -108,7 +108,7 @@ impl<'s> NatsWay<'s> {
             subscribers.push(process);
             services.extend((!is_direct).then_some(leaf));
         }
-        let (losses, turns) = (Losses::default(), [const { Vec::new() }; 5]);
+        let (losses, turns) = Default::default();
         let mut way = Self { name, services, publisher, subscribers, run: 0, losses, counted: [0; 3], turns };
         // Subscriptions have to come to the hub.
         let give_up = clock::now() + 20 * clock::SECOND;
@@ -158,33 +158,19 @@ impl<'s> NatsWay<'s> {
         let per_event = |ns: u64| ratio(ns, sent.events.max(1)) / 1e3;
         let took = clock::seconds(ended.saturating_sub(sent.began).max(1));
         let hub = used.first().copied().unwrap_or(0);
-        let figures = [
-            latency.quantile_us(0.5),
-            latency.quantile_us(0.99),
-            ratio(sent.events, 1) / took,
-            per_event(hub),
-            per_event(used.iter().sum()),
-        ];
-        self.turns.iter_mut().zip(figures).for_each(|(turns, figure)| turns.push(figure));
+        self.turns.p50_us.push(latency.quantile_us(0.5));
+        self.turns.p99_us.push(latency.quantile_us(0.99));
+        self.turns.per_second.push(ratio(sent.events, 1) / took);
+        self.turns.near_cpu_us.push(per_event(hub));
+        self.turns.all_cpu_us.push(per_event(used.iter().sum()));
         let more = [sent.events, octets_now - octets, packets_now - packets];
         self.counted.iter_mut().zip(more).for_each(|(counted, more)| *counted += more);
         Ok(())
     }
 
     /// Its medians, and those of its ratios to the first way.
-    pub(super) fn row(&self, (figure, count): (u32, u32), direct: &Self) -> Value {
-        let [p50_us, p99_us, per_second, near_cpu_us, all_cpu_us] =
-            self.turns.each_ref().map(|turns| median(turns.iter().copied()));
-        let ratios = |of: fn(&[Vec<f64>; 5]) -> &Vec<f64>| {
-            median(of(&self.turns).iter().zip(of(&direct.turns)).map(|(way, direct)| way / direct))
-        };
-        let [events, octets, packets] = self.counted;
-        json!({"figure": figure, "subscribers": count, "way": self.name, "p50_us": p50_us, "p99_us": p99_us,
-            "per_second": per_second, "near_cpu_us": near_cpu_us, "all_cpu_us": all_cpu_us,
-            "octets_per_event": ratio(octets, events.max(1)), "packets_per_event": ratio(packets, events.max(1)),
-            "messages_per_event": null, "throughput_ratio_to_direct": ratios(|[_, _, per_second, ..]| per_second),
-            "near_cpu_ratio_to_direct": ratios(|[.., near_cpu_us, _]| near_cpu_us),
-            "p50_ratio_to_direct": ratios(|[p50_us, ..]| p50_us), "lost": self.losses.lost,
-            "twice": self.losses.repeated, "disordered": self.losses.out_of_order})
+    pub(super) fn row(&self, point: Point, direct: &Self) -> Value {
+        let row = self.turns.row(self.name, self.losses);
+        federation::row(point, (row, &self.turns, &direct.turns), self.counted, None)
     }
 }

@@ -15,6 +15,8 @@ use crate::BenchError;
 /// The network, and the bridge of the node that this process is: its first address.
 pub(super) const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const BRIDGE: &str = "nodes";
+/// Groups of multicast, which no other route leads to.
+const GROUPS: &str = "224.0.0.0/4";
 /// Devices count what is on the wire, and not what the kernel would hand to a card to be cut into packets.
 const UNCUT: &str = "gso_max_segs 1";
 
@@ -36,8 +38,16 @@ pub(super) fn own_network() -> Result<(), BenchError> {
     }
     shell(&format!(
         "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up
-         ip link add {BRIDGE} {UNCUT} type bridge; ip addr add {HERE}/24 dev {BRIDGE}; ip link set {BRIDGE} up"
+         ip link add {BRIDGE} {UNCUT} type bridge; ip addr add {HERE}/24 dev {BRIDGE}; ip link set {BRIDGE} up
+         ip route add {GROUPS} dev {BRIDGE}"
     ))
+}
+
+/// Has this node send at most so many Mbit/s to all others together; 0: as much as it can. What is beyond waits for up to 100 ms.
+pub(super) fn limit_line(mbit: u32) -> Result<(), BenchError> {
+    let limit = format!("tc qdisc add dev {BRIDGE} root tbf rate {mbit}mbit burst 16kb latency 100ms");
+    let free = format!("tc qdisc del dev {BRIDGE} root 2>/dev/null || true");
+    shell(&if mbit == 0 { free } else { format!("{free}\n{limit}") })
 }
 
 fn shell(script: &str) -> Result<(), BenchError> {
@@ -49,11 +59,16 @@ fn shell(script: &str) -> Result<(), BenchError> {
 
 /// A node: a namespace that is there as long as this is.
 pub(super) struct Node {
-    holder: Dialogue,
+    /// None of the one that this process is.
+    holder: Option<Dialogue>,
     pub(super) address: Ipv4Addr,
 }
 
 impl Node {
+    pub(super) fn here() -> Self {
+        Self { holder: None, address: HERE }
+    }
+
     /// The node with this number, from 0 on.
     pub(super) fn start(number: u8) -> Result<Self, BenchError> {
         let address = Ipv4Addr::new(10, 77, 0, number.saturating_add(2));
@@ -64,14 +79,17 @@ impl Node {
         shell(&format!(
             "ip link add node{number} {UNCUT} type veth peer name eth0 {UNCUT} netns {pid}
              ip link set node{number} master {BRIDGE} up
-             nsenter --net=/proc/{pid}/ns/net sh -ec 'ip addr add {address}/24 dev eth0; ip link set eth0 up'"
+             nsenter --net=/proc/{pid}/ns/net sh -ec 'ip addr add {address}/24 dev eth0; ip link set eth0 up
+             ip route add {GROUPS} dev eth0'"
         ))?;
-        Ok(Self { holder, address })
+        Ok(Self { holder: Some(holder), address })
     }
 
     /// The words that begin a command which runs there.
-    pub(super) fn words(&self) -> [OsString; 3] {
-        ["nsenter".into(), format!("--net=/proc/{}/ns/net", self.holder.pid()).into(), "--".into()]
+    pub(super) fn words(&self) -> Vec<OsString> {
+        let into =
+            |there: &Dialogue| ["nsenter".into(), format!("--net=/proc/{}/ns/net", there.pid()).into(), "--".into()];
+        self.holder.iter().flat_map(into).collect()
     }
 }
 

@@ -258,19 +258,41 @@ impl Subscribers {
     }
 }
 
-/// A channel's suppliers and subscribers, and what their turns came to.
-pub(super) struct Way {
-    name: &'static str,
-    paced: Flood,
-    flood: Flood,
-    subscribers: Subscribers,
-    pub(super) sent: u64,
+/// What turns found, a figure of each.
+#[derive(Default)]
+pub(super) struct Turns {
     pub(super) p50_us: Vec<f64>,
     pub(super) p99_us: Vec<f64>,
     /// Events that each subscriber got in a second, and processor time for one: the near service's, and that of all services of the way.
     pub(super) per_second: Vec<f64>,
     pub(super) near_cpu_us: Vec<f64>,
     pub(super) all_cpu_us: Vec<f64>,
+}
+
+impl Turns {
+    /// Medians of a way.
+    pub(super) fn row(&self, way: &str, Losses { lost, repeated, out_of_order, .. }: Losses) -> Value {
+        let [p50_us, p99_us, per_second, near_cpu_us, all_cpu_us] =
+            [&self.p50_us, &self.p99_us, &self.per_second, &self.near_cpu_us, &self.all_cpu_us]
+                .map(|figures| median(figures.iter().copied()));
+        json!({"way": way, "p50_us": p50_us, "p99_us": p99_us, "per_second": per_second, "near_cpu_us": near_cpu_us,
+               "all_cpu_us": all_cpu_us, "lost": lost, "twice": repeated, "disordered": out_of_order})
+    }
+
+    /// The median of the turns' ratios of a figure to another way's.
+    pub(super) fn ratio_to(&self, other: &Self, figure: fn(&Self) -> &Vec<f64>) -> f64 {
+        median(figure(self).iter().zip(figure(other)).map(|(this, other)| this / other))
+    }
+}
+
+/// A channel's suppliers and subscribers, and what their turns came to.
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    paced: Flood,
+    flood: Flood,
+    subscribers: Subscribers,
+    pub(super) sent: u64,
+    pub(super) turns: Turns,
 }
 
 impl Way {
@@ -294,8 +316,7 @@ impl Way {
         subscribers.join(from)?;
         let paced = Flood::of(from, PACED..PACED + 1, payload as usize, 1, &[])?;
         let flood = Flood::of(from, PACED + 1..PACED + 1 + SUPPLIERS, payload as usize, 1, &[])?;
-        let [p50_us, p99_us, per_second, near_cpu_us, all_cpu_us] = [const { Vec::new() }; 5];
-        Ok(Self { name, paced, flood, subscribers, sent: 0, p50_us, p99_us, per_second, near_cpu_us, all_cpu_us })
+        Ok(Self { name, paced, flood, subscribers, sent: 0, turns: Turns::default() })
     }
 
     pub(super) fn relays(&self) -> impl Iterator<Item = u32> {
@@ -307,25 +328,25 @@ impl Way {
         self.sent += self.paced.run(turn_ns, Some(rate))?.count();
         self.subscribers.await_all(self.sent)?;
         let latency = self.subscribers.take_latency();
-        self.p50_us.push(latency.quantile_us(0.5));
-        self.p99_us.push(latency.quantile_us(0.99));
+        self.turns.p50_us.push(latency.quantile_us(0.5));
+        self.turns.p99_us.push(latency.quantile_us(0.99));
         Ok(())
     }
 
-    /// All suppliers at full speed, until all subscribers have all. The near service is the first one of the way. Says how many events
-    /// there were.
-    pub(super) fn full_turn(&mut self, turn_ns: u64, services: &[&Process]) -> Result<u64, BenchError> {
+    /// All suppliers at full speed, with so many events at most, until all subscribers have all. The near service is the first one of the
+    /// way. Says how many events there were.
+    pub(super) fn full_turn(&mut self, most: u64, turn_ns: u64, services: &[&Process]) -> Result<u64, BenchError> {
         let cpu = || services.iter().map(|service| service.cpu()).collect::<Result<Vec<u64>, _>>();
         let (before, began) = (cpu()?, clock::now());
-        let count = self.flood.run(turn_ns, None)?.count();
+        let count = self.flood.run_at_most(most, turn_ns, None)?.count();
         self.sent += count;
         self.subscribers.await_all(self.sent)?;
         let last = self.subscribers.each(|got| got.last).max().unwrap_or(0);
         let took = last.saturating_sub(began).max(1);
-        self.per_second.push(ratio(count, 1) / clock::seconds(took));
+        self.turns.per_second.push(ratio(count, 1) / clock::seconds(took));
         let used: Vec<u64> = cpu()?.iter().zip(before).map(|(now, before)| now.saturating_sub(before)).collect();
-        self.near_cpu_us.push(ratio(used.first().copied().unwrap_or(0), count.max(1)) / 1e3);
-        self.all_cpu_us.push(ratio(used.iter().sum(), count.max(1)) / 1e3);
+        self.turns.near_cpu_us.push(ratio(used.first().copied().unwrap_or(0), count.max(1)) / 1e3);
+        self.turns.all_cpu_us.push(ratio(used.iter().sum(), count.max(1)) / 1e3);
         Ok(count)
     }
 
@@ -335,11 +356,6 @@ impl Way {
 
     /// Its medians.
     pub(super) fn row(&self) -> Value {
-        let Losses { lost, repeated, out_of_order, .. } = self.losses();
-        let [p50_us, p99_us, per_second, near_cpu_us, all_cpu_us] =
-            [&self.p50_us, &self.p99_us, &self.per_second, &self.near_cpu_us, &self.all_cpu_us]
-                .map(|figures| median(figures.iter().copied()));
-        json!({"way": self.name, "p50_us": p50_us, "p99_us": p99_us, "per_second": per_second, "near_cpu_us": near_cpu_us,
-               "all_cpu_us": all_cpu_us, "lost": lost, "twice": repeated, "disordered": out_of_order})
+        self.turns.row(self.name, self.losses())
     }
 }
