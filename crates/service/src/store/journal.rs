@@ -3,9 +3,11 @@
 //! A lane posts an event, and has it back when it is on the disk; only then does any consumer get it, and only then is its supplier
 //! answered. What the lane learns of it from then on (its consumers, each confirmation, that all have confirmed) it posts, too. An event
 //! goes from the disk when all have it and it is a dead letter for none ([`dead_letters`](super::dead_letters)). The list of consumers yet
-//! to confirm one that stays is written some time later: a process that ends before has it go to all consumers that want it then.
+//! to confirm one that stays is written some time later: a process that ends before has it go to all consumers that want it then. From then
+//! on it takes hardly any memory ([`unconfirmed`]), however long its consumers are away.
 
 mod aside;
+mod unconfirmed;
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -15,6 +17,7 @@ use std::sync::mpsc::Receiver;
 
 use engine::{ChannelId, Completion, Disposition, Event, PendingEvent, ProxyId, ProxyKey};
 
+use self::unconfirmed::{Unconfirmed, UnconfirmedEvent};
 use crate::lane::io::net::Waker;
 use crate::lane::links::mailbox::{BufferedMailbox, Inbox, Mailbox, mailbox};
 use crate::lane::links::messages::LaneThread;
@@ -211,6 +214,21 @@ struct Open {
 }
 
 impl Open {
+    /// One of which only confirmations were missing.
+    fn of(channel: ChannelId, UnconfirmedEvent { bytes, consumers, awaited_by }: UnconfirmedEvent) -> Self {
+        let mut open = Self { bytes, begun: 1, done: 1, is_done_at_home: true, is_listed: true, ..Self::default() };
+        (open.home, open.is_awaited) = (awaited_by.unwrap_or_default(), awaited_by.is_some());
+        consumers.into_iter().for_each(|proxy| open.add(ProxyKey { channel, proxy }));
+        open
+    }
+
+    /// The channel of its consumers, if nothing is to come of it but their confirmations, and the disk has the list of them.
+    fn unconfirmed_in(&self) -> Option<ChannelId> {
+        let is_known = self.is_complete() && self.is_done_on_lanes() && self.is_listed && !self.is_changed;
+        let channel = self.first.filter(|_| is_known)?.channel;
+        self.others.iter().all(|consumer| consumer.channel == channel).then_some(channel)
+    }
+
     fn add(&mut self, consumer: ProxyKey) {
         match self.first {
             None => self.first = Some(consumer),
@@ -237,9 +255,14 @@ impl Open {
         self.begun > self.bridges
     }
 
-    /// Whether all consumers have it. Those without memory for it get it later, each with its own confirmation.
+    /// Whether all lanes have done with it. Consumers without memory for it get it later, each with its own confirmation.
+    fn is_done_on_lanes(&self) -> bool {
+        self.is_done_at_home && self.done > self.taken_over
+    }
+
+    /// Whether all consumers have it.
     fn is_delivered(&self) -> bool {
-        self.is_done_at_home && self.done > self.taken_over && self.first.is_none()
+        self.is_done_on_lanes() && self.first.is_none()
     }
 }
 
@@ -295,9 +318,11 @@ pub(crate) struct Journal {
     introductions: Inbox<Slot>,
     slots: Vec<Slot>,
     next: u64,
-    /// In order, so that those that come one after the other lie side by side: a start with a million of them takes two thirds of what it
-    /// takes with a table by hashes.
+    /// Those of which something is to come beside confirmations: they are in memory, or on their way to a disk. In order, so that those that
+    /// come one after the other lie side by side: a start with a million of them takes two thirds of what it takes with a table by hashes.
     open: BTreeMap<u64, Open>,
+    /// Those of which only confirmations are missing.
+    unconfirmed: Unconfirmed,
     bytes: u64,
     bytes_max: u64,
     pending: Pending,
@@ -324,6 +349,7 @@ impl Journal {
             slots: Vec::new(),
             next,
             open: BTreeMap::new(),
+            unconfirmed: Unconfirmed::default(),
             bytes: 0,
             bytes_max,
             pending: Pending::default(),
@@ -411,6 +437,7 @@ impl Journal {
             }
         }
         self.slots.retain(|slot| !slot.messages.has_ended());
+        self.look_at_leaving();
     }
 
     /// Whether no lane can post anything any more.
@@ -442,6 +469,9 @@ impl Journal {
             return self.note_gone(consumer);
         }
         let Some(number) = completed.watch().map(NonZeroU64::get) else { return };
+        if let Completion::ForConsumer { consumer, .. } = completed {
+            self.reopen(consumer.channel, number);
+        }
         let Some(open) = self.open.get_mut(&number) else { return };
         match completed {
             Completion::Begins { consumer, .. } => open.add(consumer),
@@ -470,7 +500,29 @@ impl Journal {
                 open.done = open.done.saturating_add(1);
                 open.is_done_at_home |= open.home == thread.0;
                 self.complete(number);
+                self.compact(number);
             }
+        }
+    }
+
+    /// Has an event among the open ones again, if only its confirmations were missing.
+    fn reopen(&mut self, channel: ChannelId, number: u64) {
+        if !self.open.contains_key(&number)
+            && let Some(event) = self.unconfirmed.take(channel, number)
+        {
+            self.open.insert(number, Open::of(channel, event));
+        }
+    }
+
+    /// Has an event among those of which only confirmations are missing, if it is one.
+    fn compact(&mut self, number: u64) {
+        let Some(channel) = self.open.get(&number).and_then(Open::unconfirmed_in) else { return };
+        if !self.dead.has(number)
+            && let Some(open) = self.open.remove(&number)
+        {
+            let awaited_by = open.is_awaited.then_some(open.home);
+            let event = UnconfirmedEvent { bytes: open.bytes, consumers: open.consumers().collect(), awaited_by };
+            self.unconfirmed.add(channel, number, &event);
         }
     }
 
@@ -498,6 +550,20 @@ impl Journal {
             }
         }
         completed.into_iter().for_each(|number| self.complete(number));
+        self.unconfirmed.leave(consumer);
+    }
+
+    /// Looks at unconfirmed events of consumers that are gone: of very many at no more than are written at a time.
+    fn look_at_leaving(&mut self) {
+        while !self.has_much()
+            && let Some((channel, number, event)) = self.unconfirmed.take_leaving()
+        {
+            let open = self.open.entry(number).or_insert_with(|| Open::of(channel, event));
+            if open.first.is_some() {
+                self.pending.note_changed(number, open);
+            }
+            self.complete(number);
+        }
     }
 
     fn forget(&mut self, number: u64) {
@@ -536,12 +602,13 @@ impl Journal {
     pub(crate) fn has_some(&self) -> bool {
         let Pending { changed, gone, unsure, again, .. } = &self.pending;
         !(gone.is_empty() && changed.is_empty() && unsure.is_empty() && again.is_empty())
+            || self.unconfirmed.is_leaving()
     }
 
     /// Time until the store should look again without being woken: nothing if there is no need.
     pub(crate) fn look_again_in(&self) -> Option<Duration> {
         // What became of events is posted without a call of the waker.
-        (self.open.len() > self.at_rest || self.has_some()).then_some(LATER)
+        (self.open.len() > self.at_rest || self.unconfirmed.len() > 0 || self.has_some()).then_some(LATER)
     }
 
     /// The events that are to be kept, with their numbers.
@@ -574,6 +641,7 @@ impl Journal {
         let Pending { changed, gone, gone_bytes, .. } = &mut self.pending;
         let (lists, events) = (changed.len().min(at_once), gone.len().min(at_once));
         *gone_bytes -= gone.drain(..events).map(|gone| gone.bytes).sum::<u64>();
+        let mut written = Vec::with_capacity(lists);
         for number in changed.drain(..lists) {
             if let Some(open) = self.open.get_mut(&number) {
                 if open.is_complete() {
@@ -584,8 +652,10 @@ impl Journal {
                 }
                 open.is_changed = false;
             }
+            written.push(number);
         }
         self.pending.unsure.clear();
+        written.into_iter().for_each(|number| self.compact(number));
         let is_all = self.pending.changed.is_empty() && self.pending.gone.is_empty();
         for again in core::mem::take(&mut self.pending.again) {
             self.remove_dead_letter((again.from, again.consumer));
@@ -677,7 +747,7 @@ impl Journal {
 
     /// How many events are kept, and octets of them.
     pub(crate) fn stored(&self) -> (u64, u64) {
-        (self.open.len() as u64, self.bytes)
+        (self.open.len() as u64 + self.unconfirmed.len(), self.bytes)
     }
 }
 
@@ -690,3 +760,6 @@ fn size_of_event(event: &Event) -> u64 {
 const fn size_of(octets: usize) -> u64 {
     octets as u64 + RECORD_OVERHEAD
 }
+
+#[cfg(test)]
+mod tests;

@@ -214,7 +214,7 @@ const OWN: u64 = 1;
 
 const SOURCE: ProxyKey = ProxyKey { channel: ChannelId(3), proxy: ProxyId(5) };
 
-fn pending_event(source: ProxyKey, octets: Vec<u8>) -> PendingEvent {
+pub(crate) fn pending_event(source: ProxyKey, octets: Vec<u8>) -> PendingEvent {
     let mut pending_event = PendingEvent::default();
     let event: &mut Event = &mut pending_event;
     (event.source, event.bytes) = (source, octets);

@@ -18,6 +18,7 @@ impl Journal {
 
     /// An event was undeliverable for a consumer: it is a dead letter, if that may be.
     pub(super) fn keep_aside(&mut self, number: u64, consumer: ProxyKey) {
+        self.reopen(consumer.channel, number);
         let Some(open) = self.open.get_mut(&number) else { return };
         open.remove(consumer);
         self.pending.note_changed(number, open);

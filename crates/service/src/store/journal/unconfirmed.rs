@@ -1,0 +1,281 @@
+//! Events that wait for nothing but confirmations: of each it is known which consumers are yet to confirm it, and the disk has that list.
+//!
+//! A consumer or a link that is away for days has many millions of them. So there is no entry for each: a run of numbers takes 4 octets, for
+//! each consumer, in blocks of 65,536 numbers of a channel. An event whose state changes is taken out, and is added again when the disk has
+//! the change. Octets are those of a block: of one event they are the average.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use engine::{ChannelId, ProxyId, ProxyKey};
+
+/// An event that waits for confirmations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UnconfirmedEvent {
+    /// Octets of its record.
+    pub(super) bytes: u64,
+    /// Consumers yet to confirm it, by rising number; none if all that there were are gone.
+    pub(super) consumers: Vec<ProxyId>,
+    /// The lane that is to be notified when all have it.
+    pub(super) awaited_by: Option<u32>,
+}
+
+/// All of these.
+#[derive(Debug, Default)]
+pub(super) struct Unconfirmed {
+    blocks: BTreeMap<Key, Block>,
+    events: u64,
+    /// Blocks with events that a consumer will not confirm, since it is gone.
+    leaving: VecDeque<Key>,
+}
+
+/// A channel, and events' numbers without their last 16 bits.
+type Key = (ChannelId, u64);
+
+#[derive(Debug, Default)]
+struct Block {
+    events: u32,
+    bytes: u64,
+    consumers: BTreeMap<ProxyId, Numbers>,
+    awaited: BTreeMap<u32, Numbers>,
+    /// Events that a consumer will not confirm, and that were not looked at since.
+    leaving: Numbers,
+}
+
+impl Unconfirmed {
+    /// How many there are.
+    pub(super) const fn len(&self) -> u64 {
+        self.events
+    }
+
+    pub(super) fn add(&mut self, channel: ChannelId, number: u64, event: &UnconfirmedEvent) {
+        let (key, low) = place_of(channel, number);
+        let block = self.blocks.entry(key).or_default();
+        block.events += 1;
+        block.bytes += event.bytes;
+        for consumer in &event.consumers {
+            block.consumers.entry(*consumer).or_default().insert(low);
+        }
+        if let Some(lane) = event.awaited_by {
+            block.awaited.entry(lane).or_default().insert(low);
+        }
+        self.events += 1;
+    }
+
+    /// Takes one out. Nothing if it is none of these.
+    pub(super) fn take(&mut self, channel: ChannelId, number: u64) -> Option<UnconfirmedEvent> {
+        let (key, low) = place_of(channel, number);
+        let block = self.blocks.get_mut(&key)?;
+        let event = block.take(low)?;
+        self.events -= 1;
+        if block.events == 0 {
+            self.blocks.remove(&key);
+        }
+        Some(event)
+    }
+
+    /// A consumer is gone: the events that it is yet to confirm are given out by [`take_leaving`](Self::take_leaving).
+    pub(super) fn leave(&mut self, consumer: ProxyKey) {
+        let of_channel = (consumer.channel, 0)..=(consumer.channel, u64::MAX);
+        for (key, block) in self.blocks.range_mut(of_channel) {
+            let Some(numbers) = block.consumers.remove(&consumer.proxy) else { continue };
+            if block.leaving.is_empty() {
+                block.leaving = numbers;
+                self.leaving.push_back(*key);
+            } else {
+                numbers.0.into_iter().flat_map(|(first, last)| first..=last).for_each(|low| block.leaving.insert(low));
+            }
+        }
+    }
+
+    /// Whether there are events of consumers that are gone.
+    pub(super) fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// Takes one of these out, with its channel and number.
+    pub(super) fn take_leaving(&mut self) -> Option<(ChannelId, u64, UnconfirmedEvent)> {
+        while let Some(key @ (channel, high)) = self.leaving.front().copied() {
+            if let Some(low) = self.blocks.get(&key).and_then(|block| block.leaving.first()) {
+                let number = high << 16 | u64::from(low);
+                return self.take(channel, number).map(|event| (channel, number, event));
+            }
+            self.leaving.pop_front();
+        }
+        None
+    }
+}
+
+fn place_of(channel: ChannelId, number: u64) -> (Key, u16) {
+    let [.., high, low] = number.to_be_bytes();
+    ((channel, number >> 16), u16::from_be_bytes([high, low]))
+}
+
+impl Block {
+    fn take(&mut self, low: u16) -> Option<UnconfirmedEvent> {
+        let mut consumers = Vec::new();
+        self.consumers.retain(|consumer, numbers| {
+            if numbers.remove(low) {
+                consumers.push(*consumer);
+            }
+            !numbers.is_empty()
+        });
+        if !self.leaving.remove(low) && consumers.is_empty() {
+            return None;
+        }
+        let mut awaited_by = None;
+        self.awaited.retain(|lane, numbers| {
+            if numbers.remove(low) {
+                awaited_by = Some(*lane);
+            }
+            !numbers.is_empty()
+        });
+        let bytes = self.bytes / u64::from(self.events.max(1));
+        self.events = self.events.saturating_sub(1);
+        // The last has what the average left.
+        let bytes = if self.events == 0 { self.bytes } else { bytes };
+        self.bytes -= bytes;
+        Some(UnconfirmedEvent { bytes, consumers, awaited_by })
+    }
+}
+
+/// Last 16 bits of numbers: first and last of each run, in order. No two touch.
+#[derive(Debug, Default)]
+struct Numbers(VecDeque<(u16, u16)>);
+
+impl Numbers {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn first(&self) -> Option<u16> {
+        self.0.front().map(|(first, _)| *first)
+    }
+
+    /// Position of the first run that does not end before a number.
+    fn place_of(&self, low: u16) -> usize {
+        self.0.partition_point(|(_, last)| *last < low)
+    }
+
+    fn insert(&mut self, low: u16) {
+        let (at, runs) = (self.place_of(low), &mut self.0);
+        let next = runs.get(at).copied().filter(|(first, _)| u32::from(*first) <= u32::from(low) + 1);
+        if next.is_some_and(|(first, _)| first <= low) {
+            return;
+        }
+        if let Some(before) = at.checked_sub(1).and_then(|before| runs.get_mut(before))
+            && before.1 + 1 == low
+        {
+            before.1 = next.map_or(low, |(_, last)| last);
+            if next.is_some() {
+                runs.remove(at);
+            }
+        } else if let Some(next) = runs.get_mut(at).filter(|_| next.is_some()) {
+            next.0 = low;
+        } else {
+            runs.insert(at, (low, low));
+        }
+    }
+
+    /// Says whether it was there.
+    fn remove(&mut self, low: u16) -> bool {
+        let (at, runs) = (self.place_of(low), &mut self.0);
+        let Some(run) = runs.get_mut(at).filter(|(first, _)| *first <= low) else { return false };
+        match *run {
+            (first, last) if first == last => _ = runs.remove(at),
+            (first, _) if first == low => run.0 += 1,
+            (_, last) if last == low => run.1 -= 1,
+            (first, last) => {
+                *run = (low + 1, last);
+                runs.insert(at, (first, low - 1));
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    const CHANNELS: u32 = 2;
+
+    /// Naive: an entry for each event. Its octets are not compared one by one, since they are averages.
+    #[derive(Default)]
+    struct Model {
+        events: BTreeMap<(ChannelId, u64), (BTreeSet<ProxyId>, Option<u32>)>,
+        leaving: BTreeSet<(ChannelId, u64)>,
+        bytes: u64,
+    }
+
+    #[test]
+    fn what_is_taken_out_is_what_was_added_whatever_the_order() {
+        for seed in 0..12 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (mut unconfirmed, mut model) = (Unconfirmed::default(), Model::default());
+            // Dense, with gaps, and over the ends of blocks.
+            let from = 65_536 * 3 - random.u64(..100);
+            let reach = [100, 5_000, 400_000][usize::try_from(seed % 3).unwrap()];
+            for _ in 0..30_000 {
+                let (channel, number) = (ChannelId(random.u32(..CHANNELS)), from + random.u64(..reach));
+                match random.u32(..100) {
+                    0..60 if !model.events.contains_key(&(channel, number)) => {
+                        let consumers: BTreeSet<_> = (0..random.u32(1..4)).map(|_| ProxyId(random.u32(..5))).collect();
+                        let event = UnconfirmedEvent {
+                            bytes: random.u64(..1_000),
+                            consumers: consumers.iter().copied().collect(),
+                            awaited_by: random.bool().then(|| random.u32(..2)),
+                        };
+                        unconfirmed.add(channel, number, &event);
+                        model.bytes += event.bytes;
+                        model.events.insert((channel, number), (consumers, event.awaited_by));
+                    }
+                    60..95 => {
+                        let event = unconfirmed.take(channel, number);
+                        model.bytes -= event.as_ref().map_or(0, |event| event.bytes);
+                        let expected = model.events.remove(&(channel, number));
+                        model.leaving.remove(&(channel, number));
+                        assert_eq!(said(event.as_ref()), expected, "seed {seed}");
+                    }
+                    95 if random.u32(..400) == 0 => {
+                        let consumer = ProxyKey { channel, proxy: ProxyId(random.u32(..5)) };
+                        unconfirmed.leave(consumer);
+                        for (key, (consumers, _)) in &mut model.events {
+                            if key.0 == channel && consumers.remove(&consumer.proxy) {
+                                model.leaving.insert(*key);
+                            }
+                        }
+                    }
+                    96..100 => take_leaving(&mut unconfirmed, &mut model),
+                    _ => {}
+                }
+                assert_eq!(unconfirmed.len(), model.events.len() as u64);
+            }
+            while unconfirmed.is_leaving() {
+                take_leaving(&mut unconfirmed, &mut model);
+            }
+            assert!(model.leaving.is_empty(), "seed {seed}");
+            for ((channel, number), expected) in core::mem::take(&mut model.events) {
+                let event = unconfirmed.take(channel, number);
+                model.bytes -= event.as_ref().map_or(0, |event| event.bytes);
+                assert_eq!(said(event.as_ref()), Some(expected), "seed {seed}");
+            }
+            assert!(model.bytes == 0 && unconfirmed.blocks.is_empty(), "no octet is left over");
+        }
+    }
+
+    fn said(event: Option<&UnconfirmedEvent>) -> Option<(BTreeSet<ProxyId>, Option<u32>)> {
+        event.map(|event| (event.consumers.iter().copied().collect(), event.awaited_by))
+    }
+
+    fn take_leaving(unconfirmed: &mut Unconfirmed, model: &mut Model) {
+        let taken = unconfirmed.take_leaving();
+        assert_eq!(taken.is_some(), !model.leaving.is_empty());
+        let Some((channel, number, event)) = taken else { return };
+        let key = (channel, number);
+        assert!(model.leaving.remove(&key));
+        model.bytes -= event.bytes;
+        assert_eq!(said(Some(&event)), model.events.remove(&key));
+    }
+}
