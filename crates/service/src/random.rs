@@ -23,6 +23,11 @@ pub(crate) fn unforeseeable() -> u128 {
 
 /// A number by which a service or a process is known among all there are. Never 0.
 pub(crate) fn identity() -> u64 {
+    // A seed of a simulation has the same services whenever it runs.
+    #[cfg(test)]
+    if crate::simulation::now().is_some() {
+        return fastrand::u64(1..);
+    }
     u64::try_from(unforeseeable() >> 64).map_or(1, |number| number.max(1))
 }
 

@@ -6,6 +6,7 @@
 
 mod consumers;
 mod end_points;
+mod linked;
 pub(crate) mod network;
 mod obtaining;
 mod out_of_reach;
@@ -30,11 +31,16 @@ use rustix::process::Pid;
 use crate::lane::links::mailbox::Inbox;
 use crate::lane::run::{Worker, WorkerOptions};
 use crate::resolver::Asking;
+use crate::store::Writer;
+use crate::store::tests::SimulatedDevice;
 
 thread_local! {
     /// The lanes that were started; a place is empty while its lane has its turn, and when it has ended.
     static LANES: RefCell<Vec<Option<Worker>>> = const { RefCell::new(Vec::new()) };
     static RESOLVER: RefCell<Option<Inbox<Asking>>> = const { RefCell::new(None) };
+    /// The disk of the service that is being started, if it is to have a store, and then its store.
+    static DEVICE: RefCell<Option<SimulatedDevice>> = const { RefCell::new(None) };
+    static STORE: RefCell<Option<Writer>> = const { RefCell::new(None) };
     static BROKEN: Cell<Option<Break>> = const { Cell::new(None) };
     static SPARED: Cell<u32> = const { Cell::new(0) };
 }
@@ -78,6 +84,16 @@ pub(crate) enum Break {
     LeakedRoom,
     /// A subscriber that waits for room on the socket for datagrams is not woken when there is some.
     ForgottenRoom,
+    /// An event that came over a link is taken once more.
+    TakenTwice,
+    /// The origin of an event that came over a link is not on disk with it.
+    ForgottenOrigin,
+    /// An event is acknowledged over a link before it is on disk.
+    AcknowledgedEarly,
+    /// What was under way over a link that was cut is not sent again.
+    LostOnItsWay,
+    /// A link is sent events that its far side does not want.
+    SentUnwanted,
 }
 
 impl Break {
@@ -101,6 +117,10 @@ impl Break {
         Self::LeakedRoom,
         Self::ForgottenRoom,
     ];
+
+    /// Those that take services which are linked.
+    pub(crate) const OF_LINKS: [Self; 5] =
+        [Self::TakenTwice, Self::ForgottenOrigin, Self::AcknowledgedEarly, Self::LostOnItsWay, Self::SentUnwanted];
 }
 
 /// Whether this is to go wrong now. It does every few times, and each time where there is seldom an occasion.
@@ -110,7 +130,7 @@ pub(crate) fn goes_wrong(what: Break) -> bool {
         return false;
     }
     SPARED.set((SPARED.get() + 1) % SPARED_TIMES);
-    SPARED.get() == 0 || matches!(what, Break::ForgottenRoom | Break::LateMessage)
+    SPARED.get() == 0 || matches!(what, Break::ForgottenRoom | Break::LateMessage | Break::ForgottenOrigin)
 }
 
 /// What time it is in this thread's simulation.
@@ -148,6 +168,20 @@ pub(crate) fn take_resolver(introductions: Inbox<Asking>) -> Option<Inbox<Asking
         return Some(introductions);
     }
     RESOLVER.set(Some(introductions));
+    None
+}
+
+/// What stands for the disk of the service that is being started, where there is one.
+pub(crate) fn device() -> Option<SimulatedDevice> {
+    DEVICE.with_borrow(Option::clone)
+}
+
+/// The simulation has a store's turns, instead of a thread. Gives back what begins it where there is none.
+pub(crate) fn take_store<F: FnOnce() -> Writer>(begin: F) -> Option<F> {
+    if device().is_none() {
+        return Some(begin);
+    }
+    STORE.set(Some(begin()));
     None
 }
 

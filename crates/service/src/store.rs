@@ -197,15 +197,20 @@ impl Store {
             is_behind: false,
             attempts: Attempts::default(),
             fullness: Fullness::default(),
+            ending: None,
             record: Vec::new(),
             counters,
         };
         writer.look_at_disk();
-        let thread = Builder::new().name("store".into()).spawn(move || {
+        let begin = move || {
             writer.restore(&to_lane);
-            drop(to_lane);
-            writer.run();
-        })?;
+            writer
+        };
+        #[cfg(test)]
+        let begin = crate::simulation::take_store(begin);
+        #[cfg(not(test))]
+        let begin = Some(begin);
+        let thread = Builder::new().name("store".into()).spawn(move || begin.into_iter().for_each(|it| it().run()))?;
         let store =
             Self { batches, written, handed: 0, thread, waiting: Arc::clone(waiting), waker: Arc::clone(&waker) };
         let origins_seen = origins.iter().map(|(_, origin)| *origin).collect();
@@ -253,7 +258,7 @@ impl Store {
 }
 
 /// What the thread has.
-struct Writer {
+pub(crate) struct Writer {
     disk: Disk,
     handed: Receiver<Changed>,
     /// What is to be written of what is configured, and the number of the last batch of it.
@@ -267,11 +272,13 @@ struct Writer {
     desk: Counterpart,
     limits: StoreLimits,
     waiting: Arc<Waker>,
-    waker: Arc<Waker>,
+    pub(crate) waker: Arc<Waker>,
     origin: Instant,
     /// Since it last went well.
     attempts: Attempts,
     fullness: Fullness,
+    /// Since when all that is left is to be written, if it is the end.
+    ending: Option<Instant>,
     /// When bookkeeping was written last that no thread waits for: lists of consumers that are yet to confirm events, and removals of
     /// events. Writing it with each batch of events takes twice the pages.
     tidied_at: Instant,
@@ -338,6 +345,7 @@ impl Writer {
         let Self { journal, channels, .. } = self;
         journal.trim_dead_letters(|channel| channels.contains(&channel));
         self.count_dead_letters();
+        self.fullness.note_bytes(self.journal.bytes_on_device());
     }
 
     /// Hands those from this number on over, and says which is the next. While it does it hears what becomes of those before.
@@ -365,43 +373,45 @@ impl Writer {
     }
 
     fn run(mut self) {
-        let mut ending = None;
-        self.fullness.note_bytes(self.journal.bytes_on_device());
-        loop {
-            self.journal.look();
-            let has_ended = self.receive() && self.journal.has_ended();
-            self.serve_request();
-            self.look_for_room();
-            if self.has_just_failed() || self.fullness.is_full() {
-                // To find out whether it works again takes looking through all that is kept.
-                self.refuse();
-            }
-            self.is_behind = self.journal.send_answers();
-            let spares = !has_ended && self.spared_for().is_some();
-            let (awaited, before) = (self.journal.awaited(), self.journal.posted_before_answers());
-            if !spares
-                && !has_ended
-                && let Some((missing, left)) =
-                    self.gathering.as_ref().and_then(|gathering| gathering.waits(awaited, before))
-            {
-                // Woken for each of them it would take the processor from the threads that it waits for.
-                self.journal.wait_for(missing);
-                self.waker.wait(Some(left));
-                continue;
-            }
-            if !spares && (self.journal.is_awaited() || self.is_due(has_ended)) {
-                self.write(has_ended);
-                continue;
-            }
-            if has_ended {
-                let began = *ending.get_or_insert_with(time::now);
-                if !self.has_some() || time::since(began) >= ENDS_WITHIN {
-                    break;
-                }
-            }
-            self.waker.wait(self.patience());
-        }
+        while self.live() {}
         self.waiting.notify();
+    }
+
+    /// Writes what is due, or waits for something to write. False at the end.
+    pub(crate) fn live(&mut self) -> bool {
+        self.journal.look();
+        let has_ended = self.receive() && self.journal.has_ended();
+        self.serve_request();
+        self.look_for_room();
+        if self.has_just_failed() || self.fullness.is_full() {
+            // To find out whether it works again takes looking through all that is kept.
+            self.refuse();
+        }
+        self.is_behind = self.journal.send_answers();
+        let spares = !has_ended && self.spared_for().is_some();
+        let (awaited, before) = (self.journal.awaited(), self.journal.posted_before_answers());
+        if !spares
+            && !has_ended
+            && let Some((missing, left)) =
+                self.gathering.as_ref().and_then(|gathering| gathering.waits(awaited, before))
+        {
+            // Woken for each of them it would take the processor from the threads that it waits for.
+            self.journal.wait_for(missing);
+            self.waker.wait(Some(left));
+            return true;
+        }
+        if !spares && (self.journal.is_awaited() || self.is_due(has_ended)) {
+            self.write(has_ended);
+            return true;
+        }
+        if has_ended {
+            let began = *self.ending.get_or_insert_with(time::now);
+            if !self.has_some() || time::since(began) >= ENDS_WITHIN {
+                return false;
+            }
+        }
+        self.waker.wait(self.patience());
+        true
     }
 
     /// Refuses the events that are to be kept, and those that are to be delivered once more.
@@ -626,6 +636,10 @@ impl Writer {
                 record.clear();
                 Record::of(event, now, &clock).write(record);
                 batch.keep_event(number, record)?;
+                #[cfg(test)]
+                if crate::simulation::goes_wrong(crate::simulation::Break::ForgottenOrigin) {
+                    continue;
+                }
                 if let Some(seen) = origins.add(number, event) {
                     batch.keep_origin(number, &seen)?;
                 }

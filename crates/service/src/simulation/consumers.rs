@@ -200,7 +200,7 @@ impl Consumer {
         if self.asker.is_none() && self.taken.since.is_none() {
             let ip = IpAddr::from([10, 0, 1, u8::try_from(self.number).unwrap()]);
             let mut asker = Asker::connect(ip, SERVICE, Endian::Little);
-            Obtaining::begin(&mut asker);
+            self.obtaining.begin(&mut asker);
             self.asker = Some(asker);
             self.obtaining.reference = self.reference();
             let address = self.address();

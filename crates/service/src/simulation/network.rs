@@ -2,6 +2,7 @@
 //! clock, which stands still unless it is set forward or read.
 
 mod datagrams;
+mod lines;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use fastrand::Rng;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
 use crate::simulation::network::datagrams::Bound;
+use crate::simulation::sockets::SERVICE;
 
 thread_local! {
     static NET: RefCell<Option<Net>> = const { RefCell::new(None) };
@@ -163,6 +165,10 @@ pub(crate) struct Net {
     wakers: BTreeMap<Id, Notifying>,
     polls: BTreeMap<Id, BTreeMap<Id, (Socket, Interest)>>,
     hosts: BTreeMap<SocketAddr, Host>,
+    /// The host of the service that has its turn.
+    pub(super) here: IpAddr,
+    /// Lines between two hosts on which nothing arrives before a time.
+    stalls: Vec<(IpAddr, IpAddr, Duration)>,
     /// Polls that found something, and that found nothing.
     waits: u64,
 }
@@ -181,6 +187,8 @@ impl Net {
             wakers: BTreeMap::new(),
             polls: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            here: SERVICE.ip(),
+            stalls: Vec::new(),
             waits: 0,
         }
     }
@@ -278,7 +286,7 @@ impl Net {
     /// Sends something to an end, behind all that is under way there.
     fn send(&mut self, to: Id, packet: Packet) {
         let jitter = self.rng.u64(0..=u64::try_from(self.weather.jitter.as_nanos()).unwrap_or(0));
-        let due = self.now + self.weather.latency + Duration::from_nanos(jitter);
+        let due = self.stalled_until(to).max(self.now) + self.weather.latency + Duration::from_nanos(jitter);
         let Some(end) = self.ends.get_mut(&to) else { return };
         if let Packet::Bytes(bytes) = &packet {
             end.bytes_under_way += bytes.len();

@@ -10,6 +10,7 @@ use super::wire::{Answered, Asker};
 /// What a consumer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
+    Channel,
     Admin,
     Proxy,
     Factory,
@@ -29,6 +30,10 @@ pub(super) struct Obtaining {
     /// Threads for its events, where they are pushed.
     pub(super) pool: Option<i16>,
     pub(super) constraint: Option<String>,
+    /// The only type of events that the constraint is for, if there is one.
+    pub(super) event_type: Option<(&'static str, &'static str)>,
+    /// The channel's key.
+    channel: Vec<u8>,
     /// Where events come; nowhere for a client that pulls.
     pub(super) reference: Ior,
     /// The proxy's key, and the filter's.
@@ -39,7 +44,8 @@ pub(super) struct Obtaining {
 impl Obtaining {
     pub(super) fn new(is_pull: bool, is_sequence: bool, pool: Option<i16>, constraint: Option<String>) -> Self {
         let (proxy, filter) = (Vec::new(), Vec::new());
-        Self { is_pull, is_sequence, pool, constraint, reference: Ior::nil(), proxy, filter }
+        let (event_type, channel) = (None, b"DefaultEventChannel".to_vec());
+        Self { is_pull, is_sequence, pool, constraint, event_type, channel, reference: Ior::nil(), proxy, filter }
     }
 
     pub(super) fn kind(&self) -> &'static str {
@@ -50,8 +56,13 @@ impl Obtaining {
         if self.is_pull { "pull" } else { "push" }
     }
 
-    pub(super) fn begin(asker: &mut Asker<Awaited>) {
-        asker.ask(Some(Awaited::Admin), b"DefaultEventChannel", "_get_default_consumer_admin", |_| ());
+    pub(super) fn begin(&self, asker: &mut Asker<Awaited>) {
+        asker.ask(Some(Awaited::Admin), &self.channel, "_get_default_consumer_admin", |_| ());
+    }
+
+    /// The same in the channel with that number.
+    pub(super) fn begin_in(channel: i32, asker: &mut Asker<Awaited>) {
+        asker.ask(Some(Awaited::Channel), b"NotificationService", "get_event_channel", |w| w.i32(channel));
     }
 
     pub(super) fn leave(&self, asker: &mut Asker<Awaited>) {
@@ -73,6 +84,10 @@ impl Obtaining {
             return Err(format!("{:?} ends with {:?}", answered.what, answered.status));
         }
         match answered.what {
+            Awaited::Channel => {
+                self.channel = key_of(answered)?;
+                self.begin(asker);
+            }
             Awaited::Admin => {
                 let form = if self.is_sequence { ClientType::Sequence } else { ClientType::Structured };
                 let with_qos = if self.is_pull { "" } else { "_with_qos" };
@@ -90,7 +105,7 @@ impl Obtaining {
                     self.connect(asker);
                     return Ok(false);
                 }
-                asker.ask(Some(Awaited::Factory), b"DefaultEventChannel", "_get_default_filter_factory", |_| ());
+                asker.ask(Some(Awaited::Factory), &self.channel, "_get_default_filter_factory", |_| ());
             }
             Awaited::Factory => {
                 let factory = key_of(answered)?;
@@ -101,7 +116,11 @@ impl Obtaining {
                 let constraint = self.constraint.clone().unwrap_or_default();
                 asker.ask(Some(Awaited::Constrained), &self.filter, "add_constraints", |w| {
                     w.length(1);
-                    w.length(0);
+                    w.length(self.event_type.iter().count());
+                    if let Some((domain, name)) = self.event_type {
+                        w.string(domain);
+                        w.string(name);
+                    }
                     w.string(&constraint);
                 });
                 let filter = answered.read(Ior::read).map_err(|error| format!("no filter: {error:?}"))?;

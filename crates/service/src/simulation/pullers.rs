@@ -79,7 +79,7 @@ impl Puller {
             let ip = IpAddr::from([10, 0, 3, u8::try_from(self.number).unwrap()]);
             let mut asker = Asker::connect(ip, SERVICE, if rng.bool() { Endian::Big } else { Endian::Little });
             if self.taken.since.is_none() {
-                Obtaining::begin(&mut asker);
+                self.obtaining.begin(&mut asker);
             }
             self.asker = Some(asker);
         }

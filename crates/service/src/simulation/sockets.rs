@@ -415,7 +415,7 @@ pub(crate) const fn listener(listener: TcpListener) -> Listener {
 
 pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<Stream> {
     let begun = network::with(|net| {
-        let from = net.address_of(SERVICE.ip());
+        let from = net.address_of(net.here);
         net.connect(from, address)
     });
     begun.map_or_else(|| system::begin_connect(address).map(Stream::System), |end| Ok(Stream::simulated(end)))

@@ -1,6 +1,7 @@
 //! Runs by their seeds.
 
 use super::Break;
+use super::linked;
 use super::world::{Summary, run};
 
 /// Prints the log of a run, with the time of the simulation.
@@ -32,7 +33,10 @@ impl Drop for Named {
 }
 
 fn again(seed: u64) -> String {
-    format!("SIMULATED_SEEDS={seed}..{} cargo test -p campanile-service --lib simulation::tests::seeds", seed + 1)
+    format!(
+        "SIMULATED_SEEDS={seed}..{} cargo test -p campanile-service --lib simulation::tests::seeds_of_whole",
+        seed + 1
+    )
 }
 
 fn agree(seed: u64) -> Summary {
@@ -42,22 +46,24 @@ fn agree(seed: u64) -> Summary {
 
 /// The seeds that are run with all tests.
 const USUAL: core::ops::Range<u64> = 0..200;
+const USUAL_OF_LINKED: core::ops::Range<u64> = 0..100;
 
-/// Which seeds are run: those that the environment asks for, or some.
-fn requested_seeds() -> core::ops::Range<u64> {
+/// Which seeds are run: those that the environment asks for, or some. One alone prints its log.
+fn requested_seeds(usual: core::ops::Range<u64>) -> core::ops::Range<u64> {
     #[expect(clippy::disallowed_methods, reason = "it is no setting of the service")]
     let requested_seeds = std::env::var("SIMULATED_SEEDS").ok();
     let range = requested_seeds.as_deref().and_then(|requested_seeds| requested_seeds.split_once(".."));
     let range = range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
-    range.unwrap_or(USUAL)
+    let seeds = range.unwrap_or(usual);
+    if seeds.end == seeds.start + 1 && log::set_logger(&Printed).is_ok() {
+        log::set_max_level(log::LevelFilter::Debug);
+    }
+    seeds
 }
 
 #[test]
 fn seeds_of_whole_services_keep_every_promise() {
-    let seeds = requested_seeds();
-    if seeds.end == seeds.start + 1 && log::set_logger(&Printed).is_ok() {
-        log::set_max_level(log::LevelFilter::Debug);
-    }
+    let seeds = requested_seeds(USUAL);
     let is_usual = seeds == USUAL;
     let mut reached = Summary::default();
     for seed in seeds {
@@ -80,10 +86,41 @@ fn seeds_of_whole_services_keep_every_promise() {
     assert!(!is_usual || all.iter().all(|count| *count > 50), "{reached:?}");
 }
 
+fn agree_linked(seed: u64) -> linked::Summary {
+    let _named = Named(seed);
+    let again = again(seed).replace("seeds_of_whole", "seeds_of_linked");
+    linked::run(seed, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}; {again}"))
+}
+
+#[test]
+fn seeds_of_linked_services_keep_every_promise() {
+    let seeds = requested_seeds(USUAL_OF_LINKED);
+    let is_usual = seeds == USUAL_OF_LINKED;
+    let mut all = linked::Summary::default();
+    for seed in seeds {
+        let summary = agree_linked(seed);
+        all.steps += summary.steps;
+        all.accepted += summary.accepted;
+        all.delivered += summary.delivered;
+        all.again += summary.again;
+        all.kills += summary.kills;
+        all.cuts += summary.cuts;
+        all.repeats += summary.repeats;
+        all.loops += summary.loops;
+        all.lost += summary.lost;
+        all.missing += summary.missing;
+    }
+    println!("{all:?}");
+    let linked::Summary { accepted, delivered, again, kills, cuts, repeats, loops, lost, missing, .. } = all;
+    let happened = [accepted, delivered, again, kills, cuts, repeats, loops, lost, missing];
+    assert!(!is_usual || happened.iter().all(|count| *count > 10), "{all:?}");
+}
+
 #[test]
 fn a_seed_is_always_the_same_run() {
     for seed in 0..5 {
         assert_eq!(agree(seed), agree(seed));
+        assert_eq!(agree_linked(seed), agree_linked(seed));
     }
 }
 
@@ -94,5 +131,13 @@ fn what_is_broken_on_purpose_is_noticed() {
         let noticed = (0..100).find_map(|seed| run(seed, Some(broken)).err().map(|wrong| (seed, wrong)));
         let (seed, wrong) = noticed.unwrap_or_else(|| panic!("{broken:?} is not noticed"));
         assert_eq!(run(seed, None).err(), None, "seed {seed} whole; broken: {wrong}");
+    }
+}
+
+#[test]
+fn what_is_broken_on_purpose_between_linked_services_is_noticed() {
+    for broken in Break::OF_LINKS {
+        let noticed = (0..60).find_map(|seed| linked::run(seed, Some(broken)).err());
+        assert!(noticed.is_some(), "{broken:?} is not noticed");
     }
 }

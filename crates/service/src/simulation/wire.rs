@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
 use giop::message::{
     self, Header, LocateRequest, LocateStatus, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead,
-    Response,
+    Response, Target,
 };
 
 use super::network::{self, Id, Net, Trouble};
@@ -221,6 +221,8 @@ pub(super) struct Received {
     pub(super) id: u32,
     pub(super) is_two_way: bool,
     pub(super) operation: String,
+    /// The object's key.
+    pub(super) key: Vec<u8>,
     message: Vec<u8>,
 }
 
@@ -238,6 +240,10 @@ impl Received {
             id: request.request_id,
             is_two_way: request.response == Response::Expected,
             operation,
+            key: match request.target {
+                Target::Key(key) => key.to_vec(),
+                _ => Vec::new(),
+            },
             message,
         }))
     }

@@ -14,7 +14,7 @@ use super::pullers::Puller;
 use super::suppliers::{Pushed, Supplier};
 use super::talkers::{self, Talker};
 use super::wire::net;
-use super::{BROKEN, Break, LANES, RESOLVER, SPARED, run_lane, sockets};
+use super::{BROKEN, Break, DEVICE, LANES, RESOLVER, SPARED, STORE, run_lane, sockets};
 use crate::admin::run::Administration;
 use crate::config::{Config, Delivery, Lanes, Limits, Links, Scheduling, Tempo, TimeDriven};
 use crate::counters::{Counter, Counters};
@@ -95,6 +95,8 @@ impl Drop for Over {
     fn drop(&mut self) {
         LANES.with_borrow_mut(Vec::clear);
         RESOLVER.set(None);
+        STORE.set(None);
+        DEVICE.set(None);
         BROKEN.set(None);
         network::set(None);
     }
@@ -122,7 +124,7 @@ pub(super) fn run(seed: u64, broken: Option<Break>) -> Result<Summary, String> {
     ran.map(|()| summary)
 }
 
-fn weather(rng: &mut Rng) -> Weather {
+pub(super) fn weather(rng: &mut Rng) -> Weather {
     if rng.u8(0..8) == 0 {
         return Weather::FAIR;
     }

@@ -141,6 +141,10 @@ pub(crate) struct Disk {
 impl Disk {
     /// Opens the store in a folder, both of which are made if they are not there. The file is looked through for damage.
     pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
+        #[cfg(test)]
+        if let Some(device) = crate::simulation::device() {
+            return Self::on(move || device.clone());
+        }
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(StoreError::Folder)?;
         let file: PathBuf = directory.join(FILE);
         let measured = file.clone();

@@ -172,8 +172,16 @@ impl SimulatedDevice {
         self.with(|state| state.left = operations);
     }
 
+    /// The process ends, and the system stays: all that was written is there for the next one.
+    pub(crate) fn lose_process(&mut self) {
+        self.1 = self.with(|state| {
+            state.power_cuts += 1;
+            state.power_cuts
+        });
+    }
+
     /// The power goes, and comes back: of what was not synchronised some is there, some is not, and some is there in part.
-    fn lose_power(&mut self, random: &mut fastrand::Rng) {
+    pub(crate) fn lose_power(&mut self, random: &mut fastrand::Rng) {
         self.1 = self.with(|state| {
             state.power_cuts += 1;
             for change in std::mem::take(&mut state.unsynchronised) {

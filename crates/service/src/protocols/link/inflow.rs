@@ -21,6 +21,8 @@ use crate::lane::io::output::Spares;
 use crate::lane::io::slots::Token;
 use crate::protocols;
 use crate::protocols::local_proxies::{Action, refused_because};
+#[cfg(test)]
+use crate::simulation::{Break, goes_wrong};
 use crate::store::origins::{NUMBERS_MAX, SeenOrigin};
 
 /// A flow in.
@@ -255,7 +257,10 @@ impl Links<'_> {
             return;
         }
         let seen = sightings.seen.entry(key.channel).or_default();
-        match seen.check(origin) {
+        let verdict = seen.check(origin);
+        #[cfg(test)]
+        let verdict = if goes_wrong(Break::TakenTwice) { Verdict::Fresh } else { verdict };
+        match verdict {
             // It may be one that was never seen: it is not dropped in silence.
             Verdict::Stale => {
                 self.reject_link_event(at, number, STALE);
@@ -278,6 +283,8 @@ impl Links<'_> {
         let claim = Claim { inflow: at, number, channel: key.channel, origin };
         match self.admit_link_event(claim, key, event) {
             Ok(true) => self.end_link_event(claim, None),
+            #[cfg(test)]
+            Ok(false) if goes_wrong(Break::AcknowledgedEarly) => self.complete_link_event(at, number),
             Ok(false) => {}
             Err(refused) => self.end_link_event(claim, Some(refused)),
         }

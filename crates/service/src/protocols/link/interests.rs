@@ -74,6 +74,9 @@ impl Links<'_> {
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         let mut wanted: Vec<EventType> =
             types.iter().map(|of| EventType::new(text(of.domain), text(of.name))).collect();
+        #[cfg(test)]
+        let everything =
+            everything.or(crate::simulation::goes_wrong(crate::simulation::Break::SentUnwanted).then_some(0));
         let mut is_all = everything.is_some();
         // What the configuration lets through is not widened; where it names types, what is wanted is all of them or none.
         if !outflow.types.is_empty() && (is_all || !wanted.is_empty()) {

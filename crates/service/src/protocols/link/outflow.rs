@@ -255,6 +255,8 @@ impl Outflow {
     fn restart(&mut self, incarnation: u64, sends_again: bool, cx: &mut Context) -> u64 {
         let is_same = self.incarnation.replace(incarnation).is_none_or(|before| before == incarnation);
         let (lane, now, mut lost) = (&mut cx.lane, cx.clock.now, 0);
+        #[cfg(test)]
+        let sends_again = sends_again && !crate::simulation::goes_wrong(crate::simulation::Break::LostOnItsWay);
         let stays = |item: &Item| item.is_persistent || is_same;
         self.sender.restart(|item| sends_again && stays(item), &mut |item: Item| {
             if !stays(&item) {

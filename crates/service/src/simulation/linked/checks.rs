@@ -1,0 +1,154 @@
+//! What was promised, against what consumers got and services counted.
+
+use std::collections::BTreeMap;
+
+use super::World;
+use super::clients::{Key, Pushed};
+use crate::counters::Counter;
+
+impl World {
+    /// The next event that a consumer is to get and has not got, if there is one.
+    pub(super) fn missing(&self) -> Option<(usize, Key)> {
+        self.consumers.iter().enumerate().find_map(|(at, consumer)| {
+            let reached = self.reached_without_a_kill(consumer.site);
+            let is_missing = |&(key, pushed, site): &(Key, &Pushed, usize)| {
+                let is_kept = pushed.is_persistent || reached[site];
+                let is_promised = pushed.is_accepted && is_kept && consumer.wants(key.1, pushed);
+                is_promised && !consumer.came.contains_key(&key)
+            };
+            self.events().find(is_missing).map(|(key, ..)| (at, key))
+        })
+    }
+
+    /// All events that were pushed, and at which service.
+    fn events(&self) -> impl Iterator<Item = (Key, &Pushed, usize)> {
+        self.suppliers.iter().flat_map(|supplier| {
+            let numbered = (0..).zip(&supplier.pushed);
+            numbered.map(|(number, pushed)| ((supplier.number, number), pushed, supplier.site))
+        })
+    }
+
+    /// The services from which there is a way to one over such as were never killed.
+    fn reached_without_a_kill(&self, from: usize) -> Vec<bool> {
+        let mut reached = vec![false; self.sites.len()];
+        reached[from] = !self.sites[from].was_killed();
+        for _ in 0..self.sites.len() {
+            for (one, other) in &self.lines {
+                if reached[*one] || reached[*other] {
+                    reached[*one] = !self.sites[*one].was_killed();
+                    reached[*other] = !self.sites[*other].was_killed();
+                }
+            }
+        }
+        reached
+    }
+
+    /// Whether nothing waits for a link or is on its way.
+    pub(super) fn is_quiet(&self) -> bool {
+        let mut flows = self.sites.iter().flat_map(|site| site.flows_out());
+        flows.all(|flow| flow.peer_service == 0 || (flow.lag_events, flow.in_flight_events) == (0, 0))
+    }
+
+    pub(super) fn sum_up(&mut self) {
+        let sum = |counter| self.sites.iter().map(|site| site.count(counter)).sum();
+        self.summary.repeats = sum(Counter::LinkRepeats);
+        self.summary.loops = sum(Counter::LinkLoops);
+        self.summary.lost = sum(Counter::LinkEventsLost);
+        self.summary.accepted = self.events().filter(|(_, pushed, _)| pushed.is_accepted).count() as u64;
+        for consumer in &self.consumers {
+            self.summary.delivered += consumer.got.len() as u64;
+            self.summary.again += consumer.came.values().map(|processes| processes.len() as u64 - 1).sum::<u64>();
+        }
+        let is_missing = |key: Key, pushed: &Pushed| {
+            let mut consumers = self.consumers.iter();
+            pushed.is_accepted && consumers.any(|of| of.wants(key.1, pushed) && !of.came.contains_key(&key))
+        };
+        self.summary.missing = self.events().filter(|(key, pushed, _)| is_missing(*key, pushed)).count() as u64;
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        for consumer in 0..self.consumers.len() {
+            self.check_consumer(consumer)?;
+        }
+        self.check_flows()?;
+        if self.is_tree && self.summary.kills == 0 { self.check_crossings() } else { Ok(()) }
+    }
+
+    /// A consumer gets what was pushed and it wants, each once and in the order of its supplier.
+    fn check_consumer(&self, at: usize) -> Result<(), String> {
+        let consumer = &self.consumers[at];
+        let was_killed = self.sites[consumer.site].was_killed();
+        let mut last = BTreeMap::<(usize, i16, bool), u32>::new();
+        for key @ (supplier, number) in &consumer.got {
+            let pushed = self.suppliers.get(*supplier).and_then(|of| of.pushed.get(*number as usize));
+            let pushed = pushed.ok_or_else(|| format!("consumer {at} gets {key:?}, which was not pushed"))?;
+            if !consumer.wants(*number, pushed) {
+                return Err(format!("consumer {at} gets {key:?}, which it does not want"));
+            }
+            if consumer.came[key].len() > 1 && !was_killed {
+                return Err(format!("consumer {at} gets {key:?} twice"));
+            }
+            // On two ways best-effort events may be quicker than persistent ones, and be lost on one.
+            if !pushed.is_persistent && !self.is_tree {
+                continue;
+            }
+            // Where a process ends, only persistent events come again.
+            let is_persistent = pushed.is_persistent && self.summary.kills > 0;
+            let before = last.insert((*supplier, pushed.priority, is_persistent), *number);
+            if before.is_some_and(|before| before > *number) {
+                return Err(format!("consumer {at} gets {key:?} behind {before:?}: {pushed:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of what a service sent over a link in its only process, each event was acknowledged, or counted.
+    fn check_flows(&self) -> Result<(), String> {
+        for (at, site) in self.sites.iter().enumerate() {
+            for flow in site.flows_out() {
+                let is_its_only_process = site.starts == 1 && self.has_stores;
+                let rest = (flow.lag_events, flow.in_flight_events, flow.rejected, flow.dropped, flow.forgotten);
+                if flow.peer_service != 0 && rest != (0, 0, 0, 0, 0) {
+                    return Err(format!("of site {at} something is left, rejected or dropped: {flow:?}"));
+                }
+                if is_its_only_process && flow.sent != flow.acknowledged + flow.lost {
+                    return Err(format!("of site {at} not all is accounted for: {flow:?}"));
+                }
+                if is_its_only_process && flow.lost > 0 && self.summary.kills == 0 {
+                    return Err(format!("site {at} has lost events, and no process was killed: {flow:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each event crosses each line once behind which a consumer has subscribed to its type, and no other.
+    fn check_crossings(&self) -> Result<(), String> {
+        let (mut expected, mut crossed) = (0, 0);
+        for (one, other) in &self.lines {
+            let is_on_side_of_one = self.is_on_side(*one, *other);
+            for (_, pushed, site) in self.events() {
+                let is_beyond = |of: usize| is_on_side_of_one[of] != is_on_side_of_one[site];
+                let is_wanted = self.consumers.iter().any(|consumer| is_beyond(consumer.site));
+                expected += u64::from(is_wanted && !pushed.is_unwanted);
+            }
+        }
+        for site in &self.sites {
+            crossed += site.count(Counter::LinkEventsReceived) - site.count(Counter::LinkRepeats);
+        }
+        if crossed != expected { Err(format!("{crossed} events have crossed, instead of {expected}")) } else { Ok(()) }
+    }
+
+    /// The services on one side of a line in a tree.
+    fn is_on_side(&self, of: usize, beyond: usize) -> Vec<bool> {
+        let mut reached = vec![false; self.sites.len()];
+        reached[of] = true;
+        for _ in 0..self.sites.len() {
+            for (one, other) in self.lines.iter().filter(|line| **line != (of, beyond)) {
+                let either = reached[*one] || reached[*other];
+                (reached[*one], reached[*other]) = (either, either);
+            }
+        }
+        reached
+    }
+}
