@@ -130,7 +130,8 @@ pub(crate) fn goes_wrong(what: Break) -> bool {
         return false;
     }
     SPARED.set((SPARED.get() + 1) % SPARED_TIMES);
-    SPARED.get() == 0 || matches!(what, Break::ForgottenRoom | Break::LateMessage | Break::ForgottenOrigin)
+    SPARED.get() == 0
+        || matches!(what, Break::ForgottenRoom | Break::LateMessage | Break::ForgottenOrigin | Break::AcknowledgedEarly)
 }
 
 /// What time it is in this thread's simulation.

@@ -113,12 +113,17 @@ impl World {
             2 => (0..count).map(|at| (at, (at + 1) % count)).collect(),
             _ => (0..count).flat_map(|at| (0..at).map(move |other| (other, at))).collect(),
         };
+        if shape == 3 && rng.bool() {
+            // Two links between the same pair.
+            lines.push((1, 0));
+        }
         if shape < 2 {
             // Whichever side of a pair dials.
             lines.iter_mut().filter(|_| rng.bool()).for_each(|line| *line = (line.1, line.0));
         }
         let dials = |number: usize| lines.iter().filter(|(from, _)| *from == number).map(|(_, to)| *to).collect();
-        let mut sites: Vec<Site> = (0..count).map(|number| Site::new(number, dials(number), has_stores)).collect();
+        let mut sites: Vec<Site> =
+            (0..count).map(|number| Site::new(number, dials(number), has_stores, &mut rng)).collect();
         sites.iter_mut().try_for_each(Site::start)?;
         let consumers =
             (0..rng.usize(1..4)).map(|number| Consumer::new(number, rng.usize(..count), &mut rng)).collect();
@@ -289,7 +294,7 @@ impl World {
 
     fn step(&mut self, who: Who) -> Result<(), String> {
         match who {
-            Who::Site(at, part) => self.sites[at].step(part),
+            Who::Site(at, part) => self.sites[at].step(part, &mut self.rng),
             Who::Supplier(at) => {
                 let supplier = &mut self.suppliers[at];
                 supplier.step(&self.sites[supplier.site], &mut self.rng)

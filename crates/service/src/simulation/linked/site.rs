@@ -44,6 +44,8 @@ pub(super) struct Site {
     /// Services that it dials.
     dials: Vec<usize>,
     device: Option<SimulatedDevice>,
+    /// So long its disk takes at most.
+    disk_takes: Duration,
     running: Option<Process>,
     /// Processes that there were.
     pub(super) starts: u32,
@@ -53,6 +55,8 @@ pub(super) struct Site {
 struct Process {
     lanes: Vec<Option<Worker>>,
     store: Option<Writer>,
+    /// Until then its disk is at work.
+    store_due: Duration,
     administration: Administration,
     _orders: Mailbox<ToAdministration>,
     waker: Id,
@@ -66,8 +70,10 @@ pub(super) fn host(number: usize) -> IpAddr {
 }
 
 impl Site {
-    pub(super) fn new(number: usize, dials: Vec<usize>, has_store: bool) -> Self {
-        Self { number, dials, device: has_store.then(SimulatedDevice::default), running: None, starts: 0 }
+    pub(super) fn new(number: usize, dials: Vec<usize>, has_store: bool, rng: &mut Rng) -> Self {
+        let disk_takes = Duration::from_micros([10, 3_000, 30_000][rng.usize(..3)]);
+        let device = has_store.then(SimulatedDevice::default);
+        Self { number, dials, device, disk_takes, running: None, starts: 0 }
     }
 
     /// Where its clients come.
@@ -122,6 +128,7 @@ impl Site {
         self.running = Some(Process {
             lanes: LANES.take(),
             store: STORE.take(),
+            store_due: Duration::ZERO,
             waker: administrator.waker.simulated().ok_or("no simulation")?,
             administration: administrator,
             _orders: administration,
@@ -157,7 +164,8 @@ impl Site {
         ready.extend(is_awake(process.waker).then_some(Part::Administration));
         let asks = process.introductions.waiting() > 0 || process.asking.iter().any(|lane| lane.lookups.waiting() > 0);
         ready.extend(asks.then_some(Part::Resolver));
-        let store = process.store.as_ref().and_then(|store| store.waker.simulated());
+        let store = process.store.as_ref().filter(|_| process.store_due <= now);
+        let store = store.and_then(|store| store.waker.simulated());
         ready.extend(store.filter(|waker| is_awake(*waker)).map(|_| Part::Store));
         ready
     }
@@ -168,11 +176,12 @@ impl Site {
         let lanes = process.lanes.iter_mut().flatten().filter_map(Worker::until_due).map(|until| now + until);
         let store = process.store.as_ref().and_then(|store| store.waker.simulated());
         let wakers = store.into_iter().chain([process.waker]);
-        lanes.chain(wakers.filter_map(|waker| net(|net| net.waits_until(waker)))).min()
+        let disk = Some(process.store_due).filter(|due| *due > now);
+        lanes.chain(wakers.filter_map(|waker| net(|net| net.waits_until(waker)))).chain(disk).min()
     }
 
     /// Gives a part its turn.
-    pub(super) fn step(&mut self, part: Part) -> Result<(), String> {
+    pub(super) fn step(&mut self, part: Part, rng: &mut Rng) -> Result<(), String> {
         net(|net| net.here = host(self.number));
         let Some(process) = &mut self.running else { return Ok(()) };
         LANES.with_borrow_mut(|lanes| swap(lanes, &mut process.lanes));
@@ -187,6 +196,8 @@ impl Site {
                 true
             }
             Part::Store => process.store.as_mut().is_some_and(|store| {
+                let takes = rng.u64(..u64::try_from(self.disk_takes.as_nanos()).unwrap());
+                process.store_due = net(|net| net.time()) + Duration::from_nanos(takes);
                 store.waker.simulated().into_iter().for_each(|waker| net(|net| net.wake(waker)));
                 store.live()
             }),
