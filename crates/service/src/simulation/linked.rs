@@ -29,8 +29,8 @@ const WORK: Duration = Duration::from_secs(120);
 const COMING: Duration = Duration::from_secs(300);
 /// What comes once more does so by then.
 const REST: Duration = Duration::from_secs(15);
-/// For so long nothing is checked.
-const TURNS_UNCHECKED: u64 = 128;
+/// Steps between two looks at whether what is waited for is so.
+const STEPS_UNCHECKED: u64 = 128;
 
 /// What happened in a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -239,10 +239,10 @@ impl World {
                 self.strike(fault)?;
             }
             let ready = self.ready();
-            if (ready.is_empty() || unchecked >= TURNS_UNCHECKED) && is_so(self) {
+            if (ready.is_empty() || unchecked >= STEPS_UNCHECKED) && is_so(self) {
                 return Ok(true);
             }
-            unchecked = if unchecked >= TURNS_UNCHECKED { 0 } else { unchecked + 1 };
+            unchecked = if unchecked >= STEPS_UNCHECKED { 0 } else { unchecked + 1 };
             if now >= until {
                 return Ok(false);
             }

@@ -13,7 +13,7 @@ impl World {
             let reached = self.reached_without_a_kill(consumer.site);
             let is_missing = |&(key, pushed, site): &(Key, &Pushed, usize)| {
                 let is_kept = pushed.is_persistent || reached[site];
-                let is_promised = pushed.is_accepted && is_kept && consumer.wants(key.1, pushed);
+                let is_promised = pushed.is_accepted && is_kept && consumer.subscribes_to(key.1, pushed);
                 is_promised && !consumer.came.contains_key(&key)
             };
             self.events().find(is_missing).map(|(key, ..)| (at, key))
@@ -61,7 +61,7 @@ impl World {
         }
         let is_missing = |key: Key, pushed: &Pushed| {
             let mut consumers = self.consumers.iter();
-            pushed.is_accepted && consumers.any(|of| of.wants(key.1, pushed) && !of.came.contains_key(&key))
+            pushed.is_accepted && consumers.any(|of| of.subscribes_to(key.1, pushed) && !of.came.contains_key(&key))
         };
         self.summary.missing = self.events().filter(|(key, pushed, _)| is_missing(*key, pushed)).count() as u64;
     }
@@ -82,7 +82,7 @@ impl World {
         for key @ (supplier, number) in &consumer.got {
             let pushed = self.suppliers.get(*supplier).and_then(|of| of.pushed.get(*number as usize));
             let pushed = pushed.ok_or_else(|| format!("consumer {at} gets {key:?}, which was not pushed"))?;
-            if !consumer.wants(*number, pushed) {
+            if !consumer.subscribes_to(*number, pushed) {
                 return Err(format!("consumer {at} gets {key:?}, which it does not want"));
             }
             if consumer.came[key].len() > 1 && !was_killed {

@@ -239,7 +239,7 @@ impl Consumer {
         format!("consumer {}", self.attempts).into_bytes()
     }
 
-    pub(super) fn wants(&self, number: u32, pushed: &Pushed) -> bool {
+    pub(super) fn subscribes_to(&self, number: u32, pushed: &Pushed) -> bool {
         !pushed.is_unwanted && number >= self.from_number
     }
 
