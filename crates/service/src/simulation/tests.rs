@@ -136,7 +136,8 @@ fn what_is_broken_on_purpose_is_noticed() {
 #[test]
 fn what_is_broken_on_purpose_between_linked_services_is_noticed() {
     for broken in Break::OF_LINKS {
-        let noticed = (0..60).find_map(|seed| linked::run(seed, Some(broken)).err());
-        assert!(noticed.is_some(), "{broken:?} is not noticed");
+        let noticed = (0..60).find_map(|seed| linked::run(seed, Some(broken)).err().map(|wrong| (seed, wrong)));
+        let (seed, wrong) = noticed.unwrap_or_else(|| panic!("{broken:?} is not noticed"));
+        assert_eq!(linked::run(seed, None).err(), None, "seed {seed} whole; broken: {wrong}");
     }
 }

@@ -1,12 +1,12 @@
 //! One connection of a link: taken or made, read, written and closed; and who is at its other end.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use accounts::{Account, Charge};
 use engine::Time;
-use hashbrown::HashMap;
 use links::wire::{Direction, Frame, Hello, Open};
 use links::{Framer, Limits};
 
@@ -51,7 +51,7 @@ pub(crate) struct Connection {
     pub(super) link: Option<usize>,
     /// Who is at the other end, once that was said.
     pub(super) far: Option<FarSide>,
-    pub(super) flows: HashMap<u32, Flow>,
+    pub(super) flows: BTreeMap<u32, Flow>,
     pub(super) next_flow: u32,
     /// Names of channels, if any are told or taken.
     pub(super) directory: Option<Directory>,
@@ -111,7 +111,7 @@ impl Connection {
             output: Output::default(),
             link,
             far: None,
-            flows: HashMap::new(),
+            flows: BTreeMap::new(),
             next_flow: 0,
             directory: None,
             began: now,
