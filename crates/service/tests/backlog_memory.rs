@@ -42,8 +42,8 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 const FEW: u64 = 20_000;
-const MANY: u64 = 200_000;
-/// What the others may add: 46 octets each, of which half is for the store's cache of 4 MiB that fills meanwhile.
+const MANY: u64 = 100_000;
+/// What the others may add: 105 octets each, of which half is for the store's cache of 4 MiB that fills meanwhile.
 const MORE_OCTETS: i64 = 8 << 20;
 /// Events that may be in memory. Half of the channel's budget has place for 7,800.
 const IN_MEMORY: u64 = 10_000;
