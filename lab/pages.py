@@ -636,7 +636,7 @@ CHAPTERS = [
     ),
     Chapter(
         "federation",
-        "federation",
+        "federation --rounds 1 --line-mbit 0,10",
         "One channel at many nodes",
         "Deng et al., figures 17 and 18",
         (
