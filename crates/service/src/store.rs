@@ -170,6 +170,8 @@ impl Store {
     /// Starts the thread.
     pub(crate) fn start(disk: Disk, options: StoreOptions<'_>) -> io::Result<(Self, Reception)> {
         let StoreOptions { waker: waiting, counters, origin, next, origins, service, channels, limits } = options;
+        // Origins outlast their events, and are known by the numbers of these.
+        let next = next.max(origins.last().map_or(0, |(event, _)| event + 1));
         let (batches, handed) = channel();
         let written = Arc::new(AtomicU64::new(0));
         let waker = Arc::new(Waker::new()?);

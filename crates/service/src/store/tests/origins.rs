@@ -136,6 +136,25 @@ fn an_origin_stays_when_all_have_its_event_and_goes_with_its_channel() {
     assert!(device.lane(1 << 30).link.origins_seen.is_empty());
 }
 
+/// When no event was left, the next process began with number 1 again: an origin of that number was forgotten, and stayed on the disk.
+#[test]
+fn an_event_has_no_number_of_one_whose_origin_is_still_known() {
+    let device = SimulatedDevice::default();
+    let mut lane = device.lane(1 << 30);
+    for number in 1..=3 {
+        lane.send_with(origin(number));
+        let watch = lane.answer().unwrap();
+        lane.complete(watch);
+    }
+    lane.end();
+    let mut lane = device.lane(1 << 30);
+    assert!(lane.restored.is_empty());
+    lane.send_with(origin(4));
+    assert_eq!(lane.answer().unwrap().get(), 4);
+    lane.end();
+    assert_eq!(device.lane(1 << 30).link.origins_seen, [1, 2, 3, 4].map(origin));
+}
+
 #[test]
 fn of_very_many_origins_those_written_last_are_on_the_disk() {
     const EVENTS: u64 = 20_000;
