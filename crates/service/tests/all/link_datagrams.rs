@@ -369,7 +369,7 @@ fn datagrams_to_a_group_take_the_network_that_is_configured() {
         let refused = Service::start(config).err().unwrap().to_string();
         assert!(refused.contains("links.datagrams.interface") && refused.contains(why), "{refused}");
     }
-    if !carries_multicast(4) {
+    if !carries_multicast(7) {
         return;
     }
     let far = start(&places, 1, Vec::new(), at(&network));

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use engine::Time;
 use links::wire::{Direction, Frame, Open, Types};
 
-use super::episodes::{Episode, LASTED};
+use super::episodes::Episode;
 use super::iiop::Gateway;
 use super::session::{Connection, State, UNSENT_MAX};
 use super::{Flow, Links, Protocol, own_durable};
@@ -81,34 +81,6 @@ impl Link {
 }
 
 impl Links<'_> {
-    /// For how long a connection lasts, at least, that begins another episode.
-    pub(super) fn lasts(&self) -> Duration {
-        self.core.protocols.link.settings.stalled_after.map_or(LASTED, |after| LASTED.max(after * 2))
-    }
-
-    /// Logs closings that were not logged, of links that did not come back.
-    pub(super) fn look_after_episodes(&mut self) {
-        let now = self.core.cx.clock.now;
-        let link = &mut self.core.protocols.link;
-        let mut lines = Vec::new();
-        for link in link.links.iter_mut().filter(|link| !link.is_removed && !link.is_paused) {
-            if let Some(why) = link.episode.overdue(now) {
-                lines.push(format!(
-                    "link {:?} to {} is down: {why}; events wait for it",
-                    link.entry.name, link.entry.to
-                ));
-            }
-        }
-        for ((_, name), episode) in &mut link.episodes.0 {
-            if let Some(why) = episode.overdue(now) {
-                lines.push(format!("the link of {} is closed: {why}", name.escape_debug()));
-            }
-        }
-        for line in lines {
-            self.core.cx.log(log::Level::Warn, || line);
-        }
-    }
-
     /// Has a link collect what is to go out, and makes its connection where there is none.
     pub(super) fn keep_up_link(&mut self, number: usize, is_draining: bool) {
         let now = self.core.cx.clock.now;

@@ -53,7 +53,7 @@ impl Episode {
 
 /// Those of links that other services make, by service and name.
 #[derive(Debug, Default)]
-pub(super) struct Episodes(pub(super) BTreeMap<(u64, String), Episode>);
+pub(super) struct Episodes(BTreeMap<(u64, String), Episode>);
 
 impl Episodes {
     pub(super) fn of(&mut self, far: &FarSide) -> &mut Episode {
@@ -64,6 +64,11 @@ impl Episodes {
             oldest.map(|oldest| self.0.remove(&oldest));
         }
         self.0.entry(key).or_default()
+    }
+
+    /// Names of links, each with the reason of a closing that was not logged, that have not come back since.
+    pub(super) fn overdue(&mut self, now: Time) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter_mut().filter_map(move |((_, name), episode)| Some((name.as_str(), episode.overdue(now)?)))
     }
 }
 

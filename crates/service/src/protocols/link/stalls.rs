@@ -1,4 +1,5 @@
-//! Flows out whose far side is there and acknowledges nothing: their connection is made anew after a while.
+//! Flows out whose far side is there and acknowledges nothing: their connection is made anew after a while. And links that are closed again
+//! and again.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -6,8 +7,9 @@ use std::collections::BTreeSet;
 use engine::Time;
 use links::Sender;
 
-use super::Links;
+use super::episodes::LASTED;
 use super::outflow::Outflow;
+use super::{Links, Protocol};
 use crate::config::Carrier;
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
@@ -90,5 +92,30 @@ impl Links<'_> {
         self.core.cx.log(log::Level::Info, || {
             format!("{named}: events of the channel {channel:?} are acknowledged again, after {seconds} s")
         });
+    }
+
+    /// For how long a connection lasts, at least, that begins another episode.
+    pub(super) fn lasts(&self) -> Duration {
+        self.core.protocols.link.settings.stalled_after.map_or(LASTED, |after| LASTED.max(after * 2))
+    }
+
+    /// Logs closings that were not logged, of links that did not come back.
+    pub(super) fn look_after_episodes(&mut self) {
+        let now = self.core.cx.clock.now;
+        let Protocol { links, episodes, .. } = &mut self.core.protocols.link;
+        let mut lines = Vec::new();
+        for link in links.iter_mut().filter(|link| !link.is_removed && !link.is_paused) {
+            if let Some(why) = link.episode.overdue(now) {
+                lines.push(format!(
+                    "link {:?} to {} is down: {why}; events wait for it",
+                    link.entry.name, link.entry.to
+                ));
+            }
+        }
+        let closed = episodes.overdue(now);
+        lines.extend(closed.map(|(name, why)| format!("the link of {} is closed: {why}", name.escape_debug())));
+        for line in lines {
+            self.core.cx.log(log::Level::Warn, || line);
+        }
     }
 }
