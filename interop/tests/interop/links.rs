@@ -19,8 +19,9 @@ fn start_jacorb(file: &TempPath) -> Killed {
     assert!(library.exists(), "{} is not there; run `make test` (or interop/install.sh)", library.display());
     let mut java = Command::new("java");
     java.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-DOAIAddr=127.0.0.1"]);
-    // With two threads it changes the order of a supplier's events.
-    java.args(["-Djacorb.notification.filter.thread_pool_size=1", "-cp"]).arg(library.join("*"));
+    // By default it changes the order of a supplier's events: by two threads, and a queue by priority that does not keep that of equal ones.
+    java.args(["-Djacorb.notification.filter.thread_pool_size=1", "-Djacorb.notification.order_policy=FifoOrder"]);
+    java.arg("-cp").arg(library.join("*"));
     java.args(["org.jacorb.notification.ConsoleMain", "-channels", "1", "-writeIOR", file.path()]);
     java.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Killed(java.spawn().expect("java starts"))
