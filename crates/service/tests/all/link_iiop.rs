@@ -295,14 +295,12 @@ fn a_link_to_a_notification_service_is_added_and_removed_while_the_service_runs(
         (channel.default_supplier_admin().unwrap().push_consumers().unwrap().len(), consumers)
     };
     let before = proxies();
-    let mut sent = 0;
-    for _ in 0..2 {
+    for sent in 0..2 {
         let added = near.command(Command::AddLink(Box::new(place.link())));
         assert!(matches!(added, Ok(Answer::LinkAdded(Ok(false)))), "{added:?}");
         await_up(&near, 2);
         publish(&near, sent..sent + 1);
         assert_eq!(numbers(&mut there, 1), [sent]);
-        sent += 1;
         await_flows(&near, "nothing to wait", |flows| flows.iter().all(|flow| flow.lag_events == 0));
         let removed = near.command(Command::RemoveLink { name: "old".into(), drop_backlog: false });
         assert!(matches!(removed, Ok(Answer::Done(Ok(())))), "{removed:?}");
