@@ -88,8 +88,6 @@ pub(crate) enum Break {
     TakenTwice,
     /// The origin of an event that came over a link is not on disk with it.
     ForgottenOrigin,
-    /// An event is acknowledged over a link before it is on disk.
-    AcknowledgedEarly,
     /// What was under way over a link that was cut is not sent again.
     LostOnItsWay,
     /// A link is sent events that its far side does not want.
@@ -119,8 +117,8 @@ impl Break {
     ];
 
     /// Those that take services which are linked.
-    pub(crate) const OF_LINKS: [Self; 5] =
-        [Self::TakenTwice, Self::ForgottenOrigin, Self::AcknowledgedEarly, Self::LostOnItsWay, Self::SentUnwanted];
+    pub(crate) const OF_LINKS: [Self; 4] =
+        [Self::TakenTwice, Self::ForgottenOrigin, Self::LostOnItsWay, Self::SentUnwanted];
 }
 
 /// Whether this is to go wrong now. It does every few times, and each time where there is seldom an occasion.
@@ -131,7 +129,7 @@ pub(crate) fn goes_wrong(what: Break) -> bool {
     }
     SPARED.set((SPARED.get() + 1) % SPARED_TIMES);
     SPARED.get() == 0
-        || matches!(what, Break::ForgottenRoom | Break::LateMessage | Break::ForgottenOrigin | Break::AcknowledgedEarly)
+        || matches!(what, Break::ForgottenRoom | Break::LateMessage | Break::ForgottenOrigin | Break::SentUnwanted)
 }
 
 /// What time it is in this thread's simulation.

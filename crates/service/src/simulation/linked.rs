@@ -216,7 +216,11 @@ impl World {
                 self.summary.cuts += 1;
                 net(|net| net.cut(host(from), host(to)));
             }
-            Fault::Stall(from, to, lasts) => net(|net| net.stall(host(from), host(to), net.time() + lasts)),
+            Fault::Stall(from, to, lasts) => {
+                // A connection ends that is silent for so long.
+                self.summary.cuts += u64::from(lasts > Duration::from_secs(5));
+                net(|net| net.stall(host(from), host(to), net.time() + lasts));
+            }
         }
         Ok(())
     }

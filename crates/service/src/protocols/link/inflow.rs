@@ -283,8 +283,6 @@ impl Links<'_> {
         let claim = Claim { inflow: at, number, channel: key.channel, origin };
         match self.admit_link_event(claim, key, event) {
             Ok(true) => self.end_link_event(claim, None),
-            #[cfg(test)]
-            Ok(false) if goes_wrong(Break::AcknowledgedEarly) => self.complete_link_event(at, number),
             Ok(false) => {}
             Err(refused) => self.end_link_event(claim, Some(refused)),
         }
