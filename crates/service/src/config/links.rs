@@ -411,12 +411,8 @@ fn check_datagrams(datagrams: &LinkDatagrams) -> Result<(), ConfigError> {
     in_range("links.datagrams.bytes_max", datagrams.bytes_max.into(), 512, 65_000)?;
     in_range("links.datagrams.bytes_per_s", datagrams.bytes_per_s, 10_000, 10_000_000_000)?;
     in_range("links.datagrams.ttl", datagrams.ttl.into(), 1, 255)?;
-    let wrong = |key: &str| {
-        let name = format!("links.datagrams.{key}");
-        move |why| ConfigError::Link { name, why }
-    };
-    datagrams.interface().map_err(wrong("interface"))?;
-    datagrams.key().map(|_| ()).map_err(wrong("key_file"))
+    datagrams.interface().map_err(|why| ConfigError::Datagrams { key: "interface", why })?;
+    datagrams.key().map(|_| ()).map_err(|why| ConfigError::Datagrams { key: "key_file", why })
 }
 
 /// What is wrong with the carrier of a link, beside those before it.
