@@ -469,9 +469,9 @@ impl Journal {
             return self.note_gone(consumer);
         }
         let Some(number) = completed.watch().map(NonZeroU64::get) else { return };
-        if let Completion::ForConsumer { consumer, .. } = completed {
-            self.reopen(consumer.channel, number);
-        }
+        // Its list on the disk may name a consumer that is gone.
+        let is_reopened =
+            matches!(completed, Completion::ForConsumer { consumer, .. } if self.reopen(consumer.channel, number));
         let Some(open) = self.open.get_mut(&number) else { return };
         match completed {
             Completion::Begins { consumer, .. } => open.add(consumer),
@@ -489,7 +489,7 @@ impl Journal {
                 // It may have come back to a consumer for which it was a dead letter, if the process ended before its consumers were
                 // written.
                 let is_had = how == Disposition::Delivered && self.dead.remove((number, consumer));
-                if open.remove(consumer) || is_had {
+                if open.remove(consumer) || is_had || is_reopened {
                     self.pending.note_changed(number, open);
                 }
                 self.complete(number);
@@ -505,13 +505,13 @@ impl Journal {
         }
     }
 
-    /// Has an event among the open ones again, if only its confirmations were missing.
-    fn reopen(&mut self, channel: ChannelId, number: u64) {
-        if !self.open.contains_key(&number)
-            && let Some(event) = self.unconfirmed.take(channel, number)
-        {
-            self.open.insert(number, Open::of(channel, event));
+    /// Has an event among the open ones again, if only its confirmations were missing: whether they were.
+    fn reopen(&mut self, channel: ChannelId, number: u64) -> bool {
+        if self.open.contains_key(&number) {
+            return false;
         }
+        let taken = self.unconfirmed.take(channel, number);
+        taken.map(|event| self.open.insert(number, Open::of(channel, event))).is_some()
     }
 
     /// Has an event among those of which only confirmations are missing, if it is one.

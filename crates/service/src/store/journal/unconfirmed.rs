@@ -1,8 +1,9 @@
 //! Events that wait for nothing but confirmations: of each it is known which consumers are yet to confirm it, and the disk has that list.
 //!
 //! A consumer or a link that is away for days has many millions of them. So there is no entry for each: a run of numbers takes 4 octets, for
-//! each consumer, in blocks of 65,536 numbers of a channel. An event whose state changes is taken out, and is added again when the disk has
-//! the change. Octets are those of a block: of one event they are the average.
+//! each consumer, in blocks of 65,536 numbers of a channel, and of events whose sizes are of as many bits. An event whose state changes is
+//! taken out, and is added again when the disk has the change. Octets are those of a block: of one event they are the average, from
+//! half of its size to twice that.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,8 +29,8 @@ pub(super) struct Unconfirmed {
     leaving: VecDeque<Key>,
 }
 
-/// A channel, and events' numbers without their last 16 bits.
-type Key = (ChannelId, u64);
+/// A channel, events' numbers without their last 16 bits, and the bits of their sizes.
+type Key = (ChannelId, u64, u32);
 
 #[derive(Debug, Default)]
 struct Block {
@@ -48,7 +49,8 @@ impl Unconfirmed {
     }
 
     pub(super) fn add(&mut self, channel: ChannelId, number: u64, event: &UnconfirmedEvent) {
-        let (key, low) = place_of(channel, number);
+        let (high, low) = place_of(number);
+        let key = (channel, high, u64::BITS - event.bytes.leading_zeros());
         let block = self.blocks.entry(key).or_default();
         block.events += 1;
         block.bytes += event.bytes;
@@ -63,11 +65,12 @@ impl Unconfirmed {
 
     /// Takes one out. Nothing if it is none of these.
     pub(super) fn take(&mut self, channel: ChannelId, number: u64) -> Option<UnconfirmedEvent> {
-        let (key, low) = place_of(channel, number);
-        let block = self.blocks.get_mut(&key)?;
-        let event = block.take(low)?;
+        let (high, low) = place_of(number);
+        let mut of_sizes = self.blocks.range_mut((channel, high, 0)..=(channel, high, u64::BITS));
+        let (key, event, is_last) =
+            of_sizes.find_map(|(key, block)| block.take(low).map(|event| (*key, event, block.events == 0)))?;
         self.events -= 1;
-        if block.events == 0 {
+        if is_last {
             self.blocks.remove(&key);
         }
         Some(event)
@@ -75,7 +78,7 @@ impl Unconfirmed {
 
     /// A consumer is gone: the events that it is yet to confirm are given out by [`take_leaving`](Self::take_leaving).
     pub(super) fn leave(&mut self, consumer: ProxyKey) {
-        let of_channel = (consumer.channel, 0)..=(consumer.channel, u64::MAX);
+        let of_channel = (consumer.channel, 0, 0)..=(consumer.channel, u64::MAX, u64::BITS);
         for (key, block) in self.blocks.range_mut(of_channel) {
             let Some(numbers) = block.consumers.remove(&consumer.proxy) else { continue };
             if block.leaving.is_empty() {
@@ -94,7 +97,7 @@ impl Unconfirmed {
 
     /// Takes one of these out, with its channel and number.
     pub(super) fn take_leaving(&mut self) -> Option<(ChannelId, u64, UnconfirmedEvent)> {
-        while let Some(key @ (channel, high)) = self.leaving.front().copied() {
+        while let Some(key @ (channel, high, _)) = self.leaving.front().copied() {
             if let Some(low) = self.blocks.get(&key).and_then(|block| block.leaving.first()) {
                 let number = high << 16 | u64::from(low);
                 return self.take(channel, number).map(|event| (channel, number, event));
@@ -105,9 +108,9 @@ impl Unconfirmed {
     }
 }
 
-fn place_of(channel: ChannelId, number: u64) -> (Key, u16) {
+fn place_of(number: u64) -> (u64, u16) {
     let [.., high, low] = number.to_be_bytes();
-    ((channel, number >> 16), u16::from_be_bytes([high, low]))
+    (number >> 16, u16::from_be_bytes([high, low]))
 }
 
 impl Block {
@@ -201,10 +204,11 @@ mod tests {
 
     const CHANNELS: u32 = 2;
 
-    /// Naive: an entry for each event. Its octets are not compared one by one, since they are averages.
+    /// Naive: an entry for each event.
     #[derive(Default)]
     struct Model {
         events: BTreeMap<(ChannelId, u64), (BTreeSet<ProxyId>, Option<u32>)>,
+        sizes: BTreeMap<(ChannelId, u64), u64>,
         leaving: BTreeSet<(ChannelId, u64)>,
         bytes: u64,
     }
@@ -222,18 +226,24 @@ mod tests {
                 match random.u32(..100) {
                     0..60 if !model.events.contains_key(&(channel, number)) => {
                         let consumers: BTreeSet<_> = (0..random.u32(1..4)).map(|_| ProxyId(random.u32(..5))).collect();
+                        let bits = random.u32(1..24);
                         let event = UnconfirmedEvent {
-                            bytes: random.u64(..1_000),
+                            bytes: random.u64(..1 << bits),
                             consumers: consumers.iter().copied().collect(),
                             awaited_by: random.bool().then(|| random.u32(..2)),
                         };
                         unconfirmed.add(channel, number, &event);
                         model.bytes += event.bytes;
+                        model.sizes.insert((channel, number), event.bytes);
                         model.events.insert((channel, number), (consumers, event.awaited_by));
                     }
                     60..95 => {
                         let event = unconfirmed.take(channel, number);
                         model.bytes -= event.as_ref().map_or(0, |event| event.bytes);
+                        if let Some(event) = &event {
+                            let size = model.sizes[&(channel, number)];
+                            assert!((size / 2..=size * 2).contains(&event.bytes), "{size}: {event:?}");
+                        }
                         let expected = model.events.remove(&(channel, number));
                         model.leaving.remove(&(channel, number));
                         assert_eq!(said(event.as_ref()), expected, "seed {seed}");
