@@ -334,6 +334,7 @@ impl Shared {
 
     /// Pushes the lane's events until the session is over.
     fn push(&self, outlets: &[Outlet]) {
+        let mut drops = false;
         loop {
             let mut lane = self.lane();
             let next = loop {
@@ -348,7 +349,7 @@ impl Shared {
             drop(lane);
             let Some(outlet) = outlets.get(next.place) else { continue };
             let done = match &next.event {
-                Ok(event) => self.push_one(event, next.origin, outlet),
+                Ok(event) => self.push_one(event, next.origin, outlet, &mut drops),
                 Err(why) => Ok(Some(why.clone())),
             };
             let mut lane = self.lane();
@@ -374,11 +375,18 @@ impl Shared {
         }
     }
 
-    /// Pushes an event until it is taken. The reason for which it never will be, if there is one.
+    /// Pushes an event until it is taken. The reason for which it never will be, if there is one. `drops`: an event over which the service
+    /// failed was dropped since it took one.
     ///
     /// # Errors
     /// Says why nothing is pushed any more.
-    fn push_one(&self, event: &StructuredEvent, origin: Origin, outlet: &Outlet) -> Result<Option<String>, String> {
+    fn push_one(
+        &self,
+        event: &StructuredEvent,
+        origin: Origin,
+        outlet: &Outlet,
+        drops: &mut bool,
+    ) -> Result<Option<String>, String> {
         let Some(proxy) = &outlet.proxy else { return Ok(None) };
         let taken = || outlet.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if taken().check(origin) == Verdict::Repeat {
@@ -390,6 +398,7 @@ impl Shared {
                 Ok(()) => {
                     outlet.is_refusing.store(false, Ordering::Relaxed);
                     outlet.is_rejecting.store(false, Ordering::Relaxed);
+                    *drops = false;
                     let mut taken = taken();
                     taken.begin(origin);
                     taken.commit(origin);
@@ -406,7 +415,9 @@ impl Shared {
             if is_failure(&error) {
                 failures += 1;
                 if failures >= FAILURES_MAX {
-                    return Ok(Some(format!("{error}, {failures} times")));
+                    let why = format!("{error}, {failures} times");
+                    // A service that fails over one event after the other has other trouble than these.
+                    return if core::mem::replace(drops, true) { Err(why) } else { Ok(Some(why)) };
                 }
                 self.pause(FAILED_FIRST * failures)?;
                 continue;
@@ -446,14 +457,13 @@ fn is_for_good(error: &InvokeError) -> bool {
 
 /// Whether it may take the event later, over the same proxy.
 fn is_for_now(error: &InvokeError) -> bool {
+    const NAMES: [&str; 5] = ["IMP_LIMIT", "NO_RESOURCES", "NO_MEMORY", "PERSIST_STORE", "TRANSIENT"];
     let is_of_service = matches!(error, InvokeError::System { .. });
-    is_of_service && ["IMP_LIMIT", "NO_RESOURCES", "NO_MEMORY", "TRANSIENT"].iter().any(|name| error.is(name))
+    is_of_service && NAMES.iter().any(|name| error.is(name))
 }
 
-/// Whether it failed over this event, as far as can be seen: its proxy and this process's right to push are not what it speaks of.
+/// Whether it failed, over this event as far as can be seen.
 fn is_failure(error: &InvokeError) -> bool {
-    const OTHERS: [&str; 6] =
-        ["OBJECT_NOT_EXIST", "INV_OBJREF", "NO_PERMISSION", "COMM_FAILURE", "TIMEOUT", "NO_RESPONSE"];
     let is_of_service = matches!(error, InvokeError::System { .. });
-    is_of_service && !is_for_now(error) && !error.object_is_gone() && !OTHERS.iter().any(|name| error.is(name))
+    is_of_service && ["UNKNOWN", "INTERNAL"].iter().any(|name| error.is(name))
 }
