@@ -192,7 +192,12 @@ impl Drop for Folder {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    /// Held by a test with folders: a name that is free is given again.
+    static FOLDERS_OF_ONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn a_service_that_is_not_at_the_usual_address_is_named_in_every_command() {
@@ -204,6 +209,7 @@ mod tests {
 
     #[test]
     fn where_no_address_is_named_free_ones_do_as_well() {
+        let _alone = FOLDERS_OF_ONE.lock();
         let options = DemoOptions { listen: None, http: None };
         let folders = [Folder::make().unwrap(), Folder::make().unwrap()];
         let [one, other] = folders.each_ref().map(|folder| start(&options, &folder.0).unwrap());
@@ -214,6 +220,7 @@ mod tests {
     #[test]
     fn a_folder_is_the_users_own_and_gone_with_its_owner() {
         use std::os::unix::fs::PermissionsExt as _;
+        let _alone = FOLDERS_OF_ONE.lock();
         let (one, other) = (Folder::make().unwrap(), Folder::make().unwrap());
         assert_ne!(one.0, other.0);
         assert_eq!(fs::metadata(&one.0).unwrap().permissions().mode() & 0o777, 0o700);
