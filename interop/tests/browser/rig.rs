@@ -114,6 +114,8 @@ impl Rig {
         let (channel, _) = find_channel(&self.found(), Some(channel)).unwrap();
         let admin = channel.default_consumer_admin().unwrap();
         let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
+        // It is behind and is not tried again, however long the browser takes.
+        proxy.set_qos(&[Property::new("ReplyTimeout", 0_u64)]).unwrap();
         let orb = Orb::new(OrbOptions::default());
         StructuredProxyPushSupplier::unchecked(proxy.object().clone())
             .connect_structured_push_consumer(&orb.object(reference))
