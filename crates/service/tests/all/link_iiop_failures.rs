@@ -75,7 +75,7 @@ fn of_events_over_which_the_far_service_fails_one_after_the_other_one_a_session_
     await_count(&near, Counter::LinkEventsRejected, 4);
     // The second of each two ended the session, and was dropped in the next.
     assert_eq!(failing.raised.load(Ordering::Relaxed), 18);
-    await_count(&near, Counter::LinksLost, 2);
+    assert!(near.counters().read(Counter::LinksLost) >= 2);
 }
 
 /// A service with a link to one that fails over events of these last digits, which has taken all others from 3 to 17.
