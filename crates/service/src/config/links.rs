@@ -1,11 +1,12 @@
 //! `[links]` and `[[link]]`: channels that are joined to those of other services.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Config, ConfigError, in_range};
+use crate::lane::io::net::is_here;
 use engine::EventType;
 
 /// Where the links of other services come in, and what holds for all links.
@@ -92,10 +93,7 @@ impl LinkDatagrams {
         let address = address.filter(|address| !address.is_unspecified() && !address.is_multicast());
         let address =
             address.ok_or_else(|| format!("\"{text}\" is no IPv4 address of a network, such as \"10.0.0.7\""))?;
-        match UdpSocket::bind((address, 0)) {
-            Ok(_) => Ok(Some(address)),
-            Err(error) => Err(format!("{address} is no address of this host: {error}")),
-        }
+        if is_here(address.into()) { Ok(Some(address)) } else { Err(format!("{address} is no address of this host")) }
     }
 
     /// The secret that both sides have, if there is one.

@@ -21,27 +21,25 @@ impl log::Log for Printed {
     fn flush(&self) {}
 }
 
-/// Names the seed of a run that panics.
-struct Named(u64);
+/// Names the seed of a run that panics, and what it is a run of.
+struct Named(u64, &'static str);
 
 impl Drop for Named {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("this was seed {seed}; {}", again(self.0), seed = self.0);
+            eprintln!("this was seed {seed}; {}", again(self.0, self.1), seed = self.0);
         }
     }
 }
 
-fn again(seed: u64) -> String {
-    format!(
-        "SIMULATED_SEEDS={seed}..{} cargo test -p campanile-service --lib simulation::tests::seeds_of_whole",
-        seed + 1
-    )
+fn again(seed: u64, of: &str) -> String {
+    let tests = "cargo test -p campanile-service --lib simulation::tests::seeds_of";
+    format!("SIMULATED_SEEDS={seed}..{} {tests}_{of}", seed + 1)
 }
 
 fn agree(seed: u64) -> Summary {
-    let _named = Named(seed);
-    run(seed, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}; {}", again(seed)))
+    let _named = Named(seed, "whole");
+    run(seed, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}; {}", again(seed, "whole")))
 }
 
 /// The seeds that are run with all tests.
@@ -87,9 +85,8 @@ fn seeds_of_whole_services_keep_every_promise() {
 }
 
 fn agree_linked(seed: u64) -> linked::Summary {
-    let _named = Named(seed);
-    let again = again(seed).replace("seeds_of_whole", "seeds_of_linked");
-    linked::run(seed, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}; {again}"))
+    let _named = Named(seed, "linked");
+    linked::run(seed, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}; {}", again(seed, "linked")))
 }
 
 #[test]
