@@ -76,6 +76,7 @@ struct Ratios {
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Round {
     windowed: Throughput,
+    #[serde(flatten)]
     one_at_a_time: Throughput,
     bare_commit_us: f64,
     persistent_us: f64,

@@ -139,6 +139,9 @@ pub(crate) struct Options {
     /// How many seconds everybody keeps up first, to compare with
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) awake: u64,
+    /// Meanwhile another process writes as many octets a second to the same disk: what is compared then is where the writing comes from
+    #[arg(long)]
+    pub(crate) writer: bool,
     /// The channel's `OverflowBudget`
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) budget_gib: u64,

@@ -4,10 +4,18 @@
 //! supplier waits for it, that the other does not notice, that the service's memory stays what its budget is, and that the sleeper gets
 //! every event, each supplier's in order.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
 use client::notify::Property;
 use load::Form;
 use load::callers::Callers;
 use load::campanile::{NAME, listen};
+use rustix::fs::OFlags;
 use serde_json::json;
 
 use crate::durable::load::{Consumer, Flood};
@@ -80,10 +88,13 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     let (mut before, mut each_before) = (Recorder::default(), Vec::new());
     flood.run(clock::SECOND, Some(rate))?;
     consumer.take_latency(&mut Recorder::default());
+    let bytes_per_second = rate * u64::from(options.payload);
+    let writer = options.writer.then(|| Writer::begin(folder.file("beside"), bytes_per_second)).transpose()?;
     for second in 0..options.awake {
         out.progress(&format!("everybody keeps up: {second} of {} s", options.awake))?;
         each_before.push(of_a_second(&mut flood, &consumer, rate, &mut before)?.1);
     }
+    let written_beside = writer.map_or(Ok(0), Writer::end)?;
     let mut sleeper = Sleeper::connect(&channel, &[])?;
     let (mut during, mut published, mut peak) = (Recorder::default(), 0, Peak::default());
     let mut each = Vec::new();
@@ -107,6 +118,7 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     let report = json!({
         "seconds": seconds,
         "awake_seconds": options.awake,
+        "written_beside": written_beside,
         "per_second": ratio(published, seconds.max(1)),
         "published": published,
         "received": received,
@@ -165,6 +177,50 @@ fn of_a_second(
     consumer.take_latency(&mut this);
     into.merge(&this);
     Ok((count, (this.quantile_us(0.99), this.quantile_us(1.0))))
+}
+
+/// A writer beside the service: as much a second to the disk as a backlog takes, and past the page cache as well.
+struct Writer {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Result<u64, BenchError>>,
+}
+
+/// What memory, places and lengths are multiples of with `O_DIRECT` (open(2)).
+const BLOCK: usize = 4_096;
+/// How often it writes, and how long its file gets until it begins again.
+const WRITES_PER_SECOND: u64 = 100;
+const WRITTEN_MAX: u64 = 64 << 20;
+
+impl Writer {
+    fn begin(path: PathBuf, bytes_per_second: u64) -> Result<Self, BenchError> {
+        let direct = OFlags::DIRECT.bits().cast_signed();
+        let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(direct).open(path);
+        let file = file.map_err(BenchError::io("making a file past the page cache"))?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            let length = usize::try_from(bytes_per_second / WRITES_PER_SECOND).unwrap_or(0).next_multiple_of(BLOCK);
+            let memory = vec![0x5a; length + BLOCK];
+            let octets = memory.get(memory.as_ptr().align_offset(BLOCK)..).and_then(|octets| octets.get(..length));
+            let (octets, mut written, mut due) = (octets.unwrap_or_default(), 0, clock::now());
+            while !over.load(Ordering::Relaxed) {
+                let wrote = file.write_all_at(octets, written % WRITTEN_MAX);
+                wrote.map_err(BenchError::io("writing beside the service"))?;
+                written += octets.len() as u64;
+                due += clock::SECOND / WRITES_PER_SECOND;
+                clock::sleep_until(due)?;
+            }
+            Ok(written)
+        });
+        Ok(Self { is_over, thread })
+    }
+
+    /// Says how many octets it has written.
+    fn end(self) -> Result<u64, BenchError> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let ended = |_| BenchError::Process { name: "the other program".into(), reason: "its thread ended".into() };
+        self.thread.join().map_err(ended)?
+    }
 }
 
 /// The most that there was.

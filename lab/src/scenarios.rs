@@ -43,7 +43,7 @@ scenarios! {
         "What TLS costs an event, beside a bare relay";
     "json" ("quick rounds=20/6 rate=250") => Alone(performance::json::run):
         "What an event takes by lines of JSON, beside CORBA";
-    "overflow" ("quick seconds=60/5 awake=5 rate=20000 payload=1000 budget_gib=4 on") => Alone(overflow::run):
+    "overflow" ("quick seconds=60/5 awake=5 writer rate=20000 payload=1000 budget_gib=4 on") => Alone(overflow::run):
         "A consumer that sleeps while events go on coming, and gets them all when it wakes";
     "paths-load" ("") => OnBed(experiments::load::measure):
         "Three paths of 100 events/s under rising load: which of them keep up (Gore et al., figures 9 and 10)";
