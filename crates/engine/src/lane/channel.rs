@@ -111,6 +111,8 @@ pub(super) struct Hold {
     pub(super) blocked_events: u64,
     /// When to look for the consumer that has taken nothing for too long; [`Entry::NEVER`] if not.
     pub(super) look_at: Time,
+    /// What is under way to the room elsewhere is the reason.
+    pub(super) for_keeper: bool,
 }
 
 impl Hold {
@@ -120,7 +122,7 @@ impl Hold {
     }
 
     pub(super) const fn new(over: Over, by: Option<(u32, BlockedBy)>) -> Self {
-        Self { over, by, since: Time(0), blocked_events: 0, look_at: Entry::NEVER }
+        Self { over, by, since: Time(0), blocked_events: 0, look_at: Entry::NEVER, for_keeper: false }
     }
 }
 

@@ -581,6 +581,13 @@ impl Outbox {
         Some(entry.event)
     }
 
+    /// Whether the next event to be dropped is one that is not to be lost to this consumer: it is durable, and the event's keeper is
+    /// yet to hear of each consumer.
+    pub(super) fn would_lose(&self, events: &Events) -> bool {
+        let next = || events.get(self.waiting.first_to_discard(events)?);
+        self.terms.durable && next().is_some_and(|event| event.watch_each)
+    }
+
     /// Takes out a waiting event that has expired.
     pub(super) fn pop_expired(&mut self, events: &Events, now: Time) -> Option<EventAt> {
         let entry = self.waiting.pop_expired(now)?;

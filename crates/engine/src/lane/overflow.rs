@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use super::admission::{Withheld, hold};
-use super::channel::{ChannelState, ELSEWHERE};
+use super::channel::{ChannelState, ELSEWHERE, Whose};
 use super::filtering::Chosen;
 use super::history::set_number;
 use super::memory_pool::MemoryPool;
@@ -51,7 +51,7 @@ const LITTLE_BYTES: u64 = 1 << 20;
 #[derive(Debug)]
 pub enum Overflow {
     /// An event is to be kept for [these](Event::away), by rising proxy, behind all that were before it. It is handed back with
-    /// [`Lane::release`] when that is done, or when it cannot be and will not be asked for.
+    /// [`Lane::note_kept`] when that is done, or when it cannot be and will not be asked for.
     Keep {
         /// The event.
         event: Arc<Event>,
@@ -154,6 +154,8 @@ pub(super) struct Depot {
     budget_bytes: u64,
     used_bytes: u64,
     events: u64,
+    /// Events that the keeper has yet to release.
+    under_way: u64,
     /// How many of its consumers have something there, and how many events all of these together.
     consumers: u32,
     holders: u64,
@@ -185,6 +187,7 @@ impl Depot {
     fn add(&mut self, bytes: u64) {
         self.used_bytes += bytes;
         self.events += 1;
+        self.under_way += 1;
     }
 
     /// Whether there was no room, and is none again, by an eighth.
@@ -346,6 +349,29 @@ impl Lane {
         }
         self.fetch_if_short(slot);
         true
+    }
+
+    /// Whether events of a channel are under way to where they are kept.
+    pub(super) fn keeps_elsewhere_now(&self, channel: u32) -> bool {
+        self.channels.get(channel).is_some_and(|state| state.depot.under_way > 0)
+    }
+
+    /// An event is kept elsewhere, or cannot be.
+    pub fn note_kept(&mut self, event: Arc<Event>) {
+        let (channel, id) = (event.channel_slot, event.source.channel);
+        self.release(event);
+        let Some(state) = self.channels.get_mut(channel).filter(|state| state.id == id) else { return };
+        state.depot.under_way = state.depot.under_way.saturating_sub(1);
+        if state.depot.under_way > 0 {
+            return;
+        }
+        for whose in Whose::ALL {
+            // The next event finds out what is in the way now.
+            let is_for_keeper = |state: &ChannelState| state.room(whose).hold.is_some_and(|hold| hold.for_keeper);
+            if self.channels.get(channel).is_some_and(is_for_keeper) {
+                self.end_hold(channel, whose);
+            }
+        }
     }
 
     // ---- and back ----

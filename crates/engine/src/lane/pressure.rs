@@ -28,6 +28,8 @@ enum Step {
     Smaller(u64),
     /// Suppliers are to be held for this outbox.
     Hold,
+    /// Suppliers are to be held until events that are under way to the room elsewhere are there.
+    HoldForKeeper,
 }
 
 impl Lane {
@@ -71,6 +73,7 @@ impl Lane {
                         self.outboxes.get(slow_consumer.slot).map(|outbox| (slow_consumer.slot, outbox.blocked_by()));
                     break Ok(Some(Hold::new(over, by)));
                 }
+                Ok(Step::HoldForKeeper) => break Ok(Some(Hold { for_keeper: true, ..Hold::new(over, None) })),
                 Err(refusal) => break Err(refusal),
             }
         };
@@ -86,6 +89,7 @@ impl Lane {
         let policy = outbox.terms.settings.policy_at_limits().unwrap_or(unset);
         let policy = outbox.policy_when(policy, self.arrival.taking_over);
         let holds = outbox.would_hold(policy, self.arrival.taking_over);
+        let would_lose = over.memory && outbox.would_lose(&self.events);
         match policy {
             _ if holds && outbox.hold.waited_out.is_none() && !self.has_spent(slot) => Ok(Step::Hold),
             FullOutbox::Reject if !holds => {
@@ -104,6 +108,8 @@ impl Lane {
                 }
                 Ok(Step::Again)
             }
+            // What is under way to the room elsewhere is what takes the memory. That comes to an end, whatever the consumer does.
+            _ if would_lose && self.keeps_elsewhere_now(channel) => Ok(Step::HoldForKeeper),
             _ if holds
                 && *silent > 0
                 && let Some(blocked_for) = self.silent_beyond_budget(slot) =>

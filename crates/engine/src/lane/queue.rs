@@ -283,19 +283,33 @@ impl Queue {
 
     /// Takes out what the policy gives up first.
     pub(super) fn pop_discard(&mut self, events: &Events) -> Option<Entry> {
+        match self.next_discard(events) {
+            None => self.pop_stored(Heap::Discard),
+            Some(plain) if self.policy.discard == DiscardPolicy::Lifo => {
+                self.ring.pop_back();
+                Some(plain.into_entry())
+            }
+            Some(plain) => {
+                self.ring.pop_front();
+                Some(plain.into_entry())
+            }
+        }
+    }
+
+    /// The event that the policy gives up first.
+    pub(super) fn first_to_discard(&self, events: &Events) -> Option<EventAt> {
+        let stored = || self.first(Heap::Discard).map(|entry| entry.event);
+        self.next_discard(events).map(|plain| plain.event).or_else(stored)
+    }
+
+    /// What the policy gives up first, if that is at an end of the ring.
+    fn next_discard(&self, events: &Events) -> Option<Plain> {
         let lifo = self.policy.discard == DiscardPolicy::Lifo;
         let stored = self.sorted.as_ref().and_then(|sorted| sorted.first_serial(Heap::Discard));
         let ringed = if lifo { self.ring.back() } else { self.ring.front() };
-        let is_ringed = match (stored, ringed.map(|plain| events.arrival_order(plain.event).1)) {
-            (None, _) => true,
-            (_, None) => false,
-            (Some(stored), Some(ringed)) => (ringed > stored) == lifo,
-        };
-        match (is_ringed, lifo) {
-            (true, true) => self.ring.pop_back().map(Plain::into_entry),
-            (true, false) => self.ring.pop_front().map(Plain::into_entry),
-            (false, _) => self.pop_stored(Heap::Discard),
-        }
+        let goes_first =
+            |plain: &&Plain| stored.is_none_or(|stored| (events.arrival_order(plain.event).1 > stored) == lifo);
+        ringed.filter(goes_first).copied()
     }
 
     /// Whether the policy gives up an arriving event before all that wait.
