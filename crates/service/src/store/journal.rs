@@ -499,6 +499,11 @@ impl Journal {
             Completion::ForAll { .. } => {
                 open.done = open.done.saturating_add(1);
                 open.is_done_at_home |= open.home == thread.0;
+                if open.home == thread.0 && open.taken_over < open.bridges {
+                    // What was to be handed over to the others was dropped.
+                    open.bridges = open.taken_over;
+                    self.pending.note_changed(number, open);
+                }
                 self.complete(number);
                 self.compact(number);
             }

@@ -80,24 +80,26 @@ fn an_event_that_was_accepted_survives_a_power_cut_at_any_moment_until_all_have_
 fn the_unconfirmed_consumers_of_an_event_are_stored_when_they_are_known() {
     let device = SimulatedDevice::default();
     let mut lane = device.lane(1 << 30);
-    let numbers: Vec<NonZeroU64> = (0..3)
+    let numbers: Vec<NonZeroU64> = (0..4)
         .map(|number| {
             lane.send(vec![number; 10]);
             lane.answer().unwrap()
         })
         .collect();
     let consumer = |proxy| ProxyKey { channel: SOURCE.channel, proxy: ProxyId(proxy) };
-    for (watch, bridges) in numbers.iter().copied().zip([0, 0, 1]) {
+    for (watch, bridges) in numbers.iter().copied().zip([0, 0, 1, 1]) {
         [9, 7, 8].into_iter().for_each(|proxy| lane.tell(Completion::Begins { watch, consumer: consumer(proxy) }));
         // Another lane has yet to name the third's consumers.
         lane.tell(Completion::Begun { watch, bridges });
     }
+    // The fourth was dropped where it was to be handed over. For its consumers here it is kept elsewhere.
+    lane.tell(Completion::ForAll { watch: numbers[3] });
     let how = engine::Disposition::Delivered;
     lane.tell(Completion::ForConsumer { watch: numbers[1], consumer: consumer(9), how });
     lane.end();
     let lane = device.lane(1 << 30);
     let lists: Vec<Option<Vec<u32>>> = found(&lane).into_values().map(|(list, _)| list).collect();
-    assert_eq!(lists, [Some(vec![7, 8, 9]), Some(vec![7, 8]), None]);
+    assert_eq!(lists, [Some(vec![7, 8, 9]), Some(vec![7, 8]), None, Some(vec![7, 8, 9])]);
     // It is known of them again from now on, and they go when all have them.
     let mut lane = lane;
     numbers.iter().for_each(|number| lane.complete(*number));
