@@ -51,7 +51,7 @@ const LITTLE_BYTES: u64 = 1 << 20;
 #[derive(Debug)]
 pub enum Overflow {
     /// An event is to be kept for [these](Event::away), by rising proxy, behind all that were before it. It is handed back with
-    /// [`Lane::note_kept`] when that is done, or when it cannot be and will not be asked for.
+    /// [`Lane::note_stored`] when that is done, or when it cannot be and will not be asked for.
     Keep {
         /// The event.
         event: Arc<Event>,
@@ -357,7 +357,7 @@ impl Lane {
     }
 
     /// An event is kept elsewhere, or cannot be.
-    pub fn note_kept(&mut self, event: Arc<Event>) {
+    pub fn note_stored(&mut self, event: Arc<Event>) {
         let (channel, id) = (event.channel_slot, event.source.channel);
         self.release(event);
         let Some(state) = self.channels.get_mut(channel).filter(|state| state.id == id) else { return };

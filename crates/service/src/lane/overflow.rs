@@ -59,7 +59,7 @@ impl Worker {
                 FromOverflow::Written(event) => {
                     core.backlogs.unwritten = core.backlogs.unwritten.saturating_sub(event.bytes.len());
                     core.backlogs.written = core.cx.clock.now;
-                    core.cx.lane.note_kept(event);
+                    core.cx.lane.note_stored(event);
                 }
                 FromOverflow::Remembered(event) => core.cx.lane.note_remembered(event, core.cx.clock.now),
                 FromOverflow::Freed(channel, freed) => {

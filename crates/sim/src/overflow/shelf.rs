@@ -100,7 +100,7 @@ impl Shelf {
     pub(super) fn answer(&mut self, lane: &mut Lane, now: Time) {
         match self.answers.pop_front() {
             None => {}
-            Some(Answer::Written(event)) => lane.note_kept(event),
+            Some(Answer::Written(event)) => lane.note_stored(event),
             Some(Answer::Freed(stored)) => {
                 lane.note_freed(stored.source.channel, 1, stored.stored_bytes(), now);
             }

@@ -482,7 +482,7 @@ impl Elsewhere {
             match errand {
                 Overflow::Keep { event, .. } => {
                     stored.push_back((event.arrived, event.bytes.clone()));
-                    rig.lane.note_kept(event);
+                    rig.lane.note_stored(event);
                 }
                 Overflow::Fetch { outbox, .. } => {
                     if let Some((arrived, bytes)) = stored.pop_front() {

@@ -352,7 +352,7 @@ fn what_comes_back_is_as_old_as_it_is() {
     for number in 0..100 {
         rig.publish_number(number);
         shelf.look(&mut rig.lane);
-        shelf.writing.drain(..).for_each(|event| rig.lane.note_kept(event));
+        shelf.writing.drain(..).for_each(|event| rig.lane.note_stored(event));
         rig.advance(Duration::from_millis(500));
     }
     assert!(rig.stats(sleeper).elsewhere_events > 50);

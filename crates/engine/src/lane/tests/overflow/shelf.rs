@@ -56,14 +56,14 @@ impl Shelf {
         for number in 0..events {
             rig.publish_number(number);
             self.look(&mut rig.lane);
-            self.writing.drain(..).for_each(|event| rig.lane.note_kept(event));
+            self.writing.drain(..).for_each(|event| rig.lane.note_stored(event));
         }
     }
 
     /// Releases an event, brings what was asked for first, and frees what no consumer has yet to read.
     pub(super) fn work(&mut self, lane: &mut Lane, now: Time) {
         if let Some(event) = self.writing.pop_front() {
-            lane.note_kept(event);
+            lane.note_stored(event);
         }
         if let Some((outbox, consumer, bytes)) = self.requests.pop_front() {
             let mut left = i64::from(bytes);
