@@ -1,13 +1,13 @@
-//! When a client that calls was last heard of, a supplier that pushes or a consumer that pulls: lanes write it with each event or pull, and
-//! the owner of the hierarchy reads it. Neither waits for the other.
+//! Last activity of a calling client (a supplier that pushes or a consumer that pulls): lanes write it with each event
+//! or pull, the owner of the hierarchy reads it, and neither waits for the other.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Time;
 
-/// When a supplier or a consumer that pulls was last heard of, how many events came from it, and how many pulls of it wait. A
-/// copy is of the same client.
+/// Last activity of a client: its last call, its count of events, and its count of waiting pulls. Clones share one
+/// state.
 #[derive(Clone, Debug, Default)]
 pub struct Activity(Arc<Heard>);
 
@@ -20,13 +20,13 @@ struct Heard {
 }
 
 impl Activity {
-    /// Notes that something was heard of it that is no event: that it connected, or asked for events.
+    /// Notes activity other than an event: a connection, or a pull.
     pub fn note(&self, now: Time) {
         self.0.last.store(now.0, Ordering::Relaxed);
     }
 
-    /// Notes an event. Only where its events may come in on several lanes at once does counting them take a locked
-    /// instruction.
+    /// Notes an event. The count is incremented by a locked instruction only if several lanes may take this client's
+    /// events.
     pub(crate) fn note_event(&self, now: Time, on_several_lanes: bool) {
         self.note(now);
         if on_several_lanes {
@@ -36,38 +36,38 @@ impl Activity {
         }
     }
 
-    /// Notes that a pull of it waits, for as long as what this gives is kept.
+    /// Counts a waiting pull until the returned guard is dropped.
     #[must_use]
     pub fn begin_wait(&self) -> WaitingPull {
         self.0.waits.fetch_add(1, Ordering::Relaxed);
         WaitingPull(self.clone())
     }
 
-    /// Whether a pull of it waits.
+    /// Whether a pull of this client waits.
     #[must_use]
     pub fn waits(&self) -> bool {
         self.0.waits.load(Ordering::Relaxed) > 0
     }
 
-    /// How many events came, those that were refused included.
+    /// Number of events received, refused ones included.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.0.events.load(Ordering::Relaxed)
     }
 
-    /// When it was last heard of.
+    /// Time of the client's last activity.
     #[must_use]
     pub fn last(&self) -> Time {
         Time(self.0.last.load(Ordering::Relaxed))
     }
 }
 
-/// A pull that waits. Nothing is heard of its client meanwhile, which lives nevertheless.
+/// Guard of a waiting pull. The client counts as alive while it exists, although nothing is heard from it.
 #[derive(Debug)]
 pub struct WaitingPull(Activity);
 
 impl WaitingPull {
-    /// It is answered: its client was there until now.
+    /// Ends the wait, the pull having been answered: the client was active until `now`.
     pub fn end(self, now: Time) {
         self.0.note(now);
     }

@@ -13,25 +13,25 @@ use core::time::Duration;
 
 use crate::{Away, Form, Hops, Origin, OutputForm, ProxyId, ProxyKey, Reliability, Time, TypeId};
 
-/// What an event costs the memory budget beside its bytes and its holders: its fields, its place among the lane's events
-/// and the allocator's rounding.
+/// Memory budget that an event is charged beside its bytes and its holders: its fields, its slot among the lane's
+/// events and the allocator's rounding.
 pub const EVENT_OVERHEAD_BYTES: u64 = 320;
 
-/// What an event that is [watched](Event::watch_each) costs the memory budget beside that: the record of the consumers that have yet to
-/// confirm it.
+/// Additional memory budget that an event [watched](Event::watch_each) per consumer is charged: the record of the
+/// consumers that have yet to confirm it.
 pub const WATCH_OVERHEAD_BYTES: u64 = 96;
 
-/// What an event that has an [origin](Event::origin) costs the memory budget beside that.
+/// Additional memory budget that an event with an [origin](Event::origin) is charged.
 pub const ORIGIN_OVERHEAD_BYTES: u64 = 144;
 
-/// What each consumer that an event goes to costs the memory budget: its place in that consumer's outbox.
+/// Memory budget that an event is charged per destination consumer: its slot in that consumer's outbox.
 pub const HOLDER_OVERHEAD_BYTES: u64 = 32;
 
-/// The same where the event has a `Timeout`, `StartTime` or `StopTime`, or its channel has a consumer that has a `Timeout` or orders or
-/// discards its events by priority or deadline: such outboxes need more for each event.
+/// [`HOLDER_OVERHEAD_BYTES`] of an event with a `Timeout`, `StartTime` or `StopTime`, or in a channel with a consumer
+/// that has a `Timeout` or orders or discards by priority or deadline: such outboxes need more memory per event.
 pub const SORTED_OVERHEAD_BYTES: u64 = 128;
 
-/// An event: bytes as they arrived and what was learnt of them once.
+/// An event: its bytes as they arrived, and the fields that were read from them once.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
     /// The form of `bytes`.
@@ -40,87 +40,87 @@ pub struct Event {
     pub tag: u64,
     /// The event as it arrived.
     pub bytes: Vec<u8>,
-    /// The event translated to what some consumers want, once for each [`OutputForm`], however many consumers have it.
+    /// Translations of the event that consumers need: one for each [`OutputForm`], shared by all consumers of that form.
     pub alternates: Alternates,
-    /// The priority that its header says, -32,767..=32,767. The protocol sets this and the next four, before it hands the
+    /// Priority in the event's header, -32,767..=32,767. The protocol sets this and the next four before it hands the
     /// event in.
     pub priority: Option<i16>,
-    /// The priority that its supplier's thread had, 0..=32,767 (`RTCorbaPriority`). Where the
-    /// [model](crate::PriorityModel) is `ClientPropagated` it chooses the lane, before any other priority. It goes with
-    /// the event to its consumers.
+    /// Priority of the supplier's thread, 0..=32,767 (`RTCorbaPriority`). Under the [model](crate::PriorityModel)
+    /// `ClientPropagated` it chooses the lane, before any other priority. It is passed on to the consumers with the
+    /// event.
     pub thread_priority: Option<i16>,
-    /// How long after its arrival it expires, as its header says (`Timeout`).
+    /// Lifetime from the event's arrival, as its header says (`Timeout`).
     pub timeout: Option<Duration>,
-    /// When it may be delivered at the earliest, as its header says (`StartTime`).
+    /// Earliest time of delivery, as the header says (`StartTime`).
     pub start: Option<Time>,
-    /// When it expires at the latest, as its header says (`StopTime`).
+    /// Latest time of expiry, as the header says (`StopTime`).
     pub stop: Option<Time>,
-    /// Its type. [`Lane::classify`](crate::Lane::classify) sets it.
+    /// The event's type. [`Lane::classify`](crate::Lane::classify) sets it.
     pub event_type: TypeId,
-    /// Whether the names of its type stay with it although that has a number: for filters that read them. The protocol sets it before the
-    /// event is [classified](crate::Lane::classify). Default false.
+    /// Whether the event keeps the names of its type although the type has a number, for filters that read them. The
+    /// protocol sets it before the event is [classified](crate::Lane::classify). Default false.
     pub keeps_names: bool,
-    /// Whether the filters on its supplier's side are known to let it pass, because they were asked after
-    /// [`Admission::AwaitingFilter`](crate::Admission::AwaitingFilter). They are not looked at again. Default false.
+    /// Whether the filters on the supplier's side have let the event pass after
+    /// [`Admission::AwaitingFilter`](crate::Admission::AwaitingFilter), so that they are not evaluated again. Default false.
     pub approved: bool,
-    /// The number under which it is reported as [complete](crate::Completion). It means something only to the caller that hands the event
-    /// in, and goes with the event to other lanes. Default none: nothing is reported.
+    /// Number under which the event's [completion](crate::Completion) is reported. Only the caller that hands the
+    /// event in interprets it; it is passed on to other lanes. Default none: no report.
     pub watch: Option<NonZeroU64>,
-    /// Of an event that is watched: whether each consumer is reported, too, and not only all together. Default false.
+    /// Of a watched event: whether each consumer's completion is reported too, not only that of all together. Default false.
     pub watch_each: bool,
-    /// Whether it outlives the process, as its header says (`EventReliability`). `None`, the default: as its supplier's settings say.
+    /// Whether the event outlives the process, as its header says (`EventReliability`). `None`, the default: the supplier's setting.
     pub reliability: Option<Reliability>,
-    /// Of an event that was [restored](crate::Lane::restore_event): the consumers that should have it yet, by rising number, and no other
-    /// gets it. `None`, the default: all that want it. Events that are for the same share it.
+    /// Of an event that was [restored](crate::Lane::restore_event): its remaining consumers, by rising id; no other
+    /// gets it. `None`, the default: all that subscribe to it. Events with the same consumers share the list.
     pub only: Option<Arc<[ProxyId]>>,
-    /// When it was admitted. The lane sets it, but for one that comes back: see [`Lane::return_event`](crate::Lane::return_event) and
-    /// [`Lane::restore_event`](crate::Lane::restore_event).
+    /// Time of admission. The lane sets it, except for an event that is [returned](crate::Lane::return_event) or
+    /// [restored](crate::Lane::restore_event).
     pub arrived: Time,
-    /// How much longer ago that was, in milliseconds, of one that was admitted before the lane's clock began: it arrived at 0 then.
-    /// Otherwise zero; of what was seven weeks before, the greatest there is.
+    /// Milliseconds by which the event is older than `arrived`. Zero unless it was admitted before the lane's clock
+    /// began; `arrived` is 0 then. Saturates at seven weeks.
     pub older_by_ms: u32,
-    /// The proxy it came through. The lane sets it.
+    /// The supplier's proxy. The lane sets it.
     pub source: ProxyKey,
-    /// Its number among those the lane admitted, from 0. The lane sets it.
+    /// Serial number among the lane's admitted events, from 0. The lane sets it.
     pub serial: u64,
-    /// The names of its type, the domain before the other, if the type could not be interned, if the event keeps them, or if it goes
-    /// to other lanes, which number types differently; empty otherwise.
+    /// Domain and name of the type, in that order, if the type could not be interned, if the event keeps its names, or
+    /// if it goes to other lanes, which number types differently; empty otherwise.
     pub(crate) names: Vec<u8>,
     pub(crate) domain_bytes: u32,
-    /// Of an event that goes to other lanes: the priority and the timeout that its supplier gives it if it has none itself.
+    /// Of an event that goes to other lanes: the priority and the timeout that its supplier's settings give it if it has none itself.
     pub(crate) supplied_priority: i16,
     pub(crate) supplied_timeout: Option<Duration>,
-    /// Its place among the lane's events, the lane's place for the source's channel, and what that channel's budget was
-    /// charged. What it weighs, once it is admitted.
+    /// The event's slot among the lane's events, the slot of the source's channel on the lane, the bytes charged to
+    /// that channel's budget, and, once it is admitted, its weight.
     pub(crate) place: EventAt,
     pub(crate) channel_slot: u32,
     pub(crate) charged_bytes: u64,
     pub(crate) weight_bytes: u64,
-    /// Whether another lane handed it over to the lane that charged it.
+    /// Whether another lane handed the event over to the lane that charged it.
     pub(crate) taken_over: bool,
-    /// Its number among its channel's, where that stores its history.
+    /// Number in the channel's history, if the channel stores one.
     pub(crate) number: Option<NonZeroU64>,
-    /// What few events have. The box stays when the event's memory is used again.
+    /// Fields that few events need. The box stays when the event's memory is reused.
     pub(crate) rare: Option<Box<Rare>>,
-    /// Whether it was kept elsewhere before: that it is complete for all has been reported.
+    /// Whether the event was stored elsewhere before: its completion for all consumers is reported already.
     pub(crate) returned: bool,
-    /// Whether it was accepted by a lane that is no more: limits do not concern it, on no lane that it is handed over to.
+    /// Whether a lane of an earlier process accepted the event: limits do not apply to it, on whichever lane.
     pub(crate) restored: bool,
 }
 
-/// What few events have: it takes one word of those that do not.
+/// Fields that few events need; all other events spend one word on them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rare {
-    /// The consumers that the event is kept elsewhere for, and not in their outboxes.
+    /// Consumers for which the event is stored elsewhere instead of in their outboxes.
     pub(crate) away: Vec<Away>,
     origin: Option<Origin>,
 }
 
-/// The place of an event among those that its lane keeps.
+/// Slot of an event among those of its lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventAt(pub(crate) u32);
 
-/// What such a place costs.
+/// Size of one such slot, in bytes.
 pub(crate) const PLACE_BYTES: usize = 32;
 
 // The overhead that is charged must cover the overhead there is: the fields and the two reference counts.
@@ -128,7 +128,7 @@ const _: () = assert!((size_of::<Event>() + 2 * size_of::<usize>() + PLACE_BYTES
 const _: () = assert!((size_of::<Rare>() + size_of::<usize>()) as u64 <= ORIGIN_OVERHEAD_BYTES);
 
 impl Event {
-    /// What it weighs in a backlog: its bytes in every translation, the names of its type where it needs them, and
+    /// The event's weight in a backlog: its bytes in every translation, the names of its type where it needs them, and
     /// [`EVENT_OVERHEAD_BYTES`].
     #[must_use]
     pub fn weight(&self) -> u64 {
@@ -137,65 +137,65 @@ impl Event {
         self.content_bytes() + EVENT_OVERHEAD_BYTES + watched + origin
     }
 
-    /// Its origin. `None` where no service that it came to numbers events.
+    /// The event's origin. `None` if no service on its way numbers events.
     #[must_use]
     #[inline]
     pub fn origin(&self) -> Option<&Origin> {
         self.rare.as_ref()?.origin.as_ref()
     }
 
-    /// Sets its origin: the `service` that admitted it first, that service's `era`, the `number` there, and the services that it came
-    /// through since, of which the first [`Origin::HOPS_MAX`] count.
+    /// Sets the origin: the `service` that admitted the event first, that service's `era`, the event's `number` there,
+    /// and the services passed since, of which the first [`Origin::HOPS_MAX`] count.
     pub fn set_origin(&mut self, service: u64, era: u64, number: u64, hops: &[u64]) {
         let hops = Hops::new(hops.iter().copied());
         self.rare.get_or_insert_default().origin = Some(Origin { service, era, number, hops });
     }
 
-    /// Gives it the origin of another event.
+    /// Copies the origin of another event.
     pub(crate) fn copy_origin(&mut self, event: &Self) {
         if let Some(origin) = event.origin() {
             self.rare.get_or_insert_default().origin = Some(*origin);
         }
     }
 
-    /// The priority and the timeout that it has from its supplier, where it says none itself: of an event that was
+    /// Priority and timeout from the supplier's settings, which count where the header says none: of an event that was
     /// [completed](crate::Lane::complete_event).
     #[must_use]
     pub fn supplied(&self) -> (i16, Option<Duration>) {
         (self.supplied_priority, self.supplied_timeout)
     }
 
-    /// Says what an event that is to be [restored](crate::Lane::restore_event) had from its supplier.
+    /// Sets the priority and timeout from the supplier's settings, before the event is [restored](crate::Lane::restore_event).
     pub fn set_supplied(&mut self, priority: i16, timeout: Option<Duration>) {
         (self.supplied_priority, self.supplied_timeout) = (priority, timeout);
     }
 
-    /// How long after [its arrival](Self::arrived) such a lifetime of it is over.
+    /// Remainder of `lifetime` at [arrival](Self::arrived).
     #[must_use]
     pub fn left_of(&self, lifetime: Duration) -> Duration {
         lifetime.saturating_sub(Duration::from_millis(self.older_by_ms.into()))
     }
 
-    /// The domain and the name of its type, if it has them with it, as one does that [keeps them](Self::keeps_names) or was
+    /// Domain and name of the type, if the event carries them: because it [keeps them](Self::keeps_names) or was
     /// [completed](crate::Lane::complete_event).
     #[must_use]
     pub fn names(&self) -> (&[u8], &[u8]) {
         self.names.split_at_checked(self.domain_bytes as usize).unwrap_or_default()
     }
 
-    /// The consumers that it is kept [elsewhere](crate::Overflow) for, and not in their outboxes.
+    /// Consumers for which the event is stored [elsewhere](crate::Overflow) instead of in their outboxes.
     #[must_use]
     pub fn away(&self) -> &[Away] {
         self.rare.as_ref().map_or(&[], |rare| &rare.away)
     }
 
-    /// Its number among its channel's events, where that [stores its history](crate::HistoryLimits).
+    /// Number in the channel's history, if the channel [stores one](crate::HistoryLimits).
     #[must_use]
     pub fn number(&self) -> Option<NonZeroU64> {
         self.number
     }
 
-    /// Says the names of its type: for an event that no lane has [classified](crate::Lane::classify).
+    /// Sets the names of the type, for an event that no lane has [classified](crate::Lane::classify).
     pub fn set_names(&mut self, domain: &[u8], name: &[u8]) {
         self.names.clear();
         self.names.extend_from_slice(domain);
@@ -237,8 +237,8 @@ impl Event {
         self.charged_bytes = 0;
     }
 
-    /// Gives back buffers that are much too large for an event of this weight. A small event kept for a slow consumer in a
-    /// buffer that once held a large one would take memory that no budget sees.
+    /// Releases buffers that are much too large for an event of this weight. A small event that waits for a slow
+    /// consumer in a buffer that once had a large one would take memory that no budget sees.
     pub(crate) fn trim(&mut self, weight: u64) {
         const SLACK_BYTES: u64 = 256;
         if self.capacity_bytes() as u64 > 4 * weight.saturating_sub(EVENT_OVERHEAD_BYTES) + SLACK_BYTES {
@@ -249,44 +249,44 @@ impl Event {
     }
 }
 
-/// An event in another translation.
+/// A translation of an event.
 #[derive(Clone, Debug, Default)]
 pub struct Alternate {
-    /// Which consumers it is for: those with this want.
+    /// Output form that this translation is for.
     pub output_form: OutputForm,
     /// The protocol's own note about `bytes`, for instance their encoding.
     pub tag: u64,
     /// The translated event.
     pub bytes: Vec<u8>,
-    /// Where in it the event's number is to be, if it says that ([`OutputForm::marks_numbers`]).
+    /// Place of the event's number in `bytes`, if the form includes it ([`OutputForm::marks_numbers`]).
     pub number_at: Option<NumberPlace>,
 }
 
-/// Where an event says its number.
+/// Place of the number in an event's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberPlace {
-    /// How many octets are before it.
+    /// Offset, in octets.
     pub offset: u32,
-    /// What is to stand there.
+    /// Encoding of the number.
     pub form: NumberForm,
 }
 
-/// How a number is written.
+/// Encoding of an event's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberForm {
-    /// In eight octets, the most significant first.
+    /// Eight octets, most significant first.
     BigEndian,
-    /// In eight octets, the least significant first.
+    /// Eight octets, least significant first.
     LittleEndian,
-    /// In [`NumberPlace::DIGITS`] characters: decimal digits, behind as many spaces as are left.
+    /// [`NumberPlace::DIGITS`] characters: decimal digits, padded with spaces on the left.
     Digits,
 }
 
 impl NumberPlace {
-    /// How many characters there are for digits: what the largest number has.
+    /// Width of the decimal form in characters: the digits of the largest number.
     pub const DIGITS: usize = 20;
 
-    /// Writes a number there, if that is in there.
+    /// Writes a number at this place, if `bytes` is long enough.
     pub(crate) fn write(self, bytes: &mut [u8], number: u64) {
         let Some(from) = bytes.get_mut(self.offset as usize..) else { return };
         let eight = match self.form {
@@ -316,7 +316,7 @@ pub struct Alternates {
 }
 
 impl Alternates {
-    /// Adds a translation for `output_form`, empty and yet to be filled.
+    /// Adds an empty translation for `output_form`, for the caller to fill.
     pub fn push(&mut self, output_form: OutputForm) -> &mut Alternate {
         if self.used == self.all.len() {
             self.all.push(Alternate::default());
@@ -331,7 +331,7 @@ impl Alternates {
         alternate
     }
 
-    /// Takes the last translation back, for instance because it failed half-way.
+    /// Removes the last translation, for instance because it failed half-way.
     pub fn pop(&mut self) {
         self.used = self.used.saturating_sub(1);
     }
@@ -346,8 +346,8 @@ impl Alternates {
         self.get(self.position(output_form)?)
     }
 
-    /// Where the translation for `output_form` is, if there is one. Without it, the one that differs only in
-    /// [whether repeats are marked](OutputForm::marks_repeats), which can be set while the event waits.
+    /// Index of the translation for `output_form`, if there is one; else of the one that differs only in [whether
+    /// repeats are marked](OutputForm::marks_repeats), which can be set while the event waits.
     #[must_use]
     pub fn position(&self, output_form: OutputForm) -> Option<usize> {
         let at = |output_form: OutputForm| self.iter().position(|alternate| alternate.output_form == output_form);
@@ -373,9 +373,9 @@ impl Deref for Alternates {
     }
 }
 
-/// An event in the making: its maker's alone, to be handed to [`Lane::handle_event`](crate::Lane::handle_event) or, if
-/// nothing came of it, to [`Lane::abandon_event`](crate::Lane::abandon_event). (One that is merely dropped costs its
-/// buffers, nothing else.)
+/// An event that its maker still fills and alone owns, to be handed to
+/// [`Lane::handle_event`](crate::Lane::handle_event) or given back by
+/// [`Lane::abandon_event`](crate::Lane::abandon_event). (One that is merely dropped costs its buffers, nothing else.)
 #[derive(Debug, Default)]
 pub struct PendingEvent(Arc<Event>);
 
@@ -409,10 +409,10 @@ impl DerefMut for PendingEvent {
     }
 }
 
-/// Memory for events, kept from those that are done with. Shelves by size, so that an event gets a buffer that fits
-/// it: neither one that must grow nor one many times too large.
+/// Pool of events and buffers for reuse, on shelves by size, so that an event gets a buffer that fits it: neither one
+/// that must grow nor one many times too large.
 ///
-/// It keeps at most 8,192 events and 32 MiB, and no buffer above 4 MiB; what is beyond goes back to the allocator.
+/// It stores at most 8,192 events and 32 MiB, and no buffer above 4 MiB; what is beyond goes back to the allocator.
 #[derive(Debug)]
 pub struct EventPool {
     /// Shelf `n` has buffers of at least `64 << n` bytes and less than twice that.
@@ -435,7 +435,7 @@ impl EventPool {
         Self { shelves: [const { Vec::new() }; Self::SHELVES], spare_events: 0, spare_bytes: 0, last_shelf: 0 }
     }
 
-    /// An empty pending event, with the buffer of the event that was given back last if it is there.
+    /// An empty pending event, with the buffer returned last if there is one.
     #[must_use]
     pub fn take(&mut self) -> PendingEvent {
         self.take_from(self.last_shelf).unwrap_or_default()
@@ -454,7 +454,7 @@ impl EventPool {
         })
     }
 
-    /// Keeps the memory of an event that has no other holder. `event` is released in any case.
+    /// Stores the memory of an event without other holders for reuse. `event` is released in any case.
     pub fn give_back(&mut self, event: Arc<Event>) {
         let mut pending_event = PendingEvent(event);
         let Some(event) = Arc::get_mut(&mut pending_event.0) else { return };
@@ -475,7 +475,7 @@ impl EventPool {
         }
     }
 
-    /// How many bytes of buffers it keeps.
+    /// Total size of the pooled buffers, in bytes.
     #[must_use]
     pub fn spare_bytes(&self) -> usize {
         self.spare_bytes

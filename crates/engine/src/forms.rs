@@ -1,12 +1,12 @@
-//! How the engine reads events, of which it knows nothing but their bytes: the protocol that made them reads for it.
+//! Access to the fields of events. The engine itself sees only bytes; the protocol that made an event reads it.
 
 use filter::{Fields, Path, Steps, Value};
 
 use crate::Event;
 
-/// A protocol's reading of its events' fields, for filters.
+/// A protocol's reader of its events' fields, for filters.
 pub trait Forms {
-    /// The fields of one event, read as they are asked for.
+    /// The fields of one event, each read at its first use.
     type Fields<'e>: Fields
     where
         Self: 'e;
@@ -15,7 +15,7 @@ pub trait Forms {
     fn fields<'e>(&'e self, event: &'e Event) -> Self::Fields<'e>;
 }
 
-/// Events without fields: for protocols without filters, and for tests. A constraint that asks for a field does not match.
+/// Reader of events without fields, for protocols without filters and for tests. A constraint that reads a field does not match.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFields;
 

@@ -1,62 +1,62 @@
-//! What a channel keeps of its history, and where in it a consumer begins.
+//! How much history a channel stores, and where in it a consumer begins.
 
 use core::time::Duration;
 
 use crate::Refusal;
 
-/// How much history a channel keeps: as much as none of these forbids. It keeps nothing unless one of them is set.
+/// Limits of a channel's stored history; the strictest one counts. No history is stored unless one of them is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HistoryLimits {
-    /// `HistoryEvents`: how many events. 0, the default: that does not count.
+    /// `HistoryEvents`: most events stored. 0, the default: no limit.
     pub events: u64,
-    /// `HistoryAge`: how long ago they came. Zero, the default: that does not count.
+    /// `HistoryAge`: greatest age of a stored event. Zero, the default: no limit.
     pub age: Duration,
-    /// `HistoryBytes`: how many bytes they take where they are kept. 0, the default: [`BYTES`](Self::BYTES).
+    /// `HistoryBytes`: most bytes stored. 0, the default: [`BYTES`](Self::BYTES).
     pub bytes: u64,
 }
 
 impl HistoryLimits {
-    /// How many bytes a history may have of which nothing else is said.
+    /// Default limit in bytes.
     pub const BYTES: u64 = 4 << 30;
 
-    /// Whether the channel keeps anything of its history.
+    /// Whether the channel stores any history.
     #[must_use]
     pub fn keeps(&self) -> bool {
         *self != Self::default()
     }
 
-    /// How many bytes it may take.
+    /// The limit in bytes, its default applied.
     #[must_use]
     pub const fn bytes_max(&self) -> u64 {
         if self.bytes == 0 { Self::BYTES } else { self.bytes }
     }
 }
 
-/// `StartFrom`: where a consumer begins that connects to a channel which stores its history.
+/// `StartFrom`: first event of a consumer that connects to a channel with a stored history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StartFrom {
-    /// With what comes. The default.
+    /// New events only. The default.
     #[default]
     New,
-    /// With the oldest event that is kept.
+    /// The oldest stored event.
     First,
-    /// With the event of this number, or the first behind it that is kept; one that is yet to come is waited for.
+    /// The event of this number, or the first stored one after it; a number yet to be assigned is waited for.
     Number(u64),
-    /// Behind the event of this number: with what comes, if no event had it.
+    /// The event after this number; new events if no event had the number.
     After(u64),
-    /// With the last so many events, of whatever type.
+    /// The last so many events, of whatever type.
     Last(u64),
-    /// With those that came no longer ago than this.
+    /// Events no older than this.
     Since(Duration),
-    /// With those that came from a moment on, in 100 ns since 15 October 1582; one that is yet to come is waited for.
+    /// Events from this time on, in 100 ns since 15 October 1582; a time in the future is waited for.
     Time(u64),
-    /// With the last event of each type.
+    /// The last event of each type.
     LastOfEachType,
-    /// With the last event of each value that this field of the filterable data has.
+    /// The last event for each value of this field of the filterable data.
     LastOfEach(FieldName),
 }
 
-/// A short name, which can be copied as a number can.
+/// A short field name, stored inline so that it is `Copy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FieldName {
     octets: [u8; Self::OCTETS_MAX],
@@ -64,14 +64,14 @@ pub struct FieldName {
 }
 
 impl FieldName {
-    /// The most octets that a name may have.
+    /// Longest name, in octets.
     pub const OCTETS_MAX: usize = 47;
 
-    /// The name of these octets.
+    /// Makes a field name.
     ///
     /// # Errors
     ///
-    /// [`Refusal::BadSetting`] if there are none, or more than [`OCTETS_MAX`](Self::OCTETS_MAX).
+    /// [`Refusal::BadSetting`] if it is empty or longer than [`OCTETS_MAX`](Self::OCTETS_MAX).
     pub fn new(name: &str) -> Result<Self, Refusal> {
         let mut octets = [0; Self::OCTETS_MAX];
         let place = octets.get_mut(..name.len()).filter(|_| !name.is_empty());
@@ -80,7 +80,7 @@ impl FieldName {
         Ok(Self { octets, length: u8::try_from(name.len()).unwrap_or(0) })
     }
 
-    /// The name.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let octets = self.octets.get(..self.length.into()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The names of things: channels, admins, proxies, outboxes, event types, and what protocols call their own.
+//! Ids of channels, admins, proxies, outboxes and event types, and handles that protocols assign.
 
 use core::fmt;
 
@@ -21,7 +21,7 @@ impl AdminId {
     pub const DEFAULT: Self = Self(0);
 }
 
-/// A proxy, unique in its channel whatever its side or admin, and never used twice.
+/// A proxy, unique in its channel on either side and under any admin, and never used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProxyId(
     /// The number, as the OMG's `ProxyID` shows it.
@@ -43,7 +43,7 @@ impl fmt::Display for ProxyKey {
     }
 }
 
-/// An address that clients come from, as its protocol numbers it. Consumers of one address are charged together for what suppliers wait for them.
+/// Address of clients, as its protocol numbers it. Consumers of one address are charged together for the time suppliers wait for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientAddress(
     /// The protocol's number.
@@ -64,8 +64,8 @@ pub struct Form(
     pub u16,
 );
 
-/// What a consumer's protocol needs an event translated to. Opaque to the engine but for the two highest bits, which the engine sets; equal
-/// wants share one translation.
+/// Form that a consumer's protocol needs events translated to. Opaque to the engine but for the two highest bits,
+/// which the engine sets; consumers with equal forms share one translation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutputForm(
     /// The protocol's number, below 2^30, and whether [repeats](Self::marks_repeats) and [numbers](Self::marks_numbers) are marked.
@@ -76,28 +76,28 @@ impl OutputForm {
     const MARKS_REPEATS: u32 = 1 << 31;
     const MARKS_NUMBERS: u32 = 1 << 30;
 
-    /// Whether events that the consumer may have had before come marked:
-    /// [`OutboxSettings::mark_repeats`](crate::OutboxSettings::mark_repeats).
+    /// Milliseconds by which the event is older than `arrived`. Zero unless it was admitted before the lane's clock
+    /// began; `arrived` is 0 then. Saturates at seven weeks.
     #[inline]
     #[must_use]
     pub const fn marks_repeats(self) -> bool {
         self.0 & Self::MARKS_REPEATS != 0
     }
 
-    /// Whether events come with their [number](crate::Event::number): of a consumer that says where it [starts](crate::StartFrom).
+    /// Whether events include their [number](crate::Event::number), for a consumer that [chose its start](crate::StartFrom).
     #[inline]
     #[must_use]
     pub const fn marks_numbers(self) -> bool {
         self.0 & Self::MARKS_NUMBERS != 0
     }
 
-    /// The same, with or without numbers.
+    /// This form with or without event numbers.
     #[must_use]
     pub const fn marking_numbers(self, marks: bool) -> Self {
         Self(if marks { self.0 | Self::MARKS_NUMBERS } else { self.0 & !Self::MARKS_NUMBERS })
     }
 
-    /// The same, with or without the mark.
+    /// This form with or without the mark of repeats.
     #[must_use]
     pub const fn marking_repeats(self, marks: bool) -> Self {
         Self(if marks { self.0 | Self::MARKS_REPEATS } else { self.0 & !Self::MARKS_REPEATS })
@@ -111,14 +111,14 @@ pub struct FilterId(
     pub u32,
 );
 
-/// How events pass a proxy, beside their form.
+/// How events travel through a proxy, beside their form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProxyKind {
-    /// Events are asked for: a pull consumer asks for its events, and a pull supplier is asked for its own. Default false.
+    /// Whether events are pulled: by the consumer from the service, or by the service from the supplier. Default false.
     pub pull: bool,
-    /// Several events at a time (the OMG's sequence proxies). Default false.
+    /// Whether a call has several events (the OMG's sequence proxies). Default false.
     pub batches: bool,
-    /// Its client is reached from the main lane only, whatever pool counts for it. Default false.
+    /// Whether the client is reached from the main lane only, whichever pool applies to its proxy. Default false.
     pub on_main_lane: bool,
 }
 
@@ -131,7 +131,7 @@ pub struct LaneId(
 );
 
 impl LaneId {
-    /// The lane that exists always, and serves whatever has no pool.
+    /// The main lane, which always exists and serves every proxy without a pool.
     pub const MAIN: Self = Self(0);
 }
 
@@ -158,22 +158,22 @@ pub enum Side {
     Suppliers,
 }
 
-/// How an admin's subscription and filters combine with each of its proxies' own (OMG Notification Service 1.1,
-/// `InterFilterGroupOperator`).
+/// How the subscription and filters of an admin combine with those of each of its proxies (OMG Notification Service
+/// 1.1, `InterFilterGroupOperator`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Operator {
     /// An event must match both. The default.
     #[default]
     And,
-    /// An event must match either; one without filters and with a subscription that was never changed does not count. With
-    /// [`HierarchyLimits::or_passes_without_filters`](crate::HierarchyLimits::or_passes_without_filters) filters count only where both have
-    /// some.
+    /// An event must match either. A level without filters and with a subscription that was never changed does not
+    /// count. With [`HierarchyLimits::or_passes_without_filters`](crate::HierarchyLimits::or_passes_without_filters)
+    /// filters count only where both levels have some.
     Or,
 }
 
-/// An outbox on a lane: a slot and the generation that has it. A slot is used again, an `OutboxId` is not, so that one
-/// kept too long is recognised.
+/// An outbox on a lane: a slot and a generation. A slot is reused, an `OutboxId` is not, so that a stale one is
+/// recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutboxId {
     pub(crate) slot: u32,
@@ -181,21 +181,21 @@ pub struct OutboxId {
 }
 
 impl OutboxId {
-    /// The slot, dense from 0: fit for an index into the caller's own table of outboxes.
+    /// The slot, dense from 0: fit as an index into the caller's own table of outboxes.
     #[must_use]
     pub fn slot(self) -> u32 {
         self.slot
     }
 
-    /// Which of the slot's successive outboxes.
+    /// Generation: which of the slot's successive outboxes.
     #[must_use]
     pub fn generation(self) -> u32 {
         self.generation
     }
 }
 
-/// A supplier's withheld reply: given with [`Admission::Withheld`](crate::Admission::Withheld), given back by
-/// [`Lane::poll_release`](crate::Lane::poll_release). Never used twice by a lane.
+/// A supplier's withheld reply: returned with [`Admission::Withheld`](crate::Admission::Withheld) and again by
+/// [`Lane::poll_release`](crate::Lane::poll_release) when the reply is due. A lane never uses one twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(
     /// The number: the lane's tickets count up from 0.
@@ -210,7 +210,7 @@ impl TypeId {
     /// A type that could not be interned because the table is full: matched by its names each time.
     pub const OTHER: Self = Self(0);
 
-    /// Its number on its lane.
+    /// The type's number on its lane.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0

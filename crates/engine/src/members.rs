@@ -1,4 +1,4 @@
-//! The connected consumers of a channel as the event path knows them: each at a place that it keeps for as long as it is
+//! The connected consumers of a channel as the event path sees them, each with a place that is its own while it is
 //! connected.
 
 use alloc::sync::Arc;
@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use crate::shared::{SharedMap, SharedSlots};
 use crate::{ConsumerRoute, ProxyId};
 
-/// Consumers by place. Places that were left are taken again, so that their number is the most that there were at once.
+/// Consumers by place. Free places are reused, so that there are never more than the most consumers connected at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Members {
     routes: SharedSlots<Arc<ConsumerRoute>, 64>,
@@ -19,27 +19,27 @@ impl Members {
         self.routes.get(place)
     }
 
-    /// The place of a proxy's consumer.
+    /// The place of the consumer connected to `proxy`.
     pub(crate) fn place_of(&self, proxy: ProxyId) -> Option<u32> {
         self.places.get(proxy).copied()
     }
 
-    /// How many there are.
+    /// Number of connected consumers.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// How many places there may be; those beyond were never taken.
+    /// Upper bound of the places in use.
     pub(crate) fn places(&self) -> usize {
         self.routes.len()
     }
 
-    /// All of them with their places, which rise.
+    /// All consumers with their places, in rising order of place.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Arc<ConsumerRoute>)> {
         (0..).zip(self.routes.iter()).filter_map(|(place, route)| Some((place, route?)))
     }
 
-    /// The places at which something is different from `before`: with the consumer there then, and now.
+    /// Places that differ from `before`, each with the old and the new consumer.
     pub(crate) fn changes_from<'m>(
         &'m self,
         before: &'m Self,
@@ -47,7 +47,7 @@ impl Members {
         self.routes.changes_from(&before.routes)
     }
 
-    /// Puts a consumer at a place that is its own or free.
+    /// Puts a consumer at a place that is free or its own already.
     pub(crate) fn put(&mut self, place: u32, route: ConsumerRoute) {
         if self.place_of(route.key.proxy).is_none() {
             self.places.insert(route.key.proxy, place);
@@ -55,12 +55,12 @@ impl Members {
         self.routes.set(place, Some(Arc::new(route)));
     }
 
-    /// Releases a piece of them, where none is asked for any more. Says whether nothing else had it; nothing if there is none.
+    /// Releases one chunk, when no lookup will follow. Returns whether this was its last holder; `None` if no chunk is left.
     pub(crate) fn release(&mut self) -> Option<bool> {
         self.routes.release().or_else(|| self.places.release())
     }
 
-    /// Frees a proxy's place.
+    /// Frees the place of `proxy`.
     pub(crate) fn remove(&mut self, proxy: ProxyId) {
         if let Some(place) = self.place_of(proxy) {
             self.routes.set(place, None);

@@ -1,4 +1,4 @@
-//! Origins: what identifies an event wherever it goes, from lane to lane, to disk and to other services.
+//! Origins: identities of events on every lane, on disk and in other services.
 
 use core::fmt;
 use core::ops::Deref;
@@ -11,11 +11,11 @@ use core::ops::Deref;
 pub struct Origin {
     /// The service that admitted the event first. Never 0.
     pub service: u64,
-    /// The incarnation of the process that did: a random number of its own.
+    /// Incarnation of the process that admitted the event first: a random number.
     pub era: u64,
     /// The event's number in that process.
     pub number: u64,
-    /// The services that the event came through since, in that order, without the first.
+    /// Services that the event came through after the first, in order.
     pub hops: Hops,
 }
 
@@ -32,7 +32,7 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// These services; beyond [`Origin::HOPS_MAX`] there are none.
+    /// Makes a list of these services, cut at [`Origin::HOPS_MAX`].
     #[must_use]
     pub fn new(services: impl IntoIterator<Item = u64>) -> Self {
         let mut hops = Self::default();

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
 
-/// A principal that the engine hands on to lanes and never looks into. A copy is of the same one.
+/// Opaque principal that the engine passes on to lanes. Clones share one value.
 #[derive(Clone)]
 pub struct Owner(Arc<dyn Any + Send + Sync>);
 
@@ -15,14 +15,14 @@ impl Owner {
         Self(principal)
     }
 
-    /// What it was made of; nothing if that was something else.
+    /// The wrapped principal; `None` if its type is another.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.downcast_ref()
     }
 }
 
-/// Made of the same value, and not only of an equal one.
+/// Equal if both wrap the same allocation, not only equal values.
 impl PartialEq for Owner {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

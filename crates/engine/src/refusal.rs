@@ -1,31 +1,31 @@
-//! Why the engine refuses: each variant is the caller's request that cannot be met, with the numbers that explain it.
+//! Refusals of the engine: a variant for each reason, with the values that explain it.
 
 use core::error::Error;
 use core::fmt;
 
 use crate::{AdminId, ChannelId, FilterId, PoolId, ProxyKey, Side};
 
-/// The engine's "no", to a command on the hierarchy or to an event.
+/// A refused command on the hierarchy, or a refused event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// No such channel, or it was destroyed.
     ChannelNotFound {
-        /// The id asked for.
+        /// The id in the request.
         channel: ChannelId,
     },
     /// No such admin on that side of the channel, or it was destroyed.
     AdminNotFound {
-        /// The channel asked.
+        /// The channel in the request.
         channel: ChannelId,
-        /// The side asked.
+        /// The side in the request.
         side: Side,
-        /// The id asked for.
+        /// The id in the request.
         admin: AdminId,
     },
     /// No such proxy in the channel, or it was destroyed.
     ProxyNotFound {
-        /// The proxy asked for.
+        /// The proxy in the request.
         proxy: ProxyKey,
     },
     /// The proxy has a peer already.
@@ -55,70 +55,70 @@ pub enum Refusal {
         /// The side of the default admin.
         side: Side,
     },
-    /// As many consumers or suppliers are connected as the channel's `MaxConsumers` or `MaxSuppliers` allows.
+    /// The channel has as many connected consumers or suppliers as `MaxConsumers` or `MaxSuppliers` allows.
     AdminLimit {
         /// `Consumers` for `MaxConsumers`, `Suppliers` for `MaxSuppliers`.
         side: Side,
         /// The limit, in connected proxies.
         limit: u32,
     },
-    /// As many channels exist as may.
+    /// The limit of channels is reached.
     TooManyChannels {
         /// The limit, in channels.
         limit: u32,
     },
-    /// As many admins exist in the channel, both sides together, as may.
+    /// The limit of admins per channel, both sides together, is reached.
     TooManyAdmins {
         /// The limit, in admins.
         limit: u32,
     },
-    /// As many proxies exist in the channel as may.
+    /// The limit of proxies per channel is reached.
     TooManyProxies {
         /// The limit, in proxies.
         limit: u32,
     },
-    /// A subscription would list more event types than it may.
+    /// A subscription would list more event types than the limit.
     TooManyEventTypes {
         /// The limit, in event types.
         limit: u32,
     },
-    /// As many filters exist in the channel as may.
+    /// The limit of filters per channel is reached.
     TooManyFilters {
         /// The limit, in filters.
         limit: u32,
     },
-    /// As many filters are attached to the admin or proxy as may be.
+    /// The limit of filters attached to one admin or proxy is reached.
     TooManyFiltersAttached {
         /// The limit, in filters.
         limit: u32,
     },
-    /// A filter would have more constraints than it may.
+    /// A filter would have more constraints than the limit.
     TooManyConstraints {
         /// The limit, in constraints.
         limit: u32,
     },
-    /// A constraint is longer than it may be.
+    /// A constraint is longer than the limit.
     ConstraintTooLong {
-        /// How long it is, in bytes.
+        /// Length of the constraint, in bytes.
         bytes: u64,
         /// The limit, in bytes.
         limit: u32,
     },
-    /// A constraint has more nodes than it may.
+    /// A constraint has more nodes than the limit.
     ConstraintTooComplex {
-        /// How many it has.
+        /// Number of nodes of the constraint.
         nodes: u32,
         /// The limit, in nodes.
         limit: u32,
     },
     /// No such filter, or it was destroyed.
     NoSuchFilter {
-        /// The filter asked for.
+        /// The filter in the request.
         filter: FilterId,
     },
     /// No filter is attached under this id.
     FilterNotFound {
-        /// The id asked for, as the admin or proxy gave it.
+        /// The id in the request, as the admin or proxy assigned it.
         id: u32,
     },
     /// Mapping filters belong to consumers, and this is on the suppliers' side.
@@ -127,7 +127,7 @@ pub enum Refusal {
     OutboxFull {
         /// The consumer's proxy.
         proxy: ProxyKey,
-        /// What its outbox holds at most, in events.
+        /// Capacity of the outbox, in events.
         capacity_events: u32,
     },
     /// The channel holds `MaxQueueLength` events and `RejectNewEvents` is set.
@@ -137,8 +137,8 @@ pub enum Refusal {
         /// The limit, in events.
         capacity_events: u32,
     },
-    /// The channel's memory budget is spent, and the largest backlog's `FullOutbox` is `Reject`, or suppliers are blocked
-    /// already and have sent as much again.
+    /// The channel's memory budget is spent, and either the largest backlog's `FullOutbox` is `Reject`, or suppliers
+    /// are blocked already and the blocked events fill the budget a second time.
     MemorySpent {
         /// The channel.
         channel: ChannelId,
@@ -147,29 +147,29 @@ pub enum Refusal {
     },
     /// The event alone is larger than the channel's whole memory budget.
     EventTooLarge {
-        /// What it would be charged, in bytes.
+        /// Charge for the event, in bytes.
         charged_bytes: u64,
         /// The budget, in bytes.
         budget_bytes: u64,
     },
-    /// As many clients wait for events of a consumer's proxy as may.
+    /// The limit of waiting pulls of one consumer's proxy is reached.
     TooManyWaiting {
         /// The proxy.
         proxy: ProxyKey,
         /// The limit, in clients.
         limit: u32,
     },
-    /// A pool would have more threads, together with those of all other pools, than there may be.
+    /// The limit of threads of all pools together would be exceeded.
     TooManyThreads {
         /// The limit, in threads.
         limit: u32,
     },
-    /// No such pool, or it has ended because nothing referred to it.
+    /// No such pool, or it ended when its last user was removed.
     PoolNotFound {
-        /// The pool asked for.
+        /// The pool in the request.
         pool: PoolId,
     },
-    /// A pool is set or taken away only while no client is connected beneath: a consumer's events would change their lane.
+    /// A pool is set or removed only while no client is connected beneath it: a consumer's events would change lanes.
     PoolInUse {
         /// The first of the connected proxies.
         proxy: ProxyKey,
@@ -178,10 +178,10 @@ pub enum Refusal {
     BadSetting {
         /// The setting, by its field's name.
         setting: &'static str,
-        /// What would be accepted.
+        /// The accepted range.
         range: &'static str,
     },
-    /// A counter of ids has reached its end; no more can be made here.
+    /// A counter of ids has reached its end; no further object can be created here.
     IdsExhausted,
 }
 

@@ -1,7 +1,7 @@
 //! The routing snapshot: everything the event path must know of the hierarchy, immutable and shared.
 //!
-//! Each channel's part is its own `Arc`. A new snapshot shares the parts of all channels that did not change, so that a lane that picks it
-//! up sees at a glance what did.
+//! Each channel's part is its own `Arc`. A new snapshot shares the parts of all unchanged channels, so that a lane
+//! finds the changed ones by comparing pointers.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,25 +16,25 @@ use crate::{
     SupplierSettings, Topics,
 };
 
-/// Suppliers and consumers, channel by channel, at one moment.
+/// Suppliers and consumers of all channels at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Counts up with each change of the hierarchy; 0 is the empty one that a lane begins with.
+    /// Version, incremented with each change of the hierarchy; 0 is the empty snapshot that a lane begins with.
     pub version: u64,
-    /// By rising id.
+    /// Channels, by rising id.
     pub(crate) channels: Vec<Arc<ChannelRoutes>>,
-    /// By rising id, without the main lane.
+    /// Lanes but the main one, by rising id.
     pub(crate) lanes: Arc<[LaneInfo]>,
 }
 
-/// What is left of a snapshot that is not used any more: it can hold the last of very many routes, which are released a piece at a time.
+/// Parts of a discarded snapshot that have no other holder: possibly very many routes, released a chunk at a time.
 #[derive(Debug)]
 pub struct Remains {
     channels: Vec<ChannelRoutes>,
 }
 
 impl Snapshot {
-    /// The parts of it that have no other holder.
+    /// Takes the parts without another holder, to be released step by step.
     #[must_use]
     pub fn into_remains(self) -> Remains {
         Remains { channels: self.channels.into_iter().filter_map(Arc::into_inner).collect() }
@@ -42,10 +42,10 @@ impl Snapshot {
 }
 
 impl Remains {
-    /// Pieces, of 64 routes each, that are released at a time, beside those that others have.
+    /// Chunks, of 64 routes each, released per call; chunks with other holders do not count.
     const CHUNKS: usize = 16;
 
-    /// Releases some of it. Says whether anything is left.
+    /// Releases some of the chunks. Returns whether any are left.
     pub fn release(&mut self) -> bool {
         let mut chunks = 0;
         while let Some(last) = self.channels.last_mut() {
@@ -62,13 +62,13 @@ impl Remains {
 }
 
 impl ConsumerRoute {
-    /// Whether the value of its mapping filter for priority may decide which lane an event is for.
+    /// Whether the consumer's mapping filter for priority may decide an event's lane.
     pub(crate) fn maps_lane(&self) -> bool {
         let [priority, _] = self.mappings;
         priority.is_some() && self.places.len() > 1
     }
 
-    /// Whether it may want other events than it did by an earlier route of the same place, or get them elsewhere.
+    /// Whether the consumer's interest, or the lanes that serve it, may differ from those in an earlier route of the same place.
     pub(crate) fn differs_in_interest_from(&self, other: &Self) -> bool {
         (self.key, self.connection) != (other.key, other.connection)
             || self.interest != other.interest
@@ -79,19 +79,19 @@ impl ConsumerRoute {
             || self.mappings != other.mappings
     }
 
-    /// Whether all its events come to one lane, and that is this one.
+    /// Whether all events of the consumer go to one lane, and it is this one.
     pub(crate) fn is_only_on(&self, lane: LaneId) -> bool {
         self.places.iter().all(|place| place.lane == lane)
     }
 
-    /// Whether clients implement filters that count for it.
+    /// Whether remote filters apply to the consumer.
     pub(crate) fn has_remote_filters(&self) -> bool {
         self.remote_filters.iter().any(|peers| !peers.is_empty())
     }
 }
 
 impl Snapshot {
-    /// The supplier behind a proxy, connected or not; `None` if there is no such proxy on the suppliers' side.
+    /// The supplier of a proxy, connected or not; `None` if there is no such proxy on the suppliers' side.
     #[must_use]
     pub fn supplier(&self, key: ProxyKey) -> Option<&SupplierRoute> {
         self.channel(key.channel)?.suppliers.get(key.proxy).map(Arc::as_ref)
@@ -121,8 +121,8 @@ impl Snapshot {
         self.lanes.get(self.lanes.binary_search_by_key(&lane, |info| info.id).ok()?)
     }
 
-    /// The consumers that were connected before and are not any more, or have connected anew. Costs one look at each channel, and at each
-    /// consumer of those that have changed consumers.
+    /// Consumers that were connected in `before` and since have disconnected or reconnected. Cost: one comparison per
+    /// channel, and one per consumer of each channel whose consumers changed.
     #[must_use]
     pub fn consumers_gone_since(&self, before: &Self) -> Vec<ProxyKey> {
         let mut gone = Vec::new();
@@ -145,12 +145,12 @@ impl Snapshot {
         gone
     }
 
-    /// A channel's routes, as they are shared by the snapshots in which they are the same.
+    /// A channel's routes, shared by all snapshots in which they are unchanged.
     pub(crate) fn channel_routes(&self, channel: ChannelId) -> Option<&Arc<ChannelRoutes>> {
         self.channels.get(self.index_of(channel)?)
     }
 
-    /// The channels' routes with these new ones, and without those of the channels that are gone.
+    /// All channels' routes, with `news` put in and the channels `gone` removed.
     pub(crate) fn channels_with(&self, news: &[Arc<ChannelRoutes>], gone: &[ChannelId]) -> Vec<Arc<ChannelRoutes>> {
         let mut channels = self.channels.clone();
         for gone in gone {
@@ -189,54 +189,54 @@ pub struct ChannelRoutes {
     pub(crate) output_forms: Arc<[OutputForm]>,
     pub(crate) filtering: Filtering,
     pub(crate) traits: Traits,
-    /// The lanes on which its suppliers' and consumers' places are, by rising id.
+    /// Lanes that serve suppliers or consumers of the channel, by rising id.
     pub(crate) lanes: Arc<[LaneUse]>,
 }
 
-/// What some of a channel's consumers have, so that it is not looked for where none has it.
+/// Traits that some consumers of the channel have, so that a lane need not search where none has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// An outbox refuses events when it is full.
+    /// Whether an outbox refuses events when it is full.
     pub(crate) any_rejects: bool,
-    /// An outbox sorts its events or lets them expire, where neither the event nor its supplier says so.
+    /// Whether an outbox sorts its events or lets them expire, where neither the event nor its supplier says so.
     pub(crate) any_sorted: bool,
-    /// Clients implement filters that count for one.
+    /// Whether remote filters apply to a consumer.
     pub(crate) any_remote_filters: bool,
 }
 
-/// What a lane has of a channel.
+/// Use of one lane by a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LaneUse {
     pub(crate) lane: LaneId,
-    /// Whether consumers' outboxes are there.
+    /// Whether the lane has consumers' outboxes of the channel.
     pub(crate) has_consumers: bool,
-    /// The smallest `MaxEventsPerConsumer` of those at which suppliers are to wait.
+    /// The smallest `MaxEventsPerConsumer` among the lane's consumers that block suppliers there.
     pub(crate) hold_events: Option<NonZeroU32>,
-    /// What happens to what waits for that lane when the channel's limits are reached: what all consumers there would
-    /// have happen to theirs, else suppliers wait.
+    /// What happens to events that wait for that lane at the channel's limits: the `FullOutbox` that all its consumers
+    /// agree on, else suppliers are blocked.
     pub(crate) full_outbox: Option<FullOutbox>,
 }
 
 impl ChannelRoutes {
-    /// The channel.
+    /// The channel's id.
     #[must_use]
     pub fn id(&self) -> ChannelId {
         self.id
     }
 
-    /// The lanes on which its suppliers and connected consumers are served, rising; its memory budget and its
+    /// Lanes that serve the channel's suppliers and connected consumers, by rising id; its memory budget and its
     /// `max_queue_length` are divided evenly among them.
     pub fn lanes(&self) -> impl ExactSizeIterator<Item = LaneId> {
         self.lanes.iter().map(|lane| lane.lane)
     }
 
-    /// What it is limited to.
+    /// The channel's limits.
     #[must_use]
     pub fn limits(&self) -> &ChannelLimits {
         &self.limits
     }
 
-    /// What its events may claim of their lanes.
+    /// The channel's topics, with their shares of the lanes.
     #[must_use]
     pub fn topics(&self) -> &Arc<Topics> {
         &self.topics
@@ -247,136 +247,136 @@ impl ChannelRoutes {
         self.suppliers.iter().map(|(proxy, route)| (proxy, route.as_ref()))
     }
 
-    /// The suppliers' proxies of which something else is said than before, each with what is said now; nothing of one that
-    /// is gone. Costs as much as there are changes, and pieces of the list.
+    /// Suppliers' proxies that differ from `before`, each with its new route, or `None` if it is gone. Cost:
+    /// proportional to the changes and to the chunks of the list.
     #[must_use]
     pub fn suppliers_changed_from(&self, before: &Self) -> Vec<(ProxyId, Option<&SupplierRoute>)> {
         let changes = self.suppliers.changes_from(&before.suppliers).into_iter();
         changes.map(|(proxy, route)| (proxy, route.map(Arc::as_ref))).collect()
     }
 
-    /// The connected consumers, suspended ones included. Each keeps its place in this order while it is connected; a new one takes the
-    /// first that is free.
+    /// The connected consumers, suspended ones included. Each has a fixed place in this order while it is connected; a
+    /// new one takes the first free place.
     pub fn consumers(&self) -> impl Iterator<Item = &ConsumerRoute> {
         self.consumers.iter().map(|(_, route)| route.as_ref())
     }
 
-    /// How many consumers are connected.
+    /// Number of connected consumers.
     #[must_use]
     pub fn connected_consumers(&self) -> usize {
         self.consumers.len()
     }
 
-    /// The consumer that is connected to a proxy.
+    /// The consumer connected to a proxy.
     #[must_use]
     pub fn consumer(&self, proxy: ProxyId) -> Option<&ConsumerRoute> {
         self.consumers.get(self.consumers.place_of(proxy)?).map(Arc::as_ref)
     }
 
-    /// What the connected consumers want events translated to: each want once, rising.
+    /// Output forms of the connected consumers: each once, rising.
     #[must_use]
     pub fn output_forms(&self) -> &[OutputForm] {
         &self.output_forms
     }
 }
 
-/// A supplier in a [`Snapshot`].
+/// Route of a supplier in a [`Snapshot`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SupplierRoute {
-    /// The form of its events.
+    /// Form of the supplier's events.
     pub form: Form,
     /// The connected client, where the protocol gave a handle.
     pub peer: Option<Peer>,
-    /// Whether it is connected. Events of one that is not are refused.
+    /// Whether the supplier is connected. Events of an unconnected one are refused.
     pub state: ProxyState,
     /// The admin that the proxy belongs to.
     pub admin: AdminId,
-    /// Its effective settings.
+    /// The supplier's effective settings.
     pub settings: SupplierSettings,
-    /// Whether it is asked for its events. It pushes them otherwise.
+    /// Whether the service pulls events from the supplier. Otherwise the supplier pushes them.
     pub pull: bool,
-    /// Whether it gives several events at a time.
+    /// Whether the supplier sends several events at a time.
     pub batches: bool,
-    /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.
+    /// Remote filters: those of the proxy, and those of its admin. One that matches is enough for its group.
     pub remote_filters: [Arc<[Peer]>; 2],
-    /// Where its events are admitted, by their priority.
+    /// Lanes that admit the supplier's events, by the events' priority.
     pub places: Arc<[Place]>,
-    /// How the priority of its events chooses, and the priority that its pool declares; `None` if it has no pool.
+    /// The pool's priority model, and the priority it declares; `None` if the supplier has no pool.
     pub priority_model: Option<(PriorityModel, i16)>,
-    /// Where what is heard of it is noted.
+    /// The supplier's last activity.
     pub activity: Activity,
-    /// Both groups of filters; `None` if there are none.
+    /// Both groups of local and remote filters; `None` if there are none.
     pub(crate) groups: Option<Arc<SupplierGroups>>,
 }
 
 impl SupplierRoute {
-    /// The lane that admits its events of this priority: the `thread_priority` if there is one, else the one its header
-    /// says, else that of `settings`.
+    /// The lane that admits the supplier's events of this priority: that of the event's `thread_priority`, else of its
+    /// header, else of `settings`.
     #[must_use]
     pub fn lane_for(&self, priority: i16) -> LaneId {
         Place::lane_for(&self.places, priority)
     }
 }
 
-/// Which remote filters must be asked whether an event passes: those of the groups named, in
-/// [`ConsumerRoute::remote_filters`] or [`SupplierRoute::remote_filters`]. A group says yes if one of its filters does.
+/// Groups of remote filters to call for an event, of those in [`ConsumerRoute::remote_filters`] or
+/// [`SupplierRoute::remote_filters`]. A group matches if one of its filters does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteFilterGroups {
-    /// The proxy's are to be asked.
+    /// Whether to call the proxy's filters.
     pub proxy: bool,
-    /// The admin's are to be asked.
+    /// Whether to call the admin's filters.
     pub admin: bool,
-    /// Both groups named must say yes; otherwise one suffices.
+    /// Whether both groups named must match; otherwise one suffices.
     pub all: bool,
 }
 
-/// A connected consumer in a [`Snapshot`].
+/// Route of a connected consumer in a [`Snapshot`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerRoute {
-    /// Its proxy.
+    /// The consumer's proxy.
     pub key: ProxyKey,
     /// The admin that the proxy belongs to.
     pub admin: AdminId,
-    /// The connected client. A pull consumer need not have one.
+    /// The connected client. A pull consumer may have none.
     pub peer: Option<Peer>,
-    /// Which of the proxy's successive connections this is; tells a new consumer from the one before it.
+    /// Serial number of the proxy's connection; tells a new consumer from the one before it.
     pub connection: u64,
-    /// Where in its channel's history it began, if it asked for that.
+    /// Position in the channel's history at which the consumer began, if it chose one.
     pub start: Option<StartFrom>,
-    /// Whether it was connected before, and begins there only if that is yet to come.
+    /// Whether the consumer was connected before, so that `start` counts only if it is still ahead.
     pub resumes: bool,
-    /// The form in which it takes events.
+    /// Form of the events that the consumer takes.
     pub form: Form,
-    /// What its protocol needs events translated to.
+    /// Form that the consumer's protocol needs events translated to.
     pub output_form: OutputForm,
-    /// The effective settings of its outbox; the same for all of an admin's consumers that say nothing themselves.
+    /// The outbox's effective settings, shared by all consumers of an admin that set none themselves.
     pub settings: Arc<OutboxSettings>,
-    /// Whether it is suspended: its events are kept and not delivered.
+    /// Whether the consumer is suspended: its events wait and are not delivered.
     pub suspended: bool,
-    /// Whether it [is durable](crate::Hierarchy::make_durable).
+    /// Whether the consumer [is durable](crate::Hierarchy::make_durable).
     pub durable: bool,
-    /// Which events it wants.
+    /// The consumer's subscription.
     pub interest: Interest,
-    /// Whether it asks for its events. They are delivered to it otherwise.
+    /// Whether the consumer pulls its events. Otherwise they are pushed.
     pub pull: bool,
-    /// Where what is heard of it is noted, if it does.
+    /// The consumer's last activity, if it calls.
     pub activity: Option<Activity>,
-    /// Its principal, if the publisher of the routing has given one.
+    /// The consumer's principal, if the publisher of the routing has set one.
     pub owner: Option<Owner>,
-    /// The client address that is charged for what suppliers wait for it.
+    /// Client address that is charged for the time suppliers wait for the consumer.
     pub client_address: Option<ClientAddress>,
-    /// Whether it takes several events at a time.
+    /// Whether the consumer takes several events at a time.
     pub batches: bool,
-    /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.
+    /// Remote filters: those of the proxy, and those of its admin. One that matches is enough for its group.
     pub remote_filters: [Arc<[Peer]>; 2],
-    /// Where its outboxes are, by the priority that an event has for it.
+    /// Lanes with the consumer's outboxes, by the priority that an event has for it.
     pub places: Arc<[Place]>,
-    /// How an event's priority chooses, and the priority that its pool declares; `None` if it has no pool.
+    /// The pool's priority model, and the priority it declares; `None` if the consumer has no pool.
     pub priority_model: Option<(PriorityModel, i16)>,
-    /// The slots of the proxy's filters that were made here.
+    /// Slots of the proxy's local filters.
     pub(crate) filters: Arc<[u32]>,
-    /// The admin's place among those that have filters that were made here.
+    /// Place of the admin among those with local filters.
     pub(crate) filtered_admin: Option<u32>,
-    /// The slots of the filters that map priority and lifetime for it.
+    /// Slots of the consumer's mapping filters, for priority and for lifetime.
     pub(crate) mappings: [Option<u32>; 2],
 }

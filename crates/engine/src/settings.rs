@@ -8,14 +8,14 @@ use core::time::Duration;
 
 use crate::{ChannelId, HistoryLimits, PoolId, Refusal, StartFrom};
 
-/// What happens when a consumer's outbox is full (`MaxEventsPerConsumer`), or is the largest when the channel's memory
+/// What happens when a consumer's outbox is full (`MaxEventsPerConsumer`), or is the channel's largest when the memory
 /// budget is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum FullOutbox {
-    /// Suppliers wait: the event is taken but the supplier's reply is withheld until there is room again.
+    /// Suppliers are blocked: the event is taken, but its supplier's reply is withheld until there is room again.
     Hold,
-    /// Events of this outbox go, by its [`DiscardPolicy`].
+    /// Events of this outbox are discarded, by its [`DiscardPolicy`].
     Discard,
     /// The event is refused to its supplier.
     Reject,
@@ -34,25 +34,25 @@ pub enum OrderPolicy {
     Fifo,
     /// The highest priority first; among equals in the order of arrival.
     Priority,
-    /// What expires first goes first, what never expires last; among equals in the order of arrival.
+    /// The earliest to expire first, events without expiry last; among equals in the order of arrival.
     Deadline,
 }
 
-/// Which event goes when one must (OMG Notification Service 1.1, `DiscardPolicy`).
+/// Which event is discarded when one must be (OMG Notification Service 1.1, `DiscardPolicy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum DiscardPolicy {
-    /// Any may go; in effect the same as `Fifo`. The default.
+    /// Any event; in effect the same as `Fifo`. The default.
     #[default]
     Any,
-    /// The oldest waiting event goes.
+    /// The oldest waiting event.
     Fifo,
-    /// The last event received goes: at `MaxEventsPerConsumer` the one that just arrived; at the memory budget and at
-    /// `MaxQueueLength`, where room must be made for other consumers, the newest that waits.
+    /// The last event received: at `MaxEventsPerConsumer` the one that just arrived; at the memory budget and at
+    /// `MaxQueueLength`, where room must be made for other consumers, the newest waiting one.
     Lifo,
-    /// The lowest priority goes first; among equals the oldest.
+    /// The event of lowest priority; among equals the oldest.
     Priority,
-    /// What expires first goes first, what never expires last; among equals the oldest.
+    /// The earliest to expire, events without expiry last; among equals the oldest.
     Deadline,
 }
 
@@ -63,26 +63,26 @@ pub enum Reliability {
     /// Nothing. The default.
     #[default]
     BestEffort,
-    /// An event that was taken, until all consumers that should have it have confirmed it or it has expired; a connection, until one side
-    /// ends it.
+    /// An event, once taken, outlives the process until all its consumers have confirmed it or it has expired; a
+    /// connection, until one side ends it.
     Persistent,
 }
 
-/// `AcknowledgeAfter`: what a supplier's answer means.
+/// `AcknowledgeAfter`: meaning of the reply to a supplier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum AcknowledgeAfter {
-    /// Its event was taken, and is on disk if it is to outlive the process. The default.
+    /// The event was taken, and is on disk if it is to outlive the process. The default.
     #[default]
     Accepted,
-    /// It is on disk. For suppliers of events that outlive the process only, for which it is the same as `Accepted`.
+    /// The event is on disk. Only for events that outlive the process, for which it is the same as `Accepted`.
     Stored,
-    /// Every consumer that it was for has it, or will never get it, or it has been waited for that for `acknowledge_within`. Consumers with
-    /// a backlog [elsewhere](crate::Overflow) are not waited for.
+    /// The event is complete for every consumer: delivered, or never to be delivered, or `acknowledge_within` is over.
+    /// Consumers with a backlog [elsewhere](crate::Overflow) are not waited for.
     Delivered,
 }
 
-/// Defines the settings of both sides and the patch that a level puts over them, of the [table](mod@crate::properties).
+/// Defines the settings of both sides, and the patch that a level puts over them, from the [table](mod@crate::properties).
 macro_rules! settings {
     // Takes the rows of both sides apart: those with a field for consumers, for suppliers, and all.
     ($({ $(#[$doc:meta])* $side:ident $($row:tt)* })*) => {
@@ -107,21 +107,21 @@ macro_rules! settings {
     (@consumers $({
         $(#[$doc:meta])* $field:ident: [$type:ty $(=> $effective:ty)? = $default:expr] $($rest:tt)*
     })*) => {
-        /// A consumer's outbox: the effective settings.
+        /// Effective settings of a consumer's outbox.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct OutboxSettings {
             $($(#[$doc])* pub $field: settings!(@effective $type $(, $effective)?),)*
-            /// Whether `full_outbox` or `max_events_per_consumer` is the proxy's own, and not granted. Then [`FullOutbox::Hold`] and
-            /// [`FullOutbox::Reject`] count as not set at `max_events_per_consumer`, and `Reject` at the channel's limits. Default false.
+            /// Whether `full_outbox` or `max_events_per_consumer` is set by the proxy itself and not granted. Then [`FullOutbox::Hold`]
+            /// and [`FullOutbox::Reject`] are ignored at `max_events_per_consumer`, and `Reject` at the channel's limits. Default false.
             pub own_bound: bool,
-            /// Whether `latency_bound` is the proxy's own. Default false.
+            /// Whether `latency_bound` is set by the proxy itself. Default false.
             pub own_latency_bound: bool,
-            /// The time in any ten minutes for which suppliers wait because of this consumer while others could go on: `hold_timeout` as the
-            /// levels above the proxy have it, or less where the proxy says less. When it is spent, events of this consumer go. Zero: without
-            /// end, as where `hold_granted` is set. Default 30 s.
+            /// Time in any ten minutes for which the consumer may block suppliers that could go on otherwise: the
+            /// `hold_timeout` of the levels above the proxy, or the proxy's if that is less. When it is spent, events
+            /// of this consumer are discarded. Zero, also where `hold_granted` is set: without end. Default 30 s.
             pub hold_budget: Duration,
-            /// Whether the consumer is disconnected when its `hold_budget` is spent: where its channel or admin has
-            /// [`FullOutbox::Disconnect`] and the proxy something else. Default false.
+            /// Whether the consumer is disconnected when its `hold_budget` is spent, because its channel or admin sets
+            /// [`FullOutbox::Disconnect`] and the proxy another policy. Default false.
             pub spent_disconnects: bool,
         }
 
@@ -138,7 +138,7 @@ macro_rules! settings {
         }
 
         impl SettingsPatch {
-            /// `settings` with what this level sets put over it.
+            /// `settings`, overridden by what this level sets.
             #[must_use]
             pub fn over(&self, settings: OutboxSettings) -> OutboxSettings {
                 OutboxSettings { $($field: self.$field.map_or(settings.$field, Into::into),)* ..settings }
@@ -146,7 +146,7 @@ macro_rules! settings {
         }
     };
     (@suppliers $({ $(#[$doc:meta])* $field:ident: [$type:ty = $default:expr] $($rest:tt)* })*) => {
-        /// A supplier's proxy: the effective settings.
+        /// Effective settings of a supplier's proxy.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub struct SupplierSettings {
             $($(#[$doc])* pub $field: $type,)*
@@ -159,7 +159,7 @@ macro_rules! settings {
         }
 
         impl SettingsPatch {
-            /// `settings` with what this level sets put over it.
+            /// `settings`, overridden by what this level sets.
             #[must_use]
             pub fn over_supplier(&self, settings: SupplierSettings) -> SupplierSettings {
                 SupplierSettings { $($field: self.$field.unwrap_or(settings.$field),)* }
@@ -167,13 +167,13 @@ macro_rules! settings {
         }
     };
     (@patch $({ $(#[$doc:meta])* $field:ident: [$type:ty $(=> $effective:ty)? = $default:expr] $($rest:tt)* })*) => {
-        /// What one level says of the settings of outboxes and suppliers: each is set there (`Some`) or inherited (`None`, the default).
-        /// Settings that both have are one here.
+        /// Settings of one level for outboxes and suppliers: each is set there (`Some`) or inherited (`None`, the
+        /// default). A setting that both sides have is one field here.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct SettingsPatch {
             $($(#[$doc])* pub $field: Option<$type>,)*
             /// The pool with the lanes that carry the events of the proxies beneath, from
-            /// [`Hierarchy::create_pool`](crate::Hierarchy::create_pool). Where no level names one: the main lane.
+            /// [`Hierarchy::create_pool`](crate::Hierarchy::create_pool). If no level sets one, it is the main lane.
             pub pool: Option<PoolId>,
         }
     };
@@ -185,16 +185,16 @@ impl OutboxSettings {
     /// The largest `push_window`.
     pub const PUSH_WINDOW_MAX: u16 = 1024;
 
-    /// The `push_window` of a consumer that is known to keep order, where no level says otherwise.
+    /// The `push_window` of a consumer that is known to keep order, where no level sets one.
     ///
-    /// What is under way should fill the time from a delivery to its answer: some 50 µs on one host, 200 µs on a
-    /// network. At a million events of 64 to 128 octets a second these are 50 and 200 events; and what a consumer may
-    /// hold unanswered stays small: 64 KB of events of 1 KB, 2 MB of 34 KB.
+    /// Unanswered deliveries should fill the time from a delivery to its answer: some 50 µs on one host, 200 µs on a
+    /// network. At a million events of 64 to 128 octets a second these are 50 and 200 events; and the unanswered
+    /// events of a consumer stay small: 64 KB of events of 1 KB, 2 MB of 34 KB.
     pub const PUSH_WINDOW_IN_ORDER: u16 = 64;
 
-    /// These, if the consumer is known to keep order and no level says how many deliveries may be unanswered. Not where
-    /// events are sorted: an important one would stand behind all that are under way. And so that what is under way adds
-    /// at most a sixteenth to what may wait, since it can neither expire nor be discarded any more.
+    /// Widens `push_window` if the consumer is known to keep order and no level sets it. Not where events are sorted:
+    /// an important one would wait behind all unanswered ones. At most a sixteenth of `max_events_per_consumer`, since
+    /// unanswered events can neither expire nor be discarded.
     #[must_use]
     pub(crate) fn with_window_in_order(mut self) -> Self {
         if matches!(self.order_policy, OrderPolicy::Any | OrderPolicy::Fifo) {
@@ -205,19 +205,19 @@ impl OutboxSettings {
         self
     }
 
-    /// After how long of failing the consumer is given up; zero if never.
+    /// Time of continuous failure after which the consumer is disconnected; zero if never.
     #[must_use]
     pub fn gives_up_after(&self) -> Duration {
         gives_up_after(self.give_up_after, self.connection_reliability, self.connection_expiry)
     }
 
-    /// How long a consumer that suppliers wait for may take nothing; zero if for ever.
+    /// Longest time for which a consumer that blocks suppliers may take nothing; zero if unlimited.
     #[must_use]
     pub fn max_blocked_time(&self) -> Duration {
         self.hold_timeout.unwrap_or(self.reply_timeout)
     }
 
-    /// The settings of a proxy that says this of its own, under levels that say `self`: what it may cost others is decided above it.
+    /// Settings of a proxy that sets `own` under levels that set `self`. The levels above decide what it may cost others.
     #[must_use]
     pub fn of_proxy(self, own: &SettingsPatch) -> Self {
         let mut settings = own.over(self);
@@ -238,17 +238,17 @@ impl OutboxSettings {
         settings
     }
 
-    /// What is done at `max_events_per_consumer`, where that is said and may be done.
+    /// Policy at `max_events_per_consumer`, if one is set and permitted.
     pub(crate) fn policy_at_bound(&self) -> Option<FullOutbox> {
         self.full_outbox.filter(|policy| !self.own_bound || !matches!(policy, FullOutbox::Hold | FullOutbox::Reject))
     }
 
-    /// The same at a channel's limits.
+    /// Policy at the channel's limits, if one is set and permitted.
     pub(crate) fn policy_at_limits(&self) -> Option<FullOutbox> {
         self.full_outbox.filter(|policy| !self.own_bound || *policy != FullOutbox::Reject)
     }
 
-    /// Whether the consumer stays, and loses events instead, when suppliers have waited for it for so long.
+    /// Whether the consumer stays connected and loses events when its time of blocking suppliers is over.
     pub(crate) fn is_waited_out(&self) -> bool {
         self.connection_reliability == Reliability::Persistent && !self.max_blocked_time().is_zero()
     }
@@ -267,7 +267,7 @@ impl SupplierSettings {
     /// The longest `pull_interval`.
     pub const PULL_INTERVAL_MAX: Duration = Duration::from_secs(3_600);
 
-    /// After how long of failing a supplier that is asked for events is given up; zero if never.
+    /// Time of continuous failure after which a supplier that is pulled from is disconnected; zero if never.
     #[must_use]
     pub fn gives_up_after(&self) -> Duration {
         gives_up_after(self.give_up_after, self.connection_reliability, self.connection_expiry)
@@ -308,33 +308,33 @@ impl SettingsPatch {
     }
 }
 
-/// What a channel is limited to (the OMG's admin properties, and the memory budget).
+/// Limits of a channel (the OMG's admin properties, and the memory budget).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChannelLimits {
-    /// How much memory, in bytes, the channel's events may take, each counted once however many consumers wait for it:
-    /// its bytes plus [`EVENT_OVERHEAD_BYTES`](crate::EVENT_OVERHEAD_BYTES) plus
+    /// Memory budget of the channel's events, in bytes, each counted once however many consumers wait for it: its
+    /// bytes plus [`EVENT_OVERHEAD_BYTES`](crate::EVENT_OVERHEAD_BYTES) plus, for each consumer,
     /// [`HOLDER_OVERHEAD_BYTES`](crate::HOLDER_OVERHEAD_BYTES) (where events are sorted or expire,
-    /// [`SORTED_OVERHEAD_BYTES`](crate::SORTED_OVERHEAD_BYTES)) for each consumer. More than 0. Default 256 MiB. What
-    /// happens when it is spent is the slow consumer's [`FullOutbox`]; events taken from suppliers that are being held may
-    /// exceed it, at most to twice its value, where they are refused.
+    /// [`SORTED_OVERHEAD_BYTES`](crate::SORTED_OVERHEAD_BYTES)). More than 0. Default 256 MiB. When it is spent, the
+    /// slow consumer's [`FullOutbox`] decides; events of blocked suppliers may exceed it, up to twice its value, where
+    /// they are refused.
     pub memory_budget_bytes: u64,
-    /// `OverflowBudget`: how many bytes of events may be kept [elsewhere](crate::Overflow), where the driver of the lanes can do that. They
-    /// go there when the channel's events take half of its memory budget, of consumers that have a backlog. 0, the default: none.
+    /// `OverflowBudget`: most bytes of events stored [elsewhere](crate::Overflow), where the driver of the lanes can do that. When the
+    /// channel's events take half of its memory budget, those of consumers with a backlog go there. 0, the default: none.
     pub overflow_budget_bytes: u64,
-    /// `HistoryEvents`, `HistoryAge`, `HistoryBytes`: how much of its past it keeps, where the driver of the lanes can do that.
+    /// `HistoryEvents`, `HistoryAge`, `HistoryBytes`: limits of the stored history, where the driver of the lanes can store one.
     pub history: HistoryLimits,
-    /// `MaxConsumers`: how many consumers may be connected at once. `None`, the default: no limit.
+    /// `MaxConsumers`: most consumers connected at once. `None`, the default: no limit.
     pub max_consumers: Option<NonZeroU32>,
-    /// `MaxSuppliers`: how many suppliers may be connected at once. `None`, the default: no limit.
+    /// `MaxSuppliers`: most suppliers connected at once. `None`, the default: no limit.
     pub max_suppliers: Option<NonZeroU32>,
-    /// `MaxQueueLength`: how many events the channel may hold for all its consumers together, each counted once.
-    /// `None`, the default: no limit. Events in flight can make it exceed by the consumers' windows.
+    /// `MaxQueueLength`: most events the channel holds for all its consumers together, each counted once. `None`, the
+    /// default: no limit. Unanswered deliveries may exceed it by the consumers' windows.
     pub max_queue_length: Option<NonZeroU32>,
-    /// `RejectNewEvents`: at `max_queue_length` refuse the event (true) or discard one of the slow consumer's by its
-    /// [`DiscardPolicy`] (false, the default).
+    /// `RejectNewEvents`: whether an event is refused at `max_queue_length`. If false, the default, one of the slow
+    /// consumer's is discarded by its [`DiscardPolicy`].
     pub reject_new_events: bool,
-    /// `DeadLetterChannel`: the channel that gets events which are undeliverable for a consumer, by `delivery_attempts`; the owner of a
-    /// lane hands them in there. `None`, the default: they are dropped.
+    /// `DeadLetterChannel`: channel for events that are undeliverable for a consumer, by `delivery_attempts`; the
+    /// owner of a lane hands them in there. `None`, the default: they are dropped.
     pub dead_letters: Option<ChannelId>,
     /// `MaxConstraintLength`: the longest constraint, in bytes. More than 0. Default 16,384.
     pub constraint_bytes_max: u32,
@@ -344,10 +344,10 @@ pub struct ChannelLimits {
     pub constraints_per_filter_max: u32,
     /// `MaxFiltersPerObject`: the most filters attached to one admin or proxy. More than 0. Default 256.
     pub filters_per_object_max: u32,
-    /// The most filters made in the channel that exist at once. Default 100,000.
+    /// Most filters of the channel at once. Default 100,000.
     pub filters_max: u32,
-    /// `FilterSteps`: the most steps spent on filtering one event. What is not done by then does not match. More than 0.
-    /// Default 250,000.
+    /// Most steps spent on filtering one event. A constraint not decided by then does not match. More than 0. Default
+    /// 250,000.
     pub filter_steps_max: u32,
 }
 

@@ -1,8 +1,8 @@
-//! Lists and maps that administration changes and snapshots share: a new snapshot takes as much as there are pieces, and
-//! a change as much as one piece has entries.
+//! Lists and maps that administration changes and snapshots share. A new snapshot costs as much as there are chunks, a
+//! change as much as one chunk has entries.
 //!
-//! Pieces and entries that did not change are the same in both, so that the holder of an old one finds what is new in it by looking at as
-//! many pointers as there are pieces.
+//! Unchanged chunks and entries are shared by both, so that the holder of an old snapshot finds the changes by
+//! comparing one pointer for each chunk.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 
 use crate::ProxyId;
 
-/// Numbered slots, some of which may be empty, in pieces of `CHUNK` slots.
+/// Numbered slots, some of which may be empty, in chunks of `CHUNK` slots.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedSlots<T, const CHUNK: usize = 256> {
     chunks: Vec<Arc<Vec<Option<T>>>>,
@@ -29,7 +29,7 @@ impl<T, const CHUNK: usize> SharedSlots<T, CHUNK> {
         self.chunks.get(slot / CHUNK)?.get(slot % CHUNK)?.as_ref()
     }
 
-    /// How many slots there may be; those beyond are empty.
+    /// Number of slots; those beyond are empty.
     pub(crate) fn len(&self) -> usize {
         self.chunks.len() * CHUNK
     }
@@ -38,12 +38,12 @@ impl<T, const CHUNK: usize> SharedSlots<T, CHUNK> {
         self.chunks.is_empty()
     }
 
-    /// Releases the last piece. Says whether nothing else had it; nothing if there is none.
+    /// Releases the last chunk. Returns whether this was its last holder; `None` if no chunk is left.
     pub(crate) fn release(&mut self) -> Option<bool> {
         self.chunks.pop().map(|chunk| Arc::strong_count(&chunk) == 1)
     }
 
-    /// All slots in their order, empty ones included.
+    /// All slots in order, empty ones included.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&T>> {
         self.chunks.iter().flat_map(|chunk| chunk.iter().map(Option::as_ref))
     }
@@ -64,7 +64,7 @@ impl<T: Clone, const CHUNK: usize> SharedSlots<T, CHUNK> {
 }
 
 impl<T: ?Sized, const CHUNK: usize> SharedSlots<Arc<T>, CHUNK> {
-    /// The slots with other contents than in `before`: each with what was there, and what is.
+    /// Slots that differ from `before`, each with the old and the new contents.
     pub(crate) fn changes_from<'s>(
         &'s self,
         before: &'s Self,
@@ -89,10 +89,10 @@ impl<T: ?Sized, const CHUNK: usize> SharedSlots<Arc<T>, CHUNK> {
     }
 }
 
-/// Something for each of some proxies.
+/// Map from proxies to values.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedMap<T> {
-    /// By the proxy's id, modulo their number, which is a power of two.
+    /// Chunks by the proxy's id modulo their number, which is a power of two.
     chunks: Vec<Arc<HashMap<ProxyId, T>>>,
     len: usize,
 }
@@ -115,17 +115,17 @@ impl<T> SharedMap<T> {
         self.len
     }
 
-    /// Releases a piece, after which nothing is to be asked for. Says whether nothing else had it; nothing if there is none.
+    /// Releases a chunk, when no lookup will follow. Returns whether this was its last holder; `None` if no chunk is left.
     pub(crate) fn release(&mut self) -> Option<bool> {
         self.chunks.pop().map(|chunk| Arc::strong_count(&chunk) == 1)
     }
 
-    /// All of them, in no order.
+    /// All entries, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ProxyId, &T)> {
         self.chunks.iter().flat_map(|chunk| chunk.iter().map(|(proxy, content)| (*proxy, content)))
     }
 
-    /// The pieces that are not in `other`: all, if that has another number of them.
+    /// Chunks not shared with `other`: all of them if the number of chunks differs.
     fn chunks_other_than<'m, 'o>(
         &'m self,
         other: &'o Self,
@@ -145,7 +145,7 @@ impl<T> SharedMap<T> {
 }
 
 impl<T: ?Sized> SharedMap<Arc<T>> {
-    /// The proxies with something else than in `before`, each with what there is now. Looks only at pieces that are others than before.
+    /// Proxies that differ from `before`, each with its new value. Only chunks that are not shared are compared.
     pub(crate) fn changes_from(&self, before: &Self) -> Vec<(ProxyId, Option<&Arc<T>>)> {
         let now = self.chunks_other_than(before).flat_map(|chunk| chunk.iter());
         let now = now.filter(|(proxy, now)| before.get(**proxy).is_none_or(|before| !Arc::ptr_eq(before, now)));
@@ -175,7 +175,7 @@ impl<T: Clone> SharedMap<T> {
         }
     }
 
-    /// Makes twice as many pieces.
+    /// Doubles the number of chunks.
     fn spread(&mut self) {
         let mut chunks: Vec<HashMap<ProxyId, T>> = Vec::new();
         chunks.resize_with((2 * self.chunks.len()).max(1), HashMap::new);

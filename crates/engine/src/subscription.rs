@@ -1,4 +1,4 @@
-//! Which events a consumer wants: event types with wildcards, and how a proxy's and its admin's lists combine.
+//! Subscriptions: lists of event types with wildcards, and how those of a proxy and its admin combine.
 
 use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 
 use crate::{Operator, wildcard};
 
-/// An event type or a pattern of them (OMG Notification Service 1.1, `EventType`).
+/// An event type or a pattern of event types (OMG Notification Service 1.1, `EventType`).
 ///
-/// `""` and `"*"` mean any domain; `""`, `"*"` and `"%ALL"` any name. In either, a `*` stands for any characters, also none,
-/// wherever it is.
+/// `""` and `"*"` mean any domain; `""`, `"*"` and `"%ALL"` any name. In either, a `*` anywhere stands for any
+/// characters or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventType {
     /// The domain, for instance `"Telecom"`.
@@ -27,57 +27,57 @@ impl EventType {
         Self { domain: domain.into(), name: name.into() }
     }
 
-    /// Every event whatever its type: `("*", "*")`.
+    /// The pattern that matches every event: `("*", "*")`.
     #[must_use]
     pub fn everything() -> Self {
         Self::new("*", "*")
     }
 
-    /// Whether it matches every event, however that is spelt.
+    /// Whether this pattern matches every event, in any spelling.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.any_domain() && self.any_name()
     }
 
-    /// Whether an event of this domain and name matches.
+    /// Whether this pattern matches events of this domain and name.
     #[must_use]
     pub fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
         (self.any_domain() || wildcard::matches(&self.domain, domain))
             && (self.any_name() || wildcard::matches(&self.name, name))
     }
 
-    /// Whether something of it may be anywhere in an event's names (`*MA*`), so that it takes as long as those are to look for it.
+    /// Whether the pattern has a part between wildcards (`*MA*`), so that matching takes time proportional to the event's names.
     #[must_use]
     pub fn is_looked_for(&self) -> bool {
         wildcard::is_looked_for(&self.domain) || wildcard::is_looked_for(&self.name)
     }
 
-    /// Whether the two say the same, spelling of the wildcards aside.
+    /// Whether both patterns are the same but for the spelling of wildcards.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         self.parts() == other.parts()
     }
 
-    /// The same in one spelling: `*` where anything matches, and never two together.
+    /// This pattern in canonical spelling: `*` where anything matches, and no two together.
     pub(crate) fn canonical(&self) -> Self {
         let (domain, name) = self.parts();
         Self { domain: domain.into(), name: name.into() }
     }
 
-    /// Whether it stands for more than one event type.
+    /// Whether this pattern stands for more than one event type.
     pub(crate) fn is_pattern(&self) -> bool {
         let (domain, name) = self.parts();
         domain.contains('*') || name.contains('*')
     }
 
-    /// Whether every event that the other matches matches this one too.
+    /// Whether this pattern matches every event that `other` matches.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let ((domain, name), (narrow_domain, narrow_name)) = (self.parts(), other.parts());
         wildcard::covers(&domain, &narrow_domain) && wildcard::covers(&name, &narrow_name)
     }
 
-    /// What both match, canonical; `None` if there is nothing. Where no one pattern says it, the one of the two that says more
-    /// about the names: it matches more than both do, never less.
+    /// Intersection of both patterns, canonical; `None` if it is empty. If it is no single pattern, the more specific
+    /// of the two: this matches more than the intersection, never less.
     pub(crate) fn and(&self, other: &Self) -> Option<Self> {
         let narrower = |a: Cow<'_, str>, b: Cow<'_, str>| {
             if wildcard::are_apart(&a, &b) {
@@ -95,7 +95,7 @@ impl EventType {
         Some(Self { domain: narrower(domain, other_domain)?, name: narrower(name, other_name)? })
     }
 
-    /// Domain and name in one spelling.
+    /// Domain and name in canonical spelling.
     fn parts(&self) -> (Cow<'_, str>, Cow<'_, str>) {
         let spelt = |any: bool, text| if any { Cow::Borrowed("*") } else { wildcard::canonical(text) };
         (spelt(self.any_domain(), &self.domain), spelt(self.any_name(), &self.name))
@@ -110,7 +110,7 @@ impl EventType {
     }
 }
 
-/// A list of event types as someone left it. It begins as everything, `("*", "*")`, which no client has named.
+/// A list of event types as clients have changed it. The initial list is everything, `("*", "*")`, which no client has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     types: Arc<[EventType]>,
@@ -124,16 +124,16 @@ impl Subscription {
         &self.types
     }
 
-    /// Whether it was ever changed; if not, it stands for everything and does not count beside one that was.
+    /// Whether the list was ever changed. An unchanged list stands for everything and is ignored beside a changed one.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.changed
     }
 
-    /// The list with `removed` taken out and `added` put in; `None` if there are more than `types_max` then.
+    /// The list without `removed` and with `added`; `None` if it would exceed `types_max`.
     ///
-    /// Removing everything empties it first. The everything that no client has named gives way to the first types that are named; nothing
-    /// less than everything can be taken out of it. Everything that was named stays until it is removed.
+    /// Removing everything empties it first. The initial everything, which no client has named, is replaced by the first types added; no
+    /// narrower type can be removed from it. An everything that a client has named stays until it is removed.
     pub(crate) fn with(&self, added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Self> {
         let removes_all = removed.iter().any(EventType::is_everything);
         if !self.changed && added.is_empty() && !removes_all {
@@ -143,8 +143,8 @@ impl Subscription {
         merged(kept, added, removed, types_max)
     }
 
-    /// The same as TAO has it: everything is no member of a list beside others. It gives way to the first types that are added, also where
-    /// it was named; named, it takes the place of the types there are. What is added and removed at once stays as it is.
+    /// Changes the list by TAO's rule: everything is never listed beside other types. Types that are added replace it,
+    /// even where it was named; naming it replaces the types. A type both added and removed stays as it is.
     pub(crate) fn with_as_tao(&self, added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Self> {
         let has_all = |types: &[EventType]| types.iter().any(EventType::is_everything);
         match (has_all(&self.types), has_all(added), has_all(removed)) {
@@ -170,7 +170,7 @@ impl Default for Subscription {
     }
 }
 
-/// A list with `removed` taken out and `added` put in; `None` if there are more than `types_max` then.
+/// `kept` without `removed` and with `added`; `None` if it would exceed `types_max`.
 fn merged(kept: &[EventType], added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Subscription> {
     // Their order is as it was; the sender of the lists chooses how long they are.
     let mut places: BTreeMap<_, usize> = kept.iter().enumerate().map(|(at, kind)| (kind.parts(), at)).collect();
@@ -189,13 +189,13 @@ fn merged(kept: &[EventType], added: &[EventType], removed: &[EventType], types_
     Some(Subscription { types: types.collect(), changed: true })
 }
 
-/// What is in the first list and not in the second.
+/// Elements of `these` that are not in `those`.
 fn only(these: &[EventType], those: &[EventType]) -> Vec<EventType> {
     let those: BTreeSet<_> = those.iter().map(EventType::parts).collect();
     these.iter().filter(|kind| !those.contains(&kind.parts())).cloned().collect()
 }
 
-/// The event types that a client may have, whatever it wants: the first part in which a type is decides.
+/// Event types that a client may receive, whatever it subscribes to: the first part that lists a type decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permitted {
     parts: Vec<(Arc<[EventType]>, bool)>,
@@ -203,30 +203,30 @@ pub struct Permitted {
 }
 
 impl Permitted {
-    /// These parts, and whether it may have what is in none of them.
+    /// Makes permissions of these parts, and of whether types in no part are permitted.
     #[must_use]
     pub const fn new(parts: Vec<(Arc<[EventType]>, bool)>, rest: bool) -> Self {
         Self { parts, rest }
     }
 
-    /// Nothing at all.
+    /// Permits no type at all.
     #[must_use]
     pub const fn nothing() -> Self {
         Self::new(Vec::new(), false)
     }
 
-    /// The parts in their order: event types, and whether it may have these.
+    /// The parts in order: event types, and whether these are permitted.
     pub fn parts(&self) -> impl ExactSizeIterator<Item = (&[EventType], bool)> {
         self.parts.iter().map(|(types, may)| (&**types, *may))
     }
 
-    /// Whether it may have what is in none of the parts.
+    /// Whether types in no part are permitted.
     #[must_use]
     pub const fn rest(&self) -> bool {
         self.rest
     }
 
-    /// The part that decides about a type, which is one behind the last where none does, and whether it may have that.
+    /// Index of the part that decides about a type (the number of parts if none lists it), and whether the type is permitted.
     #[must_use]
     pub fn find(&self, domain: &[u8], name: &[u8]) -> (usize, bool) {
         let is_in = |types: &[EventType]| types.iter().any(|listed| listed.matches(domain, name));
@@ -234,31 +234,31 @@ impl Permitted {
         (found, self.parts.get(found).map_or(self.rest, |(_, may)| *may))
     }
 
-    /// Whether it may have events of a type.
+    /// Whether events of a type are permitted.
     #[must_use]
     pub fn has(&self, domain: &[u8], name: &[u8]) -> bool {
         self.find(domain, name).1
     }
 }
 
-/// What a consumer wants: its proxy's subscription, its admin's, how the two combine, and what it may have of that.
+/// A consumer's interest: its proxy's and its admin's subscriptions, how they combine, and the types it may receive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     pub(crate) proxy: Subscription,
     pub(crate) admin: Subscription,
     pub(crate) operator: Operator,
-    /// What it may have; everything if nothing is said.
+    /// Permitted types; everything if `None`.
     pub(crate) permitted: Option<Arc<Permitted>>,
 }
 
 impl Interest {
-    /// What it may have; everything if nothing is said.
+    /// Permitted types; everything if `None`.
     #[must_use]
     pub const fn permitted(&self) -> Option<&Arc<Permitted>> {
         self.permitted.as_ref()
     }
 
-    /// Whether an event of this domain and name is wanted, as far as the subscriptions tell: filters may say no.
+    /// Whether the subscriptions match an event of this domain and name. Filters may still reject it.
     #[must_use]
     pub fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
         if self.permitted.as_ref().is_some_and(|permitted| !permitted.has(domain, name)) {

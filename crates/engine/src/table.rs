@@ -1,8 +1,9 @@
-//! A channel's filters as the event path uses them: built by administration when filters change, immutable from then on.
+//! A channel's filters as the event path uses them: built by administration when filters change, immutable from then
+//! on.
 //!
-//! Each distinct constraint is in it once, and so is each distinct list of event types. Constraints that decide where
-//! events go are in banks, one section for each combination of event type lists, so that an event meets only those of
-//! its type. Suppliers' filters and mapping filters concern few events each and are asked one by one.
+//! Each distinct constraint is stored once, and so is each distinct list of event types. Constraints that select consumers are in banks,
+//! one section for each combination of event type lists, so that an event meets only those of its type. Suppliers' filters and mapping
+//! filters concern few events each and are evaluated one by one.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,9 +14,9 @@ use filter::{Bank, Constraint};
 use crate::EventType;
 use crate::shared::SharedSlots;
 
-/// All filters that count in a channel: those attached to its admins and to its suppliers and connected consumers.
+/// All filters in use in a channel: those attached to its admins and to its suppliers and connected consumers.
 ///
-/// All of them are in slots, some of which may be empty.
+/// They are stored in slots, some of which may be empty.
 #[derive(Debug, Default)]
 pub(crate) struct FilterTable {
     pub(crate) programs: SharedSlots<Arc<Program>>,
@@ -23,7 +24,7 @@ pub(crate) struct FilterTable {
     pub(crate) lists: SharedSlots<Arc<[EventType]>>,
     /// Each distinct constraint.
     pub(crate) texts: SharedSlots<Text>,
-    /// How many slots for groups of constraints there are. Those of a group are for the same event types, in one section
+    /// Number of slots for groups of constraints. Those of a group have the same event types, and are in one section
     /// or several.
     pub(crate) groups: u32,
     pub(crate) sections: Vec<Arc<Section>>,
@@ -32,7 +33,7 @@ pub(crate) struct FilterTable {
 /// One filter.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// Best value first.
+    /// Rows, the best value first.
     pub(crate) rows: Box<[Row]>,
     pub(crate) default_value: Option<i64>,
 }
@@ -49,28 +50,28 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) program: Arc<Constraint>,
-    /// The group with the banks that it is in.
+    /// The group of banks with this constraint.
     pub(crate) group: Option<u32>,
 }
 
-/// The place of a constraint that no filter has any more, while its bank still has it.
+/// Slot number of a removed constraint that is still in its bank.
 pub(crate) const NO_TEXT: u32 = u32::MAX;
 
-/// Constraints that are asked together because they are for the same event types.
+/// Constraints that are evaluated together because they have the same event types.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) group: u32,
-    /// An event meets the section if its type is in one of these lists.
+    /// Lists of event types; an event meets the section if its type is in one of them.
     pub(crate) lists: Box<[u32]>,
     pub(crate) bank: Arc<Bank>,
-    /// The slots of the bank's constraints; [`NO_TEXT`] for those that no filter has any more.
+    /// Slots of the bank's constraints; [`NO_TEXT`] for removed ones.
     pub(crate) texts: Box<[u32]>,
-    /// Where their uses begin: `uses[starts[n]..starts[n + 1]]` are those of constraint `n`.
+    /// Starts of each constraint's uses: `uses[starts[n]..starts[n + 1]]` are those of constraint `n`.
     pub(crate) starts: Box<[u32]>,
     pub(crate) uses: Box<[Use]>,
 }
 
-/// A filter that has a constraint, and for which event types.
+/// A use of a constraint: the filter that has it, and the event types it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Use {
     pub(crate) list: u32,
@@ -88,14 +89,14 @@ impl FilterTable {
         self.texts.get(slot)
     }
 
-    /// Whether no filters count.
+    /// Whether no filters are in use.
     pub(crate) fn is_empty(&self) -> bool {
         self.programs.is_empty()
     }
 }
 
 impl Section {
-    /// The uses of constraint `at`.
+    /// Uses of the constraint at index `at`.
     pub(crate) fn uses(&self, at: u32) -> &[Use] {
         let at = at as usize;
         let (Some(start), Some(end)) = (self.starts.get(at), self.starts.get(at + 1)) else { return &[] };
@@ -103,35 +104,35 @@ impl Section {
     }
 }
 
-/// Where the filters of a channel count, on the consumers' side.
+/// Attachments of a channel's filters on the consumers' side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filtering {
     pub(crate) table: Arc<FilterTable>,
-    /// Where each filter is attached.
+    /// Targets of each filter, by its slot.
     pub(crate) targets: SharedSlots<Arc<[Target]>>,
-    /// The slots of each consumers' admin's filters, by its place among those that have filters.
+    /// Slots of the filters of each consumer admin, by the admin's place among those with filters.
     pub(crate) admins: SharedSlots<Arc<[u32]>>,
-    /// Whether a consumer or a consumers' admin has a mapping filter.
+    /// Whether a consumer or a consumer admin has a mapping filter.
     pub(crate) any_mapping: bool,
 }
 
-/// A group that a filter belongs to.
+/// A filter group that a filter belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
-    /// A consumer's own, by its place among the channel's consumers.
+    /// The group of a consumer, by its place among the channel's consumers.
     Member(u32),
-    /// A consumers' admin's, by its place among those that have filters.
+    /// The group of a consumer admin, by its place among those with filters.
     Admin(u32),
 }
 
 impl Filtering {
-    /// Where a filter is attached.
+    /// Targets of the filter in `slot`.
     pub(crate) fn targets(&self, slot: u32) -> &[Target] {
         self.targets.get(slot).map_or(&[], Arc::as_ref)
     }
 }
 
-/// The filters on a supplier's side: its own group and its admin's.
+/// The filters of a supplier: its own group and its admin's.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SupplierGroups {
     pub(crate) operator: crate::Operator,
@@ -142,14 +143,14 @@ pub(crate) struct SupplierGroups {
 /// One group of filters on the suppliers' side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SupplierGroup {
-    /// Slots of the filters made here.
+    /// Slots of the local filters.
     pub(crate) local: Box<[u32]>,
-    /// Whether there are filters that clients implement.
+    /// Whether the group has remote filters.
     pub(crate) remote: bool,
 }
 
 impl SupplierGroup {
-    /// Whether it has no filters, so that it does not count.
+    /// Whether the group has no filters, and so is ignored.
     pub(crate) fn is_empty(&self) -> bool {
         self.local.is_empty() && !self.remote
     }

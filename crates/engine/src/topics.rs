@@ -1,25 +1,25 @@
-//! Topics: what takes turns inside a lane. A topic is a channel, unless event types of it have shares of their own.
+//! Topics, which take turns inside a lane. A topic is a channel, or event types of a channel that have a share of their own.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::{EventType, Refusal};
 
-/// What a topic may claim of the lane that carries it.
+/// A topic's claim on the lane that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TopicSettings {
-    /// Its share: a rate, in messages a second, that counts only beside the shares of the other topics of its lane. A topic
-    /// with twice the share gets twice the messages through where both have some waiting; what a topic does not use goes
-    /// to the others. 1..=1,000,000. Default 1,000.
+    /// Share: a rate, in messages a second, that is relative to the shares of the lane's other topics. A topic with
+    /// twice the share gets twice the messages through where both have some waiting; an unused share goes to the
+    /// others. 1..=1,000,000. Default 1,000.
     pub share: u32,
-    /// Within what time each message ought to be served, more than 0 and at most 1/`share`. `None`, the default: 1/`share`.
-    /// A shorter one has the topic's messages served earlier without giving it a larger share (Tempo, §IV.B).
+    /// Time within which each message ought to be served, more than 0 and at most 1/`share`. `None`, the default:
+    /// 1/`share`. A shorter one has the topic's messages served earlier without giving it a larger share (Tempo, §IV.B).
     pub deadline: Option<Duration>,
-    /// How long serving one of its messages takes at the worst, up to 1 s. Default 0. For
+    /// Worst-case time to serve one of the topic's messages, up to 1 s. Default 0. For
     /// [`Discipline::LeastLaxity`](crate::Discipline::LeastLaxity) and
     /// [`Discipline::MaximumUrgency`](crate::Discipline::MaximumUrgency).
     pub execution_time: Duration,
-    /// How much it matters that it keeps its deadlines; more is more critical. Default 0. For
+    /// Importance of keeping the topic's deadlines; a higher value is more critical. Default 0. For
     /// [`Discipline::MaximumUrgency`](crate::Discipline::MaximumUrgency).
     pub criticality: i16,
 }
@@ -62,11 +62,11 @@ impl Default for TopicSettings {
 /// The topics of one channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topics {
-    /// What the events of all types that are not listed may claim. They are one topic, so that order within a channel
-    /// stays as it is by default.
+    /// Settings of the topic of all event types that are not listed. They are one topic, so that by default order
+    /// within a channel is kept.
     pub rest: TopicSettings,
-    /// Event types that are topics of their own; at most 256. An event belongs to the first that matches it. Between events
-    /// of different topics of a channel no order is kept. Default none.
+    /// Event types that are topics of their own; at most 256. An event belongs to the first that matches it. No order
+    /// is kept between events of different topics of a channel. Default none.
     pub by_type: Vec<(EventType, TopicSettings)>,
 }
 
@@ -93,7 +93,7 @@ impl Topics {
         Ok(())
     }
 
-    /// Which entry of `by_type` an event of this type belongs to; `None` for the rest.
+    /// Index in `by_type` of the first entry that matches this type; `None` if it is among the rest.
     #[must_use]
     pub fn find(&self, domain: &[u8], name: &[u8]) -> Option<usize> {
         self.by_type.iter().position(|(listed, _)| listed.matches(domain, name))

@@ -1,26 +1,27 @@
-//! Names with wildcards: `*` stands for any characters, also none, wherever it is (OMG Notification Service 1.1, 2.6.5).
+//! Patterns with wildcards: a `*` anywhere stands for any characters or none (OMG Notification Service 1.1, 2.6.5).
 //!
-//! The subscriber chooses the pattern and the supplier the name, so matching takes time in proportion to the two together, whatever they
-//! are.
+//! The subscriber chooses the pattern and the supplier the name, so the time to match is proportional to the length of
+//! both together in every case.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
 
-/// Whether anything matches: `""`, `"*"`, `"**"` and so on.
+/// Whether the pattern matches any text: `""`, `"*"`, `"**"` and so on.
 pub(crate) fn is_any(pattern: &str) -> bool {
     pattern.bytes().all(|byte| byte == b'*')
 }
 
-/// Whether something of it may be anywhere in a text, so that it takes as long as the text is to look for it.
+/// Whether the pattern has a part between wildcards, so that matching takes time proportional to the text.
 pub(crate) fn is_looked_for(pattern: &str) -> bool {
     let between = pattern.split_once('*').and_then(|(_, rest)| rest.rsplit_once('*'));
     between.is_some_and(|(between, _)| !is_any(between))
 }
 
-/// Whether `text` is matched. The empty pattern matches the empty text only: a caller that takes it for everything sees to that.
+/// Whether `pattern` matches `text`. The empty pattern matches the empty text only: a caller that takes it for
+/// everything checks that.
 ///
-/// What is between two stars is looked for from the left, and what was found is never tried again further to the right: if
-/// the rest is not found after the first place, it is not after a later one.
+/// Parts between two stars are searched from the left, and a part found is never searched again further to the right: if the rest is not
+/// found after its first place, it is not found after a later one.
 #[must_use]
 pub fn matches(pattern: &str, text: &[u8]) -> bool {
     let Some((beginning, rest)) = pattern.split_once('*') else { return pattern.as_bytes() == text };
@@ -30,8 +31,8 @@ pub fn matches(pattern: &str, text: &[u8]) -> bool {
     between.is_empty() || has_in_order(text, between.split('*').filter(|part| !part.is_empty()))
 }
 
-/// Whether the parts are in the text one after the other. The text need not be UTF-8, but the parts are, and what begins
-/// a character in them never is within a character or a fault of the text, so that each is found where the text is sound.
+/// Whether the parts are in the text one after the other. The text need not be UTF-8. The parts are: the first byte of a
+/// character in them never occurs inside a character or in an invalid sequence, so that each is found where the text is valid.
 fn has_in_order<'p>(text: &[u8], mut parts: impl Iterator<Item = &'p str>) -> bool {
     let mut wanted = parts.next();
     for chunk in text.utf8_chunks() {
@@ -47,14 +48,14 @@ fn has_in_order<'p>(text: &[u8], mut parts: impl Iterator<Item = &'p str>) -> bo
     wanted.is_none()
 }
 
-/// Whether every text that `narrow` matches is matched by `wide` too. A star of `narrow` stands for characters that nothing
-/// but a star of `wide` matches: so `wide` has to match `narrow` as it is written.
+/// Whether `wide` matches every text that `narrow` matches. A star of `narrow` stands for characters that only a star
+/// of `wide` matches: so `wide` has to match `narrow` as it is written.
 #[must_use]
 pub fn covers(wide: &str, narrow: &str) -> bool {
     matches(wide, narrow.as_bytes())
 }
 
-/// Whether no text is matched by both, as far as their beginnings and ends tell.
+/// Whether no text matches both, as far as their beginnings and ends tell.
 pub(crate) fn are_apart(a: &str, b: &str) -> bool {
     let ends = |pattern: &str| {
         let (beginning, rest) = pattern.split_once('*')?;
@@ -71,7 +72,7 @@ pub(crate) fn are_apart(a: &str, b: &str) -> bool {
     }
 }
 
-/// The same with one star where there are several together.
+/// The pattern with runs of stars reduced to one.
 pub(crate) fn canonical(pattern: &str) -> Cow<'_, str> {
     if !pattern.contains("**") {
         return Cow::Borrowed(pattern);

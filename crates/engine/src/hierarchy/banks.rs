@@ -1,4 +1,4 @@
-//! The banks of the constraints that are for the same event types.
+//! Banks of constraints that have the same event types.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -9,25 +9,25 @@ use filter::{Bank, Constraint};
 use super::compile::{Compiler, Slots, TextEntry};
 use crate::table::{NO_TEXT, Section};
 
-/// How many constraints may come before they are put together with others.
+/// Most constraints in the bank of the newest.
 const NEW_MAX: usize = 64;
-/// The constraints that came since the large bank was made are at most one for so many that it has.
+/// Size of the recent part: at most this fraction of the large part.
 const RECENT_FRACTION: usize = 8;
 
-/// Constraints that are used with the same lists of event types, in at most three banks: each event is held against all of
-/// them, so that they should be few, and a bank is made anew as a whole, so that one constraint more should not make the
-/// large one anew.
+/// Constraints with the same lists of event types, in at most three banks. Each event is evaluated by all banks, so
+/// that they should be few; a bank is only rebuilt as a whole, so that one more constraint should not rebuild the
+/// large one.
 ///
-/// Each constraint that comes gets the next place. The newest, up to 64, are in a bank of their own; when there are more
-/// they go to the recent ones; when these are more than an eighth of all others, everything becomes one bank. So one that
-/// comes costs as much as a hundred, whatever their number. One that goes leaves its place empty and its bank as it is,
-/// until half of all places are empty.
+/// Each new constraint gets the next place. The newest, up to 64, are in a bank of their own; when there are more they
+/// join the recent ones; when these are more than an eighth of all others, everything becomes one bank. So an addition
+/// costs as much as a hundred constraints, whatever their number. A removal leaves the place empty and the bank as it
+/// is, until half of all places are empty.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) lists: Box<[u32]>,
     places: Vec<Option<u32>>,
     empty: usize,
-    /// Where the large part ends, and the recent one.
+    /// Ends of the large part and of the recent part, as places.
     large: usize,
     recent: usize,
     parts: Vec<Part>,
@@ -37,11 +37,11 @@ pub(super) struct Group {
 struct Part {
     start: usize,
     end: usize,
-    /// The places that were not empty when the bank was made: its constraints in their order.
+    /// Places that were in use when the bank was built: its constraints in their order.
     members: Vec<usize>,
-    /// `None` until it is made.
+    /// `None` until it is built.
     bank: Option<Arc<Bank>>,
-    /// `None` if something has changed since.
+    /// `None` if the bank or its uses changed since.
     section: Option<Arc<Section>>,
 }
 
@@ -54,7 +54,7 @@ impl Group {
         self.empty == self.places.len()
     }
 
-    /// Takes a constraint in; says its place.
+    /// Adds a constraint and returns its place.
     pub(super) fn add(&mut self, text: u32) -> usize {
         self.places.push(Some(text));
         self.places.len() - 1
@@ -69,14 +69,14 @@ impl Group {
         self.note_uses_changed(place);
     }
 
-    /// Notes that other filters have the constraint at a place than before.
+    /// Notes that the uses of the constraint at `place` changed.
     pub(super) fn note_uses_changed(&mut self, place: usize) {
         if let Some(part) = self.part_of(place) {
             part.section = None;
         }
     }
 
-    /// Makes anew what has changed, and adds its sections to the others'. `slot` is the group's own.
+    /// Rebuilds what changed, and appends the group's sections to `sections`. `slot` is the group's own.
     pub(super) fn build(&mut self, slot: u32, texts: &mut Slots<TextEntry>, sections: &mut Vec<Arc<Section>>) {
         if self.places.len() > NEW_MAX && self.empty > self.places.len() / 2 {
             self.places.retain(Option::is_some);
@@ -96,7 +96,7 @@ impl Group {
         }
     }
 
-    /// Divides the places into parts: the large one, the recent one, the new one. Those that are as they were stay.
+    /// Divides the places into the large, the recent and the new part. Unchanged parts stay.
     fn divide(&mut self) {
         let all = self.places.len();
         if all - self.large > NEW_MAX.max(self.large / RECENT_FRACTION) {

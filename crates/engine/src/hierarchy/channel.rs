@@ -14,34 +14,34 @@ use crate::{
     StartFrom, Subscription, SupplierSettings, Topics,
 };
 
-/// Whether a proxy is connected, and whether events pass.
+/// Connection state of a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProxyState {
     /// No client is connected.
     #[default]
     Unconnected,
-    /// Connected; events pass.
+    /// Connected; events are delivered.
     Active,
-    /// Connected; a consumer's events wait.
+    /// Connected but suspended; a consumer's events wait.
     Suspended,
 }
 
 /// An admin: a group of proxies with shared settings and a shared subscription.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// Its id on its side of the channel.
+    /// Id on its side of the channel.
     pub id: AdminId,
-    /// Its side.
+    /// The side of the channel.
     pub side: Side,
-    /// How its subscription combines with each proxy's.
+    /// How the admin's subscription combines with each proxy's.
     pub operator: Operator,
-    /// What it says of its proxies' settings.
+    /// Settings that the admin sets for its proxies.
     pub patch: SettingsPatch,
-    /// What its proxies together subscribe to (consumers) or offer (suppliers).
+    /// Subscription (consumers) or offer (suppliers) of the admin.
     pub subscription: Subscription,
-    /// Its filters and mapping filters.
+    /// Filters and mapping filters of the admin.
     pub attached: Attached,
-    /// Its proxies, and how many of them are connected.
+    /// The admin's proxies, and how many of them are connected.
     pub(super) members: BTreeSet<ProxyId>,
     connected: u32,
 }
@@ -57,49 +57,49 @@ impl Admin {
 /// A proxy: the place in a channel where one consumer or one supplier connects.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Its id in the channel.
+    /// Id in the channel.
     pub id: ProxyId,
-    /// The admin it belongs to.
+    /// The proxy's admin.
     pub admin: AdminId,
-    /// Its side.
+    /// The side of the channel.
     pub side: Side,
-    /// The form of its events.
+    /// Form of the proxy's events.
     pub form: Form,
     /// Whether events are pulled, and whether several at a time.
     pub kind: ProxyKind,
     /// The connected client, where the protocol gave a handle.
     pub peer: Option<Peer>,
-    /// What the connected consumer's protocol needs events translated to.
+    /// Form that the connected consumer's protocol needs events translated to.
     pub output_form: OutputForm,
-    /// Whether the connected consumer is known to handle what it gets in the order in which it came.
+    /// Whether the connected consumer is known to process deliveries in order.
     pub in_order: bool,
-    /// Where in the channel's history the connected consumer began, if it asked for that.
+    /// Position in the channel's history at which the connected consumer began, if it chose one.
     pub start: Option<StartFrom>,
-    /// Whether the connected consumer was connected before, and begins there only if that is yet to come.
+    /// Whether the consumer was connected before, so that `start` counts only if it is still ahead.
     pub resumes: bool,
-    /// What the connected consumer may have, whatever it wants; everything if nothing is said.
+    /// Event types that the connected consumer may receive, whatever it subscribes to; everything if `None`.
     pub permitted: Option<Arc<Permitted>>,
-    /// The principal of the connected consumer, if the publisher of the routing has given one.
+    /// Principal of the connected consumer, if the publisher of the routing has set one.
     pub owner: Option<Owner>,
-    /// The client address that is charged for what suppliers wait for the connected consumer.
+    /// Client address that is charged for the time suppliers wait for the connected consumer.
     pub client_address: Option<ClientAddress>,
-    /// Whether it is connected.
+    /// Connection state.
     pub state: ProxyState,
     /// Whether the connected consumer [is durable](super::Hierarchy::make_durable).
     pub durable: bool,
-    /// What it says of its own settings.
+    /// Settings that the proxy sets itself.
     pub patch: Arc<SettingsPatch>,
-    /// What it subscribes to (a consumer) or offers (a supplier).
+    /// Subscription (of a consumer) or offer (of a supplier).
     pub subscription: Subscription,
-    /// Its filters and mapping filters.
+    /// Filters and mapping filters of the proxy.
     pub attached: Attached,
-    /// When it was last heard of, if it is a supplier's or a pull consumer's.
+    /// Last activity of the client, if it is a supplier or a pull consumer.
     pub activity: Option<Activity>,
     pub(super) connection: u64,
 }
 
 impl Proxy {
-    /// The effective settings of a consumer, given those of the levels above it and whether one of these sets
+    /// Effective settings of a consumer, from those of the levels above and from whether one of them sets
     /// `push_window`.
     pub(super) fn settings_under(&self, above: OutboxSettings, window_is_set: bool) -> OutboxSettings {
         let above = OutboxSettings { hold_granted: above.hold_granted || self.durable, ..above };
@@ -108,46 +108,46 @@ impl Proxy {
         if chosen { settings.with_window_in_order() } else { settings }
     }
 
-    /// Whether the client of a durable consumer has gone, and not come back.
+    /// Whether this is a durable consumer without a client at present.
     #[must_use]
     pub fn is_away(&self) -> bool {
         self.durable && self.peer.is_none()
     }
 }
 
-/// A channel.
+/// A channel: its admins and proxies.
 #[derive(Debug)]
 pub struct Channel {
     id: ChannelId,
     patch: SettingsPatch,
-    /// What proxies say of their settings that say nothing.
+    /// Patch shared by all proxies that set nothing.
     unsaid: Arc<SettingsPatch>,
     limits: ChannelLimits,
     /// See [`HierarchyLimits::or_passes_without_filters`](super::HierarchyLimits::or_passes_without_filters).
     or_passes_without_filters: bool,
     topics: Arc<Topics>,
-    /// By side and id, so that a side's admins are together, the default one first.
+    /// Admins by side and id, so that a side's are adjacent, the default one first.
     pub(super) admins: BTreeMap<(Side, AdminId), Admin>,
-    /// Boxed, since ids rise: nodes of the map are half empty then. Those of admins that were destroyed are among them until they are taken
-    /// out, and count as absent.
+    /// Boxed, since ids rise: nodes of the map are half empty then. Proxies of destroyed admins stay here until they
+    /// are removed one by one, and count as absent.
     pub(super) proxies: BTreeMap<ProxyId, Box<Proxy>>,
-    /// How many admins were destroyed of which there still are proxies.
+    /// Number of destroyed admins that still have proxies.
     doomed_admins: u32,
     pub(super) next_admin: u32,
     pub(super) next_proxy: u32,
     connected_consumers: u32,
     connected_suppliers: u32,
-    /// The filters that were made in it and still are.
+    /// Filters that were created in this channel and exist.
     pub(super) own_filters: BTreeSet<FilterId>,
     compiler: Compiler,
-    /// Counts up whenever what suppliers offer, or consumers want, may have changed.
+    /// Version, incremented whenever suppliers' offers or consumers' subscriptions may have changed.
     offers_version: u64,
     wishes_version: u64,
-    /// The routes as last made, what they are made from, and what has changed since.
+    /// The routes made last, their source, and the changes since.
     routes: Option<Arc<ChannelRoutes>>,
     book: Book,
     changes: Changes,
-    /// How many changes the routes have, and will have when the book has taken in what it is at.
+    /// Numbers of changes: those in the published routes, and those once the book has finished its current work.
     published: u64,
     being_taken_in: u64,
 }
@@ -188,31 +188,31 @@ impl Channel {
 
     // ---- what it is ----
 
-    /// Its id.
+    /// The channel's id.
     #[must_use]
     pub fn id(&self) -> ChannelId {
         self.id
     }
 
-    /// What it says of its outboxes' settings.
+    /// Settings that the channel sets for its outboxes.
     #[must_use]
     pub fn patch(&self) -> &SettingsPatch {
         &self.patch
     }
 
-    /// What it is limited to.
+    /// The channel's limits.
     #[must_use]
     pub fn limits(&self) -> &ChannelLimits {
         &self.limits
     }
 
-    /// What its events may claim of their lanes.
+    /// The channel's topics, with their shares of the lanes.
     #[must_use]
     pub fn topics(&self) -> &Arc<Topics> {
         &self.topics
     }
 
-    /// How many proxies of a side are connected.
+    /// Number of connected proxies on a side.
     #[must_use]
     pub fn connected(&self, side: Side) -> u32 {
         match side {
@@ -221,18 +221,18 @@ impl Channel {
         }
     }
 
-    /// All its proxies, by rising id.
+    /// All proxies, by rising id.
     pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.proxies.values().map(Box::as_ref).filter(|proxy| self.is_there(proxy))
     }
 
-    /// How many proxies there are, those of admins that are being taken apart included.
+    /// Number of proxies, including those of destroyed admins that are still to be removed.
     #[must_use]
     pub fn proxies_count(&self) -> usize {
         self.proxies.len()
     }
 
-    /// How many admins there are.
+    /// Number of admins.
     #[must_use]
     pub fn admins_count(&self) -> usize {
         self.admins.len()
@@ -287,7 +287,7 @@ impl Channel {
         self.changes.note();
     }
 
-    /// For a change of settings or subscription, which the event path must know of.
+    /// An admin whose settings or subscription will change; the event path is notified.
     pub(super) fn admin_mut(&mut self, side: Side, admin: AdminId) -> Result<&mut Admin, Refusal> {
         let found = self.admins.get_mut(&(side, admin));
         let found = found.ok_or(Refusal::AdminNotFound { channel: self.id, side, admin })?;
@@ -295,7 +295,7 @@ impl Channel {
         Ok(found)
     }
 
-    /// For a change of settings or subscription, which the event path must know of.
+    /// A proxy whose settings or subscription will change; the event path is notified.
     pub(super) fn proxy_mut(&mut self, proxy: ProxyId) -> Result<&mut Proxy, Refusal> {
         self.proxy(proxy)?;
         let key = ProxyKey { channel: self.id, proxy };
@@ -304,7 +304,7 @@ impl Channel {
         Ok(found)
     }
 
-    /// Changes what is attached to an admin or a proxy.
+    /// Changes the filters attached to an admin or a proxy.
     pub(super) fn change_attached<R>(
         &mut self,
         target: FilterTarget,
@@ -337,7 +337,7 @@ impl Channel {
         Ok(result)
     }
 
-    /// For a change of a filter that is attached here.
+    /// Notes the change of a filter that is attached in this channel.
     pub(super) fn note_filter_changed(&mut self, filter: FilterId) {
         if self.compiler.note_changed(filter) {
             self.changes.note();
@@ -345,7 +345,7 @@ impl Channel {
         }
     }
 
-    /// Notes that a consumer's filters count from now on, or do not any more. A supplier's always do.
+    /// Notes whether a consumer's filters are in use from now on. A supplier's always are.
     fn count_consumer(&mut self, proxy: ProxyId, counts: bool) {
         if let Some(found) = self.proxies.get(&proxy).filter(|proxy| proxy.side == Side::Consumers) {
             self.compiler.count(Side::Consumers, &found.attached, counts);
@@ -384,7 +384,7 @@ impl Channel {
         Ok(id)
     }
 
-    /// Takes an admin out. Its proxies are to be taken out one by one, and then what they had from it.
+    /// Removes an admin. The caller then removes its proxies one by one, and at last what the proxies inherited from it.
     pub(super) fn doom_admin(&mut self, side: Side, admin: AdminId) -> Result<Admin, Refusal> {
         self.admin(side, admin)?;
         if admin == AdminId::DEFAULT {
@@ -401,14 +401,14 @@ impl Channel {
         Ok(gone)
     }
 
-    /// Takes out a proxy of a destroyed admin.
+    /// Removes a proxy of a destroyed admin.
     pub(super) fn take_doomed(&mut self, proxy: ProxyId) -> Option<Box<Proxy>> {
         let gone = self.proxies.remove(&proxy)?;
         self.note_removed(&gone);
         Some(gone)
     }
 
-    /// An admin was destroyed, and all its proxies have been taken out.
+    /// Ends the removal of a destroyed admin after its last proxy.
     pub(super) fn end_doomed(&mut self, gone: &Admin) {
         self.doomed_admins -= 1;
         self.changes.note_admin(gone.side, gone.id);
@@ -619,14 +619,14 @@ impl Channel {
         }
     }
 
-    /// Whether as many are connected as `MaxConsumers` or `MaxSuppliers` allows.
+    /// Whether `MaxConsumers` or `MaxSuppliers` is reached.
     #[must_use]
     pub fn is_full(&self, side: Side) -> bool {
         self.check_connected(side, 0).is_err()
     }
 
-    /// OMG Notification Service 1.1: `MaxConsumers` and `MaxSuppliers` count those that are connected. Those that are `leaving` are
-    /// not counted.
+    /// Refuses a connection at the limit. `MaxConsumers` and `MaxSuppliers` count connected proxies (OMG Notification
+    /// Service 1.1), here without those `leaving`.
     fn check_connected(&self, side: Side, leaving: u32) -> Result<(), Refusal> {
         let limit = match side {
             Side::Consumers => self.limits.max_consumers,
@@ -640,7 +640,7 @@ impl Channel {
         }
     }
 
-    /// One more proxy of an admin is connected, or one less: its events or its wishes count, or do not any more.
+    /// Counts a proxy of an admin as connected or disconnected, and so its offer or subscription.
     fn count_connected(&mut self, (side, admin): (Side, AdminId), comes: bool) {
         let step = |count: &mut u32| *count = if comes { *count + 1 } else { count.saturating_sub(1) };
         step(self.connected_mut(side));
@@ -659,35 +659,35 @@ impl Channel {
 
     // ---- routing ----
 
-    /// Whether a proxy's filters and its admin's count: where the admin combines by OR and either has none, that may let everything pass.
+    /// Whether the filters of a proxy and its admin apply: not if either has none, they combine by OR, and TAO's rule is set.
     pub(super) fn filters_count(&self, proxy: &Proxy) -> bool {
         let Some(admin) = self.admins.get(&(proxy.side, proxy.admin)) else { return true };
         let both_have = || !proxy.attached.filters().is_empty() && !admin.attached.filters().is_empty();
         !self.or_passes_without_filters || admin.operator == Operator::And || both_have()
     }
 
-    /// Whether the routes are not what they should be.
+    /// Whether the routes are out of date.
     pub(super) fn is_changed(&self) -> bool {
         self.routes.is_none() || self.book.is_at_work() || !self.changes.is_empty()
     }
 
-    /// How many proxies have to be looked at until the routes are what they should be, at most.
+    /// Upper bound of the proxies still to be processed until the routes are up to date.
     pub(super) fn work_left(&self) -> usize {
         self.book.work_left(self) + self.changes.work_left(self)
     }
 
-    /// A number that rises with each change.
+    /// Number of changes noted so far.
     pub(super) fn noted(&self) -> u64 {
         self.changes.count()
     }
 
-    /// The number of the last change that the routes have.
+    /// Number of the last change in the published routes.
     pub(super) fn published(&self) -> u64 {
         self.published
     }
 
-    /// The routes as they are now: the same as before if nothing has changed that the event path must know, or not all of it
-    /// is taken in after so many proxies have been looked at.
+    /// The current routes: the previous ones if nothing changed for the event path, or if processing `chunk` proxies
+    /// does not complete the changes.
     pub(super) fn routes(&mut self, filters: &Filters, pools: &Pools, chunk: usize) -> Arc<ChannelRoutes> {
         if let Some(routes) = self.routes.as_ref().filter(|_| !self.book.is_at_work() && self.changes.is_empty()) {
             return Arc::clone(routes);
@@ -712,7 +712,7 @@ impl Channel {
         routes
     }
 
-    /// The channel is gone: releases a piece of its routes. Says whether there was one.
+    /// Releases a chunk of the routes of a destroyed channel. Returns whether there was one.
     pub(super) fn release_routes(&mut self) -> bool {
         self.routes = None;
         self.book.release()

@@ -1,8 +1,8 @@
-//! From filters as clients made them to the table that the event path uses.
+//! Compiles filters as clients made them to the table that the event path uses.
 //!
-//! What was compiled is kept: when filters change, what is new is taken in, what is gone is taken out, and the rest stays.
-//! A bank cannot be changed, so each [group](Group) of constraints has several, of sizes that are powers of two: new
-//! constraints make small banks anew, and seldom a large one.
+//! Compilation is incremental: when filters change, new ones are added, removed ones taken out, and the rest stays. A
+//! bank cannot be changed, so each [group](Group) of constraints has several, of different sizes: new constraints
+//! rebuild small banks, and seldom a large one.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -22,9 +22,9 @@ use crate::{EventType, FilterId, Side};
 /// A channel's filters, compiled.
 #[derive(Debug, Default)]
 pub(super) struct Compiler {
-    /// How many times each filter is attached where it counts.
+    /// Number of attachments in use of each filter.
     uses: BTreeMap<FilterId, Uses>,
-    /// Filters that changed, or had their uses changed, since the table was made.
+    /// Filters that changed, or whose uses changed, since the table was compiled.
     changed: Vec<FilterId>,
     counting: BTreeMap<FilterId, Counting>,
     programs: Slots<Arc<Program>>,
@@ -42,21 +42,21 @@ pub(super) struct Compiler {
     table: Arc<FilterTable>,
 }
 
-/// How many times a filter is attached where it counts.
+/// Number of attachments in use of a filter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Uses {
-    /// On the consumers' side, and not as a mapping filter: there it decides where events go.
+    /// Attachments on the consumers' side other than as a mapping filter: these select consumers.
     routing: u32,
     other: u32,
 }
 
-/// A filter that counts, as it was when it was compiled.
+/// A filter in use, as it was compiled.
 #[derive(Debug)]
 struct Counting {
     slot: u32,
     constraints: Arc<[super::FilterConstraint]>,
     default_value: Option<i64>,
-    /// Whether it decides where events go: it is attached on the consumers' side, and not as a mapping filter only.
+    /// Whether it selects consumers: it is attached on the consumers' side, and not as a mapping filter only.
     routes_events: bool,
 }
 
@@ -71,13 +71,13 @@ struct List {
 pub(super) struct TextEntry {
     pub(super) program: Arc<Constraint>,
     rows: u32,
-    /// The filters that have it and decide by it where events go.
+    /// Filters with this constraint that select consumers.
     pub(super) uses: Vec<Use>,
-    /// The group it is in, and its place there.
+    /// The constraint's group, and its place there.
     group: Option<(u32, usize)>,
 }
 
-/// A constraint, known by its text.
+/// A constraint, compared by its text.
 #[derive(Debug)]
 struct ByText(Arc<Constraint>);
 
@@ -102,17 +102,17 @@ impl Borrow<str> for ByText {
 }
 
 impl Compiler {
-    /// The table as it was last compiled.
+    /// The table as last compiled.
     pub(super) fn table(&self) -> &Arc<FilterTable> {
         &self.table
     }
 
-    /// The slot of a filter that counts.
+    /// The slot of a filter in use.
     pub(super) fn slot(&self, filter: FilterId) -> Option<u32> {
         self.counting.get(&filter).map(|counting| counting.slot)
     }
 
-    /// Notes that what is attached somewhere counts from now on, or does not any more.
+    /// Notes whether the filters of an attachment are in use from now on.
     pub(super) fn count(&mut self, side: Side, attached: &Attached, counts: bool) {
         let step = |count: &mut u32| *count = if counts { *count + 1 } else { count.saturating_sub(1) };
         for filter in attached.local_filters() {
@@ -126,7 +126,7 @@ impl Compiler {
         }
     }
 
-    /// Notes that a filter changed. Says whether it counts.
+    /// Notes that a filter changed. Returns whether it is in use.
     pub(super) fn note_changed(&mut self, filter: FilterId) -> bool {
         let counts = self.uses.contains_key(&filter);
         if counts {
@@ -135,7 +135,7 @@ impl Compiler {
         counts
     }
 
-    /// Takes in how the filters are now. Costs as much as has changed.
+    /// Brings the table up to date. Cost: proportional to what changed.
     pub(super) fn compile(&mut self, filters: &Filters) {
         if self.changed.is_empty() {
             return;
@@ -235,7 +235,7 @@ impl Compiler {
         }
     }
 
-    /// The slot of a list of event types, which one more row has.
+    /// The slot of a list of event types, with one more row as its user.
     fn add_list(&mut self, types: &Arc<[EventType]>) -> u32 {
         // A list that has everything in it is as good as the empty one, which has any type.
         let has_all = types.iter().any(EventType::is_everything);
@@ -252,7 +252,7 @@ impl Compiler {
         slot
     }
 
-    /// The slot of a constraint, which one more row has.
+    /// The slot of a constraint, with one more row as its user.
     fn add_text(&mut self, program: &Arc<Constraint>) -> u32 {
         let slot = match self.text_of.get(program.text()) {
             Some(slot) => *slot,
@@ -272,7 +272,7 @@ impl Compiler {
 
     // ---- groups ----
 
-    /// Puts each constraint with changed uses into the group of the event types that it is used for.
+    /// Moves each constraint with changed uses to the group of its event types.
     fn regroup(&mut self) {
         let mut touched = core::mem::take(&mut self.touched);
         touched.sort_unstable();
@@ -322,7 +322,7 @@ impl Compiler {
         }
     }
 
-    /// Notes where a constraint is now within its group.
+    /// Notes the place of a constraint within its group.
     pub(super) fn place(texts: &mut Slots<TextEntry>, text: u32, place: usize) {
         if let Some((_, at)) = texts.get_mut(text).and_then(|entry| entry.group.as_mut()) {
             *at = place;
@@ -347,13 +347,13 @@ impl Compiler {
 }
 
 impl Counting {
-    /// Whether the filter is still as it was.
+    /// Whether the filter is unchanged.
     fn is(&self, now: &Filter) -> bool {
         Arc::ptr_eq(&self.constraints, &now.constraints) && self.default_value == now.default_value
     }
 }
 
-/// Things in numbered slots that are used again.
+/// Values in numbered slots, which are reused.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     places: Vec<Option<T>>,
@@ -393,7 +393,7 @@ impl<T> Slots<T> {
         self.places.get_mut(slot as usize)?.as_mut()
     }
 
-    /// How many slots there are, empty ones included.
+    /// Number of slots, empty ones included.
     fn len(&self) -> u32 {
         u32::try_from(self.places.len()).unwrap_or(u32::MAX)
     }

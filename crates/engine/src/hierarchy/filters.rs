@@ -1,7 +1,7 @@
-//! Filters: what they are, where they are attached, and the commands that change either.
+//! Filters, their attachments, and the commands that change either.
 //!
-//! A filter is made in a channel and counts against that channel's limits, but may be attached to admins and proxies of
-//! any channel, and to several of them: all see it change at once.
+//! A filter is created in a channel and counts against that channel's limits, but may be attached to admins and
+//! proxies of any channel, and to several of them: a change applies to all at once.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -10,19 +10,19 @@ use alloc::vec::Vec;
 use super::{Hierarchy, HierarchyPart};
 use crate::{AdminId, ChannelId, ChannelLimits, EventType, FilterId, Peer, ProxyKey, Refusal, Side};
 
-/// A filter as an admin or a proxy refers to it.
+/// Reference of an admin or a proxy to a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FilterRef {
-    /// One made here.
+    /// A local filter, created in this service.
     Local(FilterId),
-    /// One that a client implements; the protocol knows how to ask it.
+    /// A remote filter, implemented by a client; the protocol knows how to call it.
     Remote(Peer),
 }
 
 /// Where a filter is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FilterTarget {
-    /// An admin: it counts for all its proxies.
+    /// An admin: the filter applies to all its proxies.
     Admin {
         /// The channel.
         channel: ChannelId,
@@ -36,7 +36,7 @@ pub enum FilterTarget {
 }
 
 impl FilterTarget {
-    /// The channel it is in.
+    /// The channel of the target.
     #[must_use]
     pub fn channel(self) -> ChannelId {
         match self {
@@ -49,32 +49,31 @@ impl FilterTarget {
 /// One of a filter's constraints.
 #[derive(Clone, Debug)]
 pub struct FilterConstraint {
-    /// The event types it is for; empty for any. An event of another type does not match, whatever the program says.
+    /// Event types of the constraint; empty for any. Events of other types do not match, whatever the program says.
     pub types: Arc<[EventType]>,
-    /// What is asked of the event.
+    /// The compiled condition.
     pub program: Arc<filter::Constraint>,
-    /// In a mapping filter: what an event that matches is mapped to, a priority or a lifetime in nanoseconds. Otherwise
-    /// of no meaning, and best 0.
+    /// In a mapping filter: the value for an event that matches, a priority or a lifetime in nanoseconds. Otherwise
+    /// ignored, and best 0.
     pub value: i64,
 }
 
-/// What a mapping filter decides of an event for a consumer (OMG Notification Service 1.1, 2.3.1).
+/// Value that a mapping filter gives an event for a consumer (OMG Notification Service 1.1, 2.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mapping {
-    /// Its priority.
+    /// The priority.
     Priority,
-    /// Its lifetime, in nanoseconds; 0 for one that never ends.
+    /// The lifetime, in nanoseconds; 0 for one that never ends.
     Lifetime,
 }
 
-/// A filter.
 #[derive(Debug)]
 pub(super) struct Filter {
-    /// The channel it was made in.
+    /// The channel in which the filter was created.
     home: ChannelId,
     pub(super) constraints: Arc<[FilterConstraint]>,
     pub(super) default_value: Option<i64>,
-    /// Where it is attached, and how many times, as a filter or as a mapping filter.
+    /// Number of attachments to each target, as a filter or as a mapping filter.
     targets: BTreeMap<FilterTarget, u32>,
 }
 
@@ -94,14 +93,14 @@ impl Filters {
         self.get(filter).ok_or(Refusal::NoSuchFilter { filter })
     }
 
-    /// Notes that a filter is attached to a target once more.
+    /// Counts one more attachment of a filter to a target.
     fn note(&mut self, filter: FilterId, target: FilterTarget) {
         if let Some(filter) = self.all.get_mut(&filter) {
             *filter.targets.entry(target).or_default() += 1;
         }
     }
 
-    /// Notes that a filter is attached to a target once less.
+    /// Counts one attachment less of a filter to a target.
     fn forget(&mut self, filter: FilterId, target: FilterTarget) {
         let Some(filter) = self.all.get_mut(&filter) else { return };
         if let Some(count) = filter.targets.get_mut(&target) {
@@ -112,7 +111,7 @@ impl Filters {
         }
     }
 
-    /// Notes that a target is gone with all that was attached to it.
+    /// Removes a target with all its attachments.
     pub(super) fn forget_all(&mut self, attached: &Attached, target: FilterTarget) {
         for filter in attached.local() {
             self.forget(filter, target);
@@ -120,7 +119,7 @@ impl Filters {
     }
 }
 
-/// What is attached to an admin or a proxy.
+/// Filters attached to an admin or a proxy.
 #[derive(Clone, Debug, Default)]
 pub struct Attached {
     filters: Vec<(u32, FilterRef)>,
@@ -130,13 +129,13 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Its filters with their ids, in the order in which they were added.
+    /// Filters with their ids, in the order in which they were added.
     #[must_use]
     pub fn filters(&self) -> &[(u32, FilterRef)] {
         &self.filters
     }
 
-    /// Its mapping filter for a property.
+    /// Mapping filter for a property.
     #[must_use]
     pub fn mapping(&self, mapping: Mapping) -> Option<FilterId> {
         match mapping {
@@ -151,7 +150,7 @@ impl Attached {
         self.filters.is_empty() && self.priority.is_none() && self.lifetime.is_none()
     }
 
-    /// The id of the filter that is added next.
+    /// Id of the next filter to be added.
     pub(super) fn next(&self) -> u32 {
         self.next
     }
@@ -167,7 +166,7 @@ impl Attached {
         }
     }
 
-    /// Its filters that were made here.
+    /// The attached local filters.
     pub(super) fn local_filters(&self) -> impl Iterator<Item = FilterId> {
         self.filters.iter().filter_map(|(_, filter)| match filter {
             FilterRef::Local(filter) => Some(*filter),
@@ -175,7 +174,7 @@ impl Attached {
         })
     }
 
-    /// Its filters that clients implement.
+    /// The attached remote filters.
     pub(super) fn remote_filters(&self) -> impl Iterator<Item = Peer> {
         self.filters.iter().filter_map(|(_, filter)| match filter {
             FilterRef::Remote(peer) => Some(*peer),
@@ -183,12 +182,12 @@ impl Attached {
         })
     }
 
-    /// Its mapping filters.
+    /// The attached mapping filters.
     pub(super) fn mapping_filters(&self) -> impl Iterator<Item = FilterId> {
         self.priority.into_iter().chain(self.lifetime)
     }
 
-    /// Every filter made here, mapping filters too, once for each time it is attached.
+    /// Every local filter, mapping filters included, once for each attachment.
     fn local(&self) -> impl Iterator<Item = FilterId> {
         self.local_filters().chain(self.mapping_filters())
     }
@@ -203,8 +202,8 @@ impl Attached {
 impl Hierarchy {
     // ---- filters themselves ----
 
-    /// Makes a filter without constraints, which lets nothing pass. It belongs to the channel: it counts against its
-    /// limits, and goes when it does.
+    /// Creates a filter without constraints, which lets nothing pass. It counts against the channel's limits and is
+    /// destroyed with the channel.
     ///
     /// # Errors
     ///
@@ -227,15 +226,16 @@ impl Hierarchy {
         Ok(id)
     }
 
-    /// Replaces all of a filter's constraints and, for a mapping filter, its default value: all of it or nothing.
+    /// Replaces all of a filter's constraints and, for a mapping filter, its default value, or nothing if one is
+    /// refused.
     ///
     /// A mapping filter's constraints are tried in the order of their values, the best (highest priority, longest
     /// lifetime) first, whatever their order here (OMG Notification Service 1.1, 3.2.2.10).
     ///
     /// # Errors
     ///
-    /// [`Refusal::NoSuchFilter`], [`Refusal::TooManyConstraints`], [`Refusal::ConstraintTooLong`],
-    /// [`Refusal::ConstraintTooComplex`], [`Refusal::TooManyEventTypes`].
+    /// [`Refusal::NoSuchFilter`], [`Refusal::TooManyConstraints`], [`Refusal::ConstraintTooLong`], [`Refusal::ConstraintTooComplex`],
+    /// [`Refusal::TooManyEventTypes`].
     pub fn set_constraints(
         &mut self,
         filter: FilterId,
@@ -261,7 +261,7 @@ impl Hierarchy {
         Ok(&self.filters.known(filter)?.constraints)
     }
 
-    /// Destroys a filter. Wherever it was attached it is not any more.
+    /// Destroys a filter and detaches it from every target.
     ///
     /// # Errors
     ///
@@ -286,12 +286,13 @@ impl Hierarchy {
 
     // ---- where they are attached ----
 
-    /// Attaches a filter; says its id there, which counts up from 0 and is never used twice by that admin or proxy.
+    /// Attaches a filter and returns its id there, which counts up from 0 and is never used twice by that admin or
+    /// proxy.
     ///
     /// # Errors
     ///
-    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`],
-    /// [`Refusal::NoSuchFilter`], [`Refusal::TooManyFiltersAttached`], [`Refusal::IdsExhausted`].
+    /// [`Refusal::ChannelNotFound`], [`Refusal::AdminNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NoSuchFilter`],
+    /// [`Refusal::TooManyFiltersAttached`], [`Refusal::IdsExhausted`].
     pub fn add_filter(&mut self, target: FilterTarget, filter: FilterRef) -> Result<u32, Refusal> {
         if let FilterRef::Local(filter) = filter {
             self.filters.known(filter)?;
@@ -313,7 +314,7 @@ impl Hierarchy {
         Ok(id)
     }
 
-    /// Has two proxies have each other's filters and mapping filters, under the ids that they have.
+    /// Exchanges the filters and mapping filters of two proxies, which keep their ids.
     ///
     /// # Errors
     ///
@@ -334,7 +335,7 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Detaches a filter; says which.
+    /// Detaches a filter and returns it.
     ///
     /// # Errors
     ///
@@ -374,7 +375,7 @@ impl Hierarchy {
         Ok(&self.attached(target)?.filters)
     }
 
-    /// Sets or takes away the mapping filter of a consumer's proxy or admin. A proxy's counts before its admin's.
+    /// Sets or removes the mapping filter of a consumer's proxy or admin. A proxy's takes precedence over its admin's.
     ///
     /// # Errors
     ///
@@ -407,7 +408,7 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// The mapping filter that an admin or a proxy has of its own.
+    /// The mapping filter of an admin or a proxy itself.
     ///
     /// # Errors
     ///
@@ -425,7 +426,7 @@ impl Hierarchy {
         }
     }
 
-    /// Changes what is attached, which the event path must know of if it counts.
+    /// Changes the filters attached to a target; the event path is notified if they are in use.
     pub(super) fn change_attached<R>(
         &mut self,
         target: FilterTarget,

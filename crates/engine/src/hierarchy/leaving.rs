@@ -1,27 +1,27 @@
-//! What is destroyed is gone at once for every request, and is taken apart in pieces: a channel or an admin can have 65,536 proxies, and a
-//! channel 100,000 filters, of each of which something is to be forgotten here, and its client notified by the protocol.
+//! Removal in chunks of destroyed objects. Requests no longer find them, but a channel or an admin can have 65,536
+//! proxies, and a channel 100,000 filters: each is removed here, and its client notified by the protocol.
 
 use alloc::boxed::Box;
 
 use super::{Admin, Channel, Hierarchy, HierarchyPart, Removed, removed};
 use crate::{AdminId, ChannelId, FilterId, FilterTarget, ProxyKey, Side};
 
-/// Something that was destroyed.
+/// A destroyed object that is still to be removed.
 #[derive(Debug)]
 pub(super) enum Leaving {
     Channel(Box<Channel>),
-    /// Of a channel that stays, or has been destroyed since.
+    /// An admin of a channel that exists, or was destroyed later.
     Admin(ChannelId, Box<Admin>),
 }
 
-/// What went with a channel or an admin that was destroyed.
+/// Something removed with a destroyed channel or admin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// One of its proxies.
+    /// A proxy.
     Proxy(Removed),
-    /// A filter that was made in the channel.
+    /// A filter created in the channel.
     Filter(FilterId),
-    /// An admin of the channel, or the admin itself.
+    /// An admin of the destroyed channel, or the destroyed admin itself.
     Admin {
         /// The channel.
         channel: ChannelId,
@@ -30,15 +30,15 @@ pub enum Removal {
         /// The admin.
         admin: AdminId,
     },
-    /// A piece of what was kept to publish the channel.
+    /// A chunk of the channel's routes.
     Routes,
-    /// Nothing is left of what was destroyed first, in this channel.
+    /// The end: nothing is left of the object destroyed first, in this channel.
     End(ChannelId),
 }
 
 impl Hierarchy {
-    /// Takes one thing from what was destroyed: what was destroyed first has to end before the next begins. `None` when nothing
-    /// is left of anything. A proxy's backlog goes with it.
+    /// Removes one part of the objects that were destroyed, in the order in which they were. `None` when nothing is
+    /// left. A proxy's backlog is removed with it.
     pub fn poll_removed(&mut self) -> Option<Removal> {
         let mut first = self.leaving.pop_front()?;
         let (channel, taken) = match &mut first {
@@ -87,7 +87,7 @@ impl Hierarchy {
         Some(Removal::Proxy(removed(channel, &proxy)))
     }
 
-    /// All proxies of an admin are gone: what they had from it can go.
+    /// Removes what an admin's proxies inherited from it, after the last proxy.
     fn end_admin(&mut self, channel: ChannelId, gone: &Admin) {
         let target = FilterTarget::Admin { channel, side: gone.side, admin: gone.id };
         self.filters.forget_all(&gone.attached, target);

@@ -1,7 +1,7 @@
 //! The hierarchy: factory → channel → admin → proxy, with settings and subscriptions at each level.
 //!
-//! It belongs to the administration thread. Every command either is refused and changes nothing, or is done whole;
-//! [`Hierarchy::snapshot`] then gives what the event path must know of it.
+//! The administration thread owns it. Every command either is refused and changes nothing, or is executed whole;
+//! [`Hierarchy::snapshot`] then returns what the event path must know of it.
 
 mod banks;
 mod channel;
@@ -37,7 +37,7 @@ use leaving::Leaving;
 use parts::Parts;
 use pools::Pools;
 
-/// How much a [`Hierarchy`] may hold. What is beyond is refused with the limit's value.
+/// Limits of a [`Hierarchy`]. A request beyond one is refused with the limit's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HierarchyLimits {
     /// Channels. Default 4,096.
@@ -50,16 +50,16 @@ pub struct HierarchyLimits {
     pub event_types_max: u32,
     /// Threads in all pools together, beside the main lane's. Default 64.
     pub lane_threads_max: u32,
-    /// What a channel's `filter_steps_max` may be set to, 1 to 100,000,000. Default 1,000,000: at 4 to 16 ns a step, so many keep a
-    /// lane for 4 to 16 ms.
+    /// Highest `filter_steps_max` of a channel, 1 to 100,000,000. Default 1,000,000: at 4 to 16 ns a step, one event
+    /// then occupies a lane for 4 to 16 ms.
     pub filter_steps_max: u32,
-    /// What a channel's `constraint_bytes_max` may be set to, 1 to 1,048,576, which is the default.
+    /// Highest `constraint_bytes_max` of a channel, 1 to 1,048,576, which is the default.
     pub constraint_bytes_max: u32,
-    /// Whether, under an admin that combines by [`Operator::Or`], an admin or a proxy without filters lets everything pass, so that filters
-    /// of the other keep nothing away, as with TAO; else one without filters does not count. Default false.
+    /// Whether, under an admin with [`Operator::Or`], an admin or a proxy without filters lets everything pass as with
+    /// TAO, whatever the filters of the other; else a level without filters is ignored. Default false.
     pub or_passes_without_filters: bool,
-    /// Whether lists of event types are changed, and reported to clients, as by TAO: everything is no member beside others, so that it
-    /// gives way to types that are added, and they to everything; what is added and removed at once stays as it is. Default false.
+    /// Whether lists of event types are changed, and reported to clients, by TAO's rule: everything is never listed beside other
+    /// types, so that either replaces the other; a type both added and removed stays as it is. Default false.
     pub tao_event_types: bool,
 }
 
@@ -79,7 +79,7 @@ impl Default for HierarchyLimits {
     }
 }
 
-/// How many proxies' routes are made with one snapshot, and of each channel at least, where several have much to take in.
+/// Proxies processed per snapshot, divided evenly among the changed channels; at least `CHUNK_MIN` of each.
 const CHUNK: usize = 1_024;
 const CHUNK_MIN: usize = 16;
 
@@ -98,10 +98,10 @@ pub struct Removed {
     pub peer: Option<Peer>,
 }
 
-/// The admin or proxy that a [`Hierarchy::subscribe`] changes.
+/// The admin or proxy whose subscription [`Hierarchy::subscribe`] changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionTarget {
-    /// An admin's.
+    /// An admin.
     Admin {
         /// The channel.
         channel: ChannelId,
@@ -110,7 +110,7 @@ pub enum SubscriptionTarget {
         /// The admin.
         admin: AdminId,
     },
-    /// A proxy's.
+    /// A proxy.
     Proxy(ProxyKey),
 }
 
@@ -123,17 +123,17 @@ pub struct Hierarchy {
     pools: Pools,
     next_channel: u32,
     next_connection: u64,
-    /// What was destroyed and is being taken apart, in the order in which it was.
+    /// Destroyed objects that are still to be removed, in the order in which they were destroyed.
     leaving: VecDeque<Leaving>,
-    /// The channels that commands may have changed since this was last asked.
+    /// Channels that commands may have changed since the last `take_touched`.
     touched: BTreeSet<ChannelId>,
-    /// Channels with routes that may be out of date, and those that have gone since the last snapshot.
+    /// Channels with routes that may be out of date, and those destroyed since the last snapshot.
     changed: BTreeSet<ChannelId>,
     gone: Vec<ChannelId>,
     parts: Parts,
-    /// Whether the last snapshot left something for the next.
+    /// Whether the last snapshot left changes for the next.
     unfinished: bool,
-    /// The next snapshot is another one, whatever has changed.
+    /// Whether the next snapshot is a new one even without changes.
     renewed: bool,
     snapshot: Arc<Snapshot>,
 }
@@ -147,7 +147,7 @@ impl Hierarchy {
 
     // ---- channels ----
 
-    /// Makes a channel with its two default admins.
+    /// Creates a channel with its two default admins.
     ///
     /// # Errors
     ///
@@ -174,7 +174,8 @@ impl Hierarchy {
         Ok(id)
     }
 
-    /// Says how the default admin of a channel's side combines with its proxies, which are yet to be made.
+    /// Sets how the default admin of a channel's side combines with its proxies; to be called before these are
+    /// created.
     ///
     /// # Errors
     ///
@@ -186,7 +187,8 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Destroys a channel with all that is in it: it is gone at once, and [`poll_removed`](Self::poll_removed) takes it apart.
+    /// Destroys a channel and everything in it: requests no longer find it, and [`poll_removed`](Self::poll_removed)
+    /// removes its parts.
     ///
     /// # Errors
     ///
@@ -201,7 +203,7 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// The channels by rising id.
+    /// All channels, by rising id.
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
         self.channels.values()
     }
@@ -217,7 +219,7 @@ impl Hierarchy {
 
     // ---- admins ----
 
-    /// Makes a further admin on one side of a channel.
+    /// Creates a further admin on one side of a channel.
     ///
     /// # Errors
     ///
@@ -248,8 +250,8 @@ impl Hierarchy {
         self.channel(channel)?.admin(side, admin)
     }
 
-    /// Destroys an admin with its proxies: they are gone at once, and [`poll_removed`](Self::poll_removed) takes them apart;
-    /// until then events may go to them.
+    /// Destroys an admin with its proxies: requests no longer find them, and [`poll_removed`](Self::poll_removed)
+    /// removes them one by one; until then events may be delivered to them.
     ///
     /// # Errors
     ///
@@ -263,7 +265,7 @@ impl Hierarchy {
 
     // ---- proxies ----
 
-    /// Makes a proxy, not yet connected, for events of a form.
+    /// Creates an unconnected proxy for events of `form`.
     ///
     /// # Errors
     ///
@@ -280,8 +282,8 @@ impl Hierarchy {
         self.create_proxy_in_place_of(0, (channel, side, admin), form, kind)
     }
 
-    /// The same, where as many connected proxies of the same channel and side as `leaving` may be destroyed when the new one is connected:
-    /// they take up no place of `MaxConsumers` and `MaxSuppliers`.
+    /// Like [`create_proxy`](Self::create_proxy), but `leaving` connected proxies of the same channel and side do not
+    /// count for `MaxConsumers` and `MaxSuppliers`: the caller may destroy them when the new one is connected.
     ///
     /// # Errors
     ///
@@ -316,7 +318,7 @@ impl Hierarchy {
         Ok(members.filter_map(|proxy| owner.proxy(*proxy).ok()))
     }
 
-    /// So many of a channel's proxies, or of those of one of its admins, by rising id behind one of them if that is said.
+    /// At most `most` proxies of a channel, or of one of its admins, by rising id, after the proxy `behind` if given.
     pub fn some_proxies(
         &self,
         channel: ChannelId,
@@ -359,8 +361,8 @@ impl Hierarchy {
 
     // ---- connections ----
 
-    /// Connects the client that `peer` stands for. A supplier may be without a peer, and so may a consumer that pulls; one that does not
-    /// and has no peer gets no deliveries, and nothing is kept for it unless [it is durable](Self::make_durable).
+    /// Connects a client, known as `peer`. A supplier may have no peer, and so may a pull consumer. A push consumer
+    /// without a peer gets no deliveries, and no events wait for it unless [it is durable](Self::make_durable).
     ///
     /// # Errors
     ///
@@ -370,8 +372,8 @@ impl Hierarchy {
         self.connect_in_place_of(0, key, peer, output_form)
     }
 
-    /// The same, where as many connected proxies of the same channel and side as `leaving` are destroyed right after: they take up no place
-    /// of `MaxConsumers` and `MaxSuppliers`.
+    /// Like [`connect`](Self::connect), but `leaving` connected proxies of the same channel and side do not count for
+    /// `MaxConsumers` and `MaxSuppliers`: the caller destroys them right after.
     ///
     /// # Errors
     ///
@@ -389,8 +391,7 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Connects another client to a proxy that is connected, in the place of the one that was. What waits there for a consumer waits for
-    /// the new one.
+    /// Replaces the client of a connected proxy by another. A consumer's backlog stays, for the new client.
     ///
     /// # Errors
     ///
@@ -399,9 +400,10 @@ impl Hierarchy {
         self.changed_proxy(key)?.reconnect(key.proxy, peer, output_form)
     }
 
-    /// The consumer that is connected is durable: its events are kept while its client [is away](Self::leave), and what is unanswered when the
-    /// client changes is delivered again. It never has suppliers wait, and its own [`FullOutbox::Reject`](crate::FullOutbox::Reject) is
-    /// granted; what other lanes have taken already is discarded then.
+    /// Makes the connected consumer durable: its events wait while its client [is away](Self::leave), and unanswered
+    /// ones are delivered again when the client changes. It never blocks suppliers, and its own
+    /// [`FullOutbox::Reject`](crate::FullOutbox::Reject) is granted; events that other lanes have taken already are
+    /// discarded instead.
     ///
     /// # Errors
     ///
@@ -410,7 +412,7 @@ impl Hierarchy {
         self.changed_proxy(key)?.make_durable(key.proxy)
     }
 
-    /// The client of a durable consumer goes. What comes is kept for it.
+    /// Notes that the client of a durable consumer has gone. New events wait for its return.
     ///
     /// # Errors
     ///
@@ -419,7 +421,7 @@ impl Hierarchy {
         self.channel_mut(key.channel)?.leave(key.proxy)
     }
 
-    /// A durable consumer has a client again.
+    /// Connects a client to a durable consumer again.
     ///
     /// # Errors
     ///
@@ -428,9 +430,9 @@ impl Hierarchy {
         self.changed_proxy(key)?.rejoin(key.proxy, peer, output_form)
     }
 
-    /// A consumer that has just connected begins where its [`OutboxSettings::start_from`] says. If it was connected before, by another
-    /// process perhaps, it goes on with what comes, unless that place is yet to come: `resumed_at` is the time then, in 100 ns since
-    /// 15 October 1582.
+    /// Begins a newly connected consumer where its [`OutboxSettings::start_from`] says. If it was connected before, by
+    /// another process perhaps, it continues with new events, unless that position is still ahead: `resumed_at` is the
+    /// current time then, in 100 ns since 15 October 1582.
     ///
     /// # Errors
     ///
@@ -439,8 +441,9 @@ impl Hierarchy {
         self.changed_proxy(key)?.note_start(key.proxy, resumed_at)
     }
 
-    /// The consumer that is connected may have events of these types only, whatever it wants, and is this one, until it is disconnected.
-    /// All consumers of one client address have one `hold_budget` on each lane; one of unknown address has it alone.
+    /// Sets the permitted event types, the principal and the address of the connected consumer, until it is
+    /// disconnected. All consumers of one client address share one `hold_budget` on each lane; one of unknown address
+    /// has its own.
     ///
     /// # Errors
     ///
@@ -455,9 +458,8 @@ impl Hierarchy {
         self.changed_proxy(key)?.permit(key.proxy, permitted, owner, client_address)
     }
 
-    /// The consumer that was connected handles what it gets in the order in which it came, so that several deliveries may
-    /// be under way to it: it gets [`OutboxSettings::PUSH_WINDOW_IN_ORDER`] where no level sets a window. Until it is
-    /// disconnected.
+    /// Notes that the connected consumer processes deliveries in order, so that several may be unanswered at once: it
+    /// gets [`OutboxSettings::PUSH_WINDOW_IN_ORDER`] where no level sets a window. Valid until it is disconnected.
     ///
     /// # Errors
     ///
@@ -466,7 +468,7 @@ impl Hierarchy {
         self.channel_mut(key.channel)?.note_in_order(key.proxy)
     }
 
-    /// Disconnects; the proxy stays, and can be connected again. Returns the peer that was connected. A consumer's backlog goes.
+    /// Disconnects and returns the peer; the proxy stays, and can be connected again. A consumer's backlog is dropped.
     ///
     /// # Errors
     ///
@@ -475,7 +477,7 @@ impl Hierarchy {
         self.changed_proxy(key)?.disconnect(key.proxy)
     }
 
-    /// Suspends a connection: a consumer's events are kept and not delivered.
+    /// Suspends a connection: a consumer's events wait and are not delivered.
     ///
     /// # Errors
     ///
@@ -497,7 +499,7 @@ impl Hierarchy {
 
     // ---- settings and subscriptions ----
 
-    /// Replaces what the channel says of its outboxes' settings.
+    /// Replaces the settings that a channel sets for its outboxes.
     ///
     /// # Errors
     ///
@@ -512,7 +514,7 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Replaces what the admin says of its proxies' settings.
+    /// Replaces the settings that an admin sets for its proxies.
     ///
     /// # Errors
     ///
@@ -535,7 +537,7 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Replaces what the proxy says of its own settings.
+    /// Replaces the settings that a proxy sets for itself.
     ///
     /// # Errors
     ///
@@ -582,7 +584,7 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Replaces what the channel's events may claim of their lanes.
+    /// Replaces a channel's topics, with their shares of the lanes.
     ///
     /// # Errors
     ///
@@ -593,9 +595,9 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Changes a subscription (on the suppliers' side: an offer): takes `removed` out and puts `added` in. It begins
-    /// as everything, which gives way to the first types that are added; removing everything, in any spelling, empties it
-    /// before `added` is put in. With [`HierarchyLimits::tao_event_types`] it is as TAO has it.
+    /// Changes a subscription (on the suppliers' side: an offer) by removing and adding types. The initial everything
+    /// is replaced by the first types added; removing everything, in any spelling, empties the list before `added` is
+    /// put in. With [`HierarchyLimits::tao_event_types`] TAO's rule applies.
     ///
     /// # Errors
     ///
@@ -630,12 +632,12 @@ impl Hierarchy {
 
     // ---- routing ----
 
-    /// The routing snapshot of the hierarchy. The same one as last time if nothing changed that the event path must know;
-    /// otherwise a new one that shares the parts of all channels that did not change.
+    /// The routing snapshot of the hierarchy: the previous one if nothing changed for the event path, otherwise a new
+    /// one that shares the parts of all unchanged channels.
     ///
-    /// What concerns very many proxies is taken in in pieces, one with each call: the channel's part stays what it was until
-    /// all is taken in, and what is changed meanwhile is part of the next. [`has_work`](Self::has_work) says whether
-    /// something is left.
+    /// A change that concerns very many proxies is processed in chunks, one with each call: the channel's part stays
+    /// as it was until the change is complete, and later changes follow with the next. [`has_work`](Self::has_work)
+    /// returns whether any are left.
     pub fn snapshot(&mut self) -> Arc<Snapshot> {
         let Self { channels, changed, .. } = self;
         changed.retain(|channel| channels.get(channel).is_some_and(Channel::is_changed));
@@ -667,50 +669,50 @@ impl Hierarchy {
         Arc::clone(&self.snapshot)
     }
 
-    /// The next [`snapshot`](Self::snapshot) is another one even if nothing has changed here: something beside it has, of which its users
-    /// are to take note.
+    /// Makes the next [`snapshot`](Self::snapshot) a new one even if nothing changed in the hierarchy, for changes
+    /// beside it that the users of snapshots are to notice.
     pub fn renew(&mut self) {
         self.renewed = true;
     }
 
-    /// The channels that commands may have changed since the last [`snapshot`](Self::snapshot), and those that are yet to be taken in.
+    /// Channels that commands may have changed since the last [`snapshot`](Self::snapshot), and those with changes still to process.
     pub fn changed(&self) -> impl Iterator<Item = &Channel> {
         self.changed.iter().filter_map(|channel| self.channels.get(channel))
     }
 
-    /// Whether the last [`snapshot`](Self::snapshot) left something for the next, or there is something to
-    /// [take apart](Self::poll_removed).
+    /// Whether the last [`snapshot`](Self::snapshot) left changes for the next, or destroyed objects are still to be
+    /// [removed](Self::poll_removed).
     #[must_use]
     pub fn has_work(&self) -> bool {
         self.unfinished || !self.leaving.is_empty()
     }
 
-    /// The channels that commands may have changed since this was last asked, each with a number by which
-    /// [`is_published`](Self::is_published) knows what was changed.
+    /// Channels that commands may have changed since the last call, each with the number of its last change, to be
+    /// passed to [`is_published`](Self::is_published).
     pub fn take_touched(&mut self) -> Vec<(ChannelId, u64)> {
         let touched = core::mem::take(&mut self.touched).into_iter();
         touched.filter_map(|channel| self.noted(channel)).collect()
     }
 
-    /// A channel that exists, with the number of what was changed of it last.
+    /// A channel with the number of its last change; `None` if there is no such channel.
     #[must_use]
     pub fn noted(&self, channel: ChannelId) -> Option<(ChannelId, u64)> {
         Some((channel, self.channels.get(&channel)?.noted()))
     }
 
-    /// Whether the last snapshot has what was changed of a channel until it had that number.
+    /// Whether the last snapshot includes the changes of a channel up to that number.
     #[must_use]
     pub fn is_published(&self, channel: ChannelId, number: u64) -> bool {
         self.channels.get(&channel).is_none_or(|channel| channel.published() >= number)
     }
 
-    /// A channel of which something is to change that is its own.
+    /// A channel of which its own settings will change.
     fn changed_channel(&mut self, channel: ChannelId) -> Result<&mut Channel, Refusal> {
         self.parts.note(HierarchyPart::Channel(channel));
         self.channel_mut(channel)
     }
 
-    /// The channel of a proxy of which something is to change.
+    /// The channel of a proxy that will change.
     fn changed_proxy(&mut self, key: ProxyKey) -> Result<&mut Channel, Refusal> {
         self.parts.note(HierarchyPart::Proxy(key));
         self.channel_mut(key.channel)

@@ -1,10 +1,10 @@
-//! The numbers that things get: each kind's count up, and none is ever given out twice, also when what has been kept is made once more
-//! after a restart.
+//! Numbers of channels, admins, proxies and filters. Each kind counts up, and no number is assigned twice, also when
+//! stored objects are created anew after a restart.
 
 use super::{Hierarchy, HierarchyPart};
 use crate::{ChannelId, FilterTarget, Refusal};
 
-/// Things that are numbered together.
+/// A kind of objects that are numbered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbered {
     /// Channels.
@@ -15,12 +15,12 @@ pub enum Numbered {
     Admins(ChannelId),
     /// A channel's proxies of both sides.
     Proxies(ChannelId),
-    /// The filters that an admin or a proxy has.
+    /// The filters attached to an admin or a proxy.
     Attached(FilterTarget),
 }
 
 impl Hierarchy {
-    /// The number of what is made next.
+    /// The number of the next object of this kind.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Hierarchy {
         })
     }
 
-    /// Has what is made next get that number, and leaves out those before it. It never goes back.
+    /// Sets the number of the next object of this kind, and skips those before it. Numbers never go back.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! What a channel's suppliers offer and its consumers want, each put together into one short list (OMG Notification Service 1.1, 2.5: so
-//! that a supplier need not send what no consumer wants, and a consumer knows what there is).
+//! Combined offers of a channel's suppliers and combined subscriptions of its consumers (OMG Notification Service 1.1,
+//! 2.5: a supplier need not send what no consumer subscribes to, and a consumer learns which types there are).
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
@@ -9,23 +9,23 @@ use super::filters::{Attached, Filters};
 use super::{Channel, Hierarchy, Proxy, ProxyState};
 use crate::{ChannelId, EventType, Operator, ProxyKey, Refusal, Side, Subscription};
 
-/// How many comparisons are made to find what two lists have in common, and for all proxies of a channel. Where it would be more,
-/// the longer list is taken for what they have in common: it says more than is wanted, never less.
+/// Most comparisons to intersect two lists, and for all proxies of a channel. Beyond it the longer list stands for the
+/// intersection: it is larger than the true one, never smaller.
 const PAIRS_MAX: usize = 1 << 16;
 const PAIRS_OF_ALL_MAX: usize = 1 << 18;
 
-/// How many comparisons are made to leave out what is within another type. Where it would be more, all are listed.
+/// Most comparisons to leave out types covered by another. Beyond it all types are listed.
 const COMPARISONS_MAX: usize = 1 << 20;
 
-/// How much is looked at to put event types together, one for each type and for every 64 octets, and how many there may be in the list
-/// before those within others are left out. Where there are more, everything is said to be offered or wanted: no client reads such a list,
-/// and clients choose how long it is.
+/// Most event types and 64-octet units examined to combine lists, and most types listed before covered ones are left
+/// out. Beyond it everything is reported as offered or subscribed: no client reads such a list, and clients choose how
+/// long it is.
 const LOOKED_AT_MAX: usize = 1 << 18;
 const TYPES_MAX: usize = 1 << 14;
 
 impl Hierarchy {
-    /// What the connected suppliers offer, together: canonical, sorted, and none within another. A supplier that said
-    /// nothing offers what its admin says, and announces nothing if that said nothing either: its events pass all the same.
+    /// Combined offer of the connected suppliers: canonical, sorted, none covered by another. A supplier without an
+    /// offer has its admin's, and announces nothing if that has none either: its events pass all the same.
     ///
     /// # Errors
     ///
@@ -41,9 +41,9 @@ impl Hierarchy {
         })))
     }
 
-    /// What the connected consumers want, together: canonical, sorted, and none within another. It is what their
-    /// subscriptions let pass and the event types that their filters' constraints are for, put together as their admins
-    /// say. Suspended consumers count.
+    /// Combined subscription of the connected consumers: canonical, sorted, none covered by another. It consists of
+    /// their subscriptions and of the event types of their filters' constraints, combined as their admins say.
+    /// Suspended consumers count.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Hierarchy {
         self.subscribed_types_but(channel, |_| false)
     }
 
-    /// The same without the consumers for which `except` is true.
+    /// Combined subscription of the connected consumers without those for which `except` is true.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ impl Hierarchy {
         Ok(together(consumers.map(|proxy| self.subscribed(channel, proxy, &mut pairs_left))))
     }
 
-    /// The types that connected clients of a side have named, together, as TAO tells them: as they are spelt, sorted, and without
-    /// everything. A proxy has those of its admin and its own; filters have no say. Too many are everything.
+    /// Types that connected clients of a side have named, by TAO's rule: as spelt, sorted, and without everything. A
+    /// proxy has its admin's types and its own; filters are ignored. Too many types count as everything.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Hierarchy {
         Ok(types.into_iter().cloned().collect())
     }
 
-    /// The types that a proxy has of its admin and has named itself, sorted; nothing where that is everything.
+    /// Types that a proxy and its admin have named, sorted; `None` if that is everything.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ impl Hierarchy {
         Ok(named.map(|named| named.flatten().collect::<BTreeSet<_>>().into_iter().cloned().collect()))
     }
 
-    /// A number that changes whenever what suppliers offer, or what consumers want, may have changed: while it is the
-    /// same, so is [`offered_types`](Self::offered_types) or [`subscribed_types`](Self::subscribed_types).
+    /// Version of the offers or subscriptions: while it is unchanged, so is [`offered_types`](Self::offered_types) or
+    /// [`subscribed_types`](Self::subscribed_types).
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ fn connected(channel: &Channel, side: Side) -> impl Iterator<Item = &Proxy> {
     channel.proxies().filter(move |proxy| proxy.side == side && proxy.state != ProxyState::Unconnected)
 }
 
-/// The lists that hold what a proxy has of its admin and has named itself; nothing where that is everything. Everything of the admin's
-/// gives way to what the proxy names.
+/// Lists of the types that a proxy and its admin have named; `None` if that is everything. The proxy's types replace
+/// an admin's everything.
 fn named_by<'a>(channel: &'a Channel, proxy: &'a Proxy) -> Option<impl Iterator<Item = &'a [EventType]>> {
     let admin = channel.admins.get(&(proxy.side, proxy.admin)).map(|admin| &admin.subscription);
     let is_all = |list: &Subscription| list.types().iter().any(EventType::is_everything);
@@ -141,7 +141,7 @@ fn named_by<'a>(channel: &'a Channel, proxy: &'a Proxy) -> Option<impl Iterator<
     Some([own, of_admin].into_iter().flatten().map(Subscription::types))
 }
 
-/// What a group lets pass, by type; `None` if it does not count.
+/// Event types that a group lets pass; `None` if the group is ignored.
 fn group<'a>(
     subscription: &'a Subscription,
     attached: &Attached,
@@ -169,7 +169,6 @@ fn group<'a>(
     Some(subscribed.and(Types::These(types.into()), pairs_left))
 }
 
-/// Some event types.
 enum Types<'a> {
     Everything,
     These(Cow<'a, [EventType]>),
@@ -208,7 +207,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// All of them in one list, without those that are within another.
+/// All types in one list, without those covered by another.
 fn together<'a>(all: impl Iterator<Item = Types<'a>>) -> Vec<EventType> {
     let everything = || Vec::from([EventType::everything()]);
     let mut types = BTreeSet::new();
@@ -238,12 +237,12 @@ fn together<'a>(all: impl Iterator<Item = Types<'a>>) -> Vec<EventType> {
     types.into_iter().filter(|narrow| !is_within(narrow)).collect()
 }
 
-/// What event types weigh that are looked at: one each, and one for every 64 octets, since clients choose how long they are.
+/// Cost of examining event types: one for each, and one for every 64 octets, since clients choose how long they are.
 fn weight(types: &[EventType]) -> usize {
     types.iter().map(|kind| 1 + (kind.domain.len() + kind.name.len()) / 64).sum()
 }
 
-/// What it takes to compare each with each.
+/// Cost of comparing each type of `a` with each of `b`.
 fn comparisons(a: &[EventType], b: &[EventType]) -> usize {
     weight(a).saturating_mul(b.len()).saturating_add(weight(b).saturating_mul(a.len())) / 2
 }

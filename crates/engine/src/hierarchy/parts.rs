@@ -1,11 +1,11 @@
-//! Which parts of the hierarchy commands have changed, for the keeper of an image of it.
+//! Changed parts of the hierarchy, for the owner of a stored image of it.
 
 use alloc::collections::BTreeSet;
 
 use super::{Hierarchy, SubscriptionTarget};
 use crate::{AdminId, ChannelId, FilterId, FilterTarget, ProxyKey, Side};
 
-/// A part of the hierarchy that an image of it has a place of its own for.
+/// A part of the hierarchy with an entry of its own in a stored image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HierarchyPart {
     /// The next channel number and the next filter number.
@@ -38,7 +38,7 @@ impl From<SubscriptionTarget> for HierarchyPart {
     }
 }
 
-/// What has changed, if that is kept.
+/// Changed parts, if they are recorded.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     changed: Option<BTreeSet<HierarchyPart>>,
@@ -55,24 +55,24 @@ impl Parts {
 }
 
 impl Hierarchy {
-    /// Has changes noted from now on, for [`poll_changed_part`](Self::poll_changed_part): until they are asked for, one for each part
-    /// that there is or was.
+    /// Starts to record changes for [`poll_changed_part`](Self::poll_changed_part). At most one entry per part,
+    /// existing or destroyed, is pending at a time.
     pub fn note_changed_parts(&mut self) {
         self.parts.changed.get_or_insert_default();
     }
 
-    /// A part that may have changed since this last returned it, or that was made or is gone. `None` when there is no other.
+    /// A part that may have changed since this last returned it, or that was created or destroyed. `None` if no other is pending.
     pub fn poll_changed_part(&mut self) -> Option<HierarchyPart> {
         self.parts.changed.as_mut()?.pop_first()
     }
 
-    /// How many changes were noted so far, of whichever parts: two of these differ if there was a change between.
+    /// Number of changes noted so far, of any part: it differs between two calls if there was a change between them.
     #[must_use]
     pub const fn changes_noted(&self) -> u64 {
         self.parts.noted
     }
 
-    /// Something has changed of a part that is not this hierarchy's, but belongs to it.
+    /// Notes a change of something outside the hierarchy that belongs to the image of this part.
     pub fn note_changed_part(&mut self, part: HierarchyPart) {
         self.parts.note(part);
     }

@@ -1,4 +1,4 @@
-//! Pools: threads assigned to channels, admins and proxies, and the lanes that these are.
+//! Pools: threads assigned to channels, admins and proxies, and the lanes they run.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -10,20 +10,19 @@ use crate::{
     LaneChange, LaneId, LaneInfo, Place, PoolId, PoolSpec, PriorityModel, ProxyId, ProxyKey, Refusal, SettingsPatch,
 };
 
-/// Beyond this many, the ways to share proxies out among a pool's threads are not each worked out.
+/// Most distributions of proxies over a pool's threads that are computed in advance.
 const SHARINGS_MAX: usize = 1_024;
 
-/// All pools.
 #[derive(Debug)]
 pub(super) struct Pools {
     pools: BTreeMap<PoolId, Pool>,
     next: u32,
-    /// The lanes in use by id, the main lane not among them.
+    /// Lanes in use by id, without the main lane.
     lanes: BTreeMap<LaneId, LaneInfo>,
-    /// Ending lanes with threads that are still there.
+    /// Ending lanes whose threads still run.
     ending: BTreeSet<LaneId>,
     changes: VecDeque<LaneChange>,
-    /// Pools that came or that nothing refers to any more, since the last snapshot.
+    /// Whether pools were created or lost their last user since the last snapshot.
     has_changes: bool,
     main: Arc<[Place]>,
     main_only: Arc<[LaneUse]>,
@@ -33,14 +32,14 @@ pub(super) struct Pools {
 #[derive(Debug)]
 struct Pool {
     spec: PoolSpec,
-    /// How many levels refer to it.
+    /// Number of levels that use the pool.
     users: u32,
     lanes: Vec<LaneId>,
-    /// The places of a proxy, by how it is shared out.
+    /// Places of a proxy, for each distribution over the threads.
     sharings: Vec<Arc<[Place]>>,
 }
 
-/// Where a proxy is served, and by which model.
+/// Places of a proxy, and the priority model with the pool's priority.
 pub(super) type Placement = (Arc<[Place]>, Option<(PriorityModel, i16)>);
 
 impl Default for Pools {
@@ -87,7 +86,7 @@ impl Pools {
         Ok(id)
     }
 
-    /// The lowest lane ids that are not in use.
+    /// The lowest unused lane ids.
     fn free_lanes(&self, count: usize) -> Option<Vec<LaneId>> {
         let is_free = |lane: &LaneId| !self.lanes.contains_key(lane) && !self.ending.contains(lane);
         let free = (1..=u16::MAX).map(LaneId).filter(is_free);
@@ -99,17 +98,17 @@ impl Pools {
         self.pools.get(&pool).ok_or(Refusal::PoolNotFound { pool })
     }
 
-    /// Whether there are none, so that everything is on the main lane.
+    /// Whether there are no pools, so that everything is on the main lane.
     pub(super) fn is_empty(&self) -> bool {
         self.pools.is_empty()
     }
 
-    /// What a channel uses that is on the main lane alone.
+    /// Lanes of a channel that uses the main lane alone.
     pub(super) fn main_only(&self) -> &Arc<[LaneUse]> {
         &self.main_only
     }
 
-    /// Puts the main lane in the place of one that has no thread. Says whether there was such a lane.
+    /// Replaces a lane without a thread by the main lane. Returns whether the lane existed.
     fn replace(&mut self, lane: LaneId) -> bool {
         let Some(pool) = self.lanes.remove(&lane).and_then(|info| self.pools.get_mut(&info.pool)) else { return false };
         pool.lanes.retain(|kept| *kept != lane);
@@ -122,12 +121,12 @@ impl Pools {
         true
     }
 
-    /// Checks that a level may refer to the pool it names.
+    /// Checks that the pool a level names exists.
     pub(super) fn check(&self, patch: &SettingsPatch) -> Result<(), Refusal> {
         patch.pool.map_or(Ok(()), |pool| self.known(pool).map(|_| ()))
     }
 
-    /// Notes that a level refers to another pool than before.
+    /// Notes that a level changed from one pool to another.
     pub(super) fn note_change(&mut self, old: Option<PoolId>, new: Option<PoolId>) {
         if old == new {
             return;
@@ -141,7 +140,7 @@ impl Pools {
         }
     }
 
-    /// Forgets the unused pools with lanes that were not reported.
+    /// Removes the unused pools of which no lane was reported.
     fn forget_untold(&mut self) {
         let Self { pools, lanes, changes, .. } = self;
         let is_start = |change: &LaneChange, lane| matches!(change, LaneChange::Started(info) if info.id == lane);
@@ -158,8 +157,8 @@ impl Pools {
         });
     }
 
-    /// Ends the pools that nothing refers to, if nothing that was published before will be published once more. The lanes as they
-    /// are then; the same ones as last time if none changed.
+    /// Ends the pools without users if `may_end`: if no part published earlier will be published again. Returns the
+    /// lanes then; the previous list if none changed.
     pub(super) fn apply_changes(&mut self, may_end: bool) -> Arc<[LaneInfo]> {
         if core::mem::take(&mut self.has_changes) {
             self.has_changes = !may_end;
@@ -182,7 +181,7 @@ impl Pools {
         Arc::clone(&self.published)
     }
 
-    /// Where a proxy is served.
+    /// Where a proxy is served, and by which priority model.
     pub(super) fn placement(&self, channel: &Channel, proxy: &Proxy) -> Placement {
         let pool = pool_of(channel, proxy).and_then(|pool| self.pools.get(&pool));
         // Pulling is served on the main lane, as it is no part of what is promised in real time. So is the channel's history.
@@ -195,13 +194,13 @@ impl Pools {
     }
 }
 
-/// The pool that counts for a proxy: the nearest.
+/// The pool that applies to a proxy: that of the nearest level.
 fn pool_of(channel: &Channel, proxy: &Proxy) -> Option<PoolId> {
     let of_admin = || channel.admin(proxy.side, proxy.admin).ok().and_then(|admin| admin.patch.pool);
     proxy.patch.pool.or_else(of_admin).or(channel.patch().pool)
 }
 
-/// One of so many, by a proxy's id: mixed, because ids of one side or of one client often are all odd or all even.
+/// A bucket for a proxy, from its id. The id is hashed, because ids of one side or of one client often are all odd or all even.
 fn bucket_of(proxy: ProxyId, of: usize) -> usize {
     let mixed = u64::from(proxy.0).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     mixed as usize % of.max(1)
@@ -227,7 +226,7 @@ fn check(spec: &PoolSpec) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The places that proxies have in a pool, one for each way in which they are shared out among its threads.
+/// Places of proxies in a pool, for each distribution over its threads.
 fn sharings(spec: &PoolSpec, ids: &[LaneId]) -> Vec<Arc<[Place]>> {
     let counts = || spec.lanes.iter().map(|lane| usize::from(lane.threads));
     let evenly = counts().fold(1, |all, threads| all / gcd(all, threads) * threads);
@@ -257,9 +256,9 @@ fn gcd(one: usize, other: usize) -> usize {
 }
 
 impl Hierarchy {
-    /// Makes a pool of lanes. [`poll_lane`](Self::poll_lane) then names them. It is to be given to a channel, an admin
-    /// or a proxy by [`SettingsPatch::pool`] before the next [`snapshot`](Self::snapshot), which ends every pool that
-    /// nothing refers to.
+    /// Creates a pool of lanes, which [`poll_lane`](Self::poll_lane) then reports. Set it for a channel, an admin or a
+    /// proxy by [`SettingsPatch::pool`] before the next [`snapshot`](Self::snapshot), which ends every pool without
+    /// users.
     ///
     /// # Errors
     ///
@@ -269,61 +268,61 @@ impl Hierarchy {
         self.pools.create(spec, self.limits.lane_threads_max)
     }
 
-    /// A pool; `None` if there is none or it has ended.
+    /// A pool; `None` if it does not exist or has ended.
     #[must_use]
     pub fn pool(&self, pool: PoolId) -> Option<&PoolSpec> {
         self.pools.pools.get(&pool).map(|pool| &pool.spec)
     }
 
-    /// What a channel's steps for filtering one event may be set to.
+    /// Highest `filter_steps_max` of a channel.
     #[must_use]
     pub fn filter_steps_max(&self) -> u32 {
         self.limits.filter_steps_max
     }
 
-    /// What the length of a channel's constraints may be set to.
+    /// Highest `constraint_bytes_max` of a channel.
     #[must_use]
     pub fn constraint_bytes_max(&self) -> u32 {
         self.limits.constraint_bytes_max
     }
 
-    /// The most threads that all pools together may have.
+    /// Most threads of all pools together.
     #[must_use]
     pub fn lane_threads_max(&self) -> u32 {
         self.limits.lane_threads_max
     }
 
-    /// Removes the unused pools with lanes that [`poll_lane`](Self::poll_lane) has not reported, as if they had never been made. Others
-    /// end with a [`snapshot`](Self::snapshot).
+    /// Removes the unused pools of which [`poll_lane`](Self::poll_lane) has reported no lane. Other unused pools end
+    /// with a [`snapshot`](Self::snapshot).
     pub fn forget_untold_pools(&mut self) {
         self.pools.forget_untold();
     }
 
-    /// Has all pools together have so many threads at most from now on. What they have stays. Says how many it was until now.
+    /// Sets the most threads of all pools together and returns the previous limit. Existing threads stay.
     pub fn set_lane_threads_max(&mut self, most: u32) -> u32 {
         core::mem::replace(&mut self.limits.lane_threads_max, most)
     }
 
-    /// How many more threads pools may have, before those that nothing refers to have ended.
+    /// Threads that new pools may have, while unused pools that have not ended still count.
     #[must_use]
     pub fn lane_threads_left(&self) -> u32 {
         let used = u32::try_from(self.pools.lanes.len()).unwrap_or(u32::MAX);
         self.limits.lane_threads_max.saturating_sub(used)
     }
 
-    /// The next lane that has come with a [`create_pool`](Self::create_pool) or gone with a
-    /// [`snapshot`](Self::snapshot), in the order in which they did.
+    /// The next lane that [`create_pool`](Self::create_pool) started or a [`snapshot`](Self::snapshot) ended, in that
+    /// order.
     pub fn poll_lane(&mut self) -> Option<LaneChange> {
         self.pools.changes.pop_front()
     }
 
-    /// The thread of a lane that was to end is gone: its number may be used again.
+    /// Notes that the thread of an ended lane is gone: its number may be reused.
     pub fn lane_gone(&mut self, lane: LaneId) {
         self.pools.ending.remove(&lane);
     }
 
-    /// There is no thread for a lane: the main lane takes its place, from the next [`snapshot`](Self::snapshot) on and for as long as its
-    /// pool exists. To be called before that snapshot is made.
+    /// Notes that no thread could be started for a lane: the main lane replaces it from the next
+    /// [`snapshot`](Self::snapshot) on, while its pool exists. To be called before that snapshot is made.
     pub fn lane_unavailable(&mut self, lane: LaneId) {
         if self.pools.replace(lane) {
             self.channels.values_mut().for_each(Channel::note_places_changed);
@@ -331,7 +330,7 @@ impl Hierarchy {
         }
     }
 
-    /// Checks that a level may refer to the pool that its new patch names, rather than to `old`.
+    /// Checks that a level may change from the pool `old` to that of its new patch.
     pub(super) fn check_pool(
         &self,
         channel: &Channel,
@@ -349,8 +348,8 @@ impl Hierarchy {
         }
     }
 
-    /// How the priority of a proxy's events chooses their lane, and the priority that its pool declares; `None` for one
-    /// without a pool, one that is on the main lane whatever its pool, and one that does not exist.
+    /// How the priority of a proxy's events chooses their lane, and the priority that its pool declares; `None` if it
+    /// has no pool, is on the main lane whatever its pool, or does not exist.
     #[must_use]
     pub fn priority_model(&self, key: ProxyKey) -> Option<(PriorityModel, i16)> {
         let channel = self.channel(key.channel).ok()?;

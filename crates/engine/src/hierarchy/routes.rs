@@ -1,7 +1,7 @@
-//! From a channel to its part of the routing snapshot: kept, and amended where something changed.
+//! Maintains a channel's part of the routing snapshot, and updates it where something changed.
 //!
-//! What one level says to all beneath it is worked out once for each admin. Routes lie in pieces that snapshots share, so
-//! that what publishing a change costs is the change, and one look at each piece.
+//! What an admin's proxies inherit is computed once for each admin. Routes lie in chunks that snapshots share, so that
+//! publishing costs as much as the change, and one comparison for each chunk.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -22,21 +22,21 @@ use crate::{
     OutputForm, Peer, ProxyId, ProxyKey, SettingsPatch, Side, Subscription, SupplierRoute, SupplierSettings,
 };
 
-/// What has changed since the routes were last made.
+/// Changes since the routes were last made.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// How many changes there have been since the channel was made.
+    /// Number of changes since the channel was created.
     count: u64,
-    /// Something of the channel itself.
+    /// Whether something of the channel itself changed.
     any: bool,
-    /// What every proxy has from the channel.
+    /// Whether something changed that every proxy inherits from the channel.
     all: bool,
     admins: BTreeSet<(Side, AdminId)>,
     proxies: BTreeSet<ProxyId>,
 }
 
 impl Changes {
-    /// There is something that concerns no proxy in particular.
+    /// Notes a change that concerns no proxy in particular.
     pub(super) fn note(&mut self) {
         self.any = true;
         self.count += 1;
@@ -65,12 +65,12 @@ impl Changes {
         self.count
     }
 
-    /// What there is, to be taken in. What comes from now on is for the next time.
+    /// Takes the pending changes, to be processed. Later ones are for the next time.
     pub(super) fn take(&mut self) -> Self {
         core::mem::replace(self, Self { count: self.count, ..Self::default() })
     }
 
-    /// How many proxies they concern, at most.
+    /// Upper bound of the proxies that the changes concern.
     pub(super) fn work_left(&self, channel: &Channel) -> usize {
         let of_admin = |key| channel.admins.get(key).map_or(0, |admin| admin.members.len());
         let beneath = if self.all { channel.proxies.len() } else { self.admins.iter().map(of_admin).sum() };
@@ -78,22 +78,22 @@ impl Changes {
     }
 }
 
-/// What is being taken in: proxies to look at.
+/// Work in progress: the proxies still to be processed.
 #[derive(Debug, Default)]
 struct Work {
-    /// One by one.
+    /// Single proxies.
     proxies: BTreeSet<ProxyId>,
-    /// All those of the channel, or of these admins, behind the one that was looked at last.
+    /// Whether all proxies of the channel, or of these admins, after the last one processed are included.
     all: bool,
     admins: BTreeSet<(Side, AdminId)>,
     last: Option<ProxyId>,
-    /// Whether the routes are others than before.
+    /// Whether the routes differ from the previous ones.
     changed: bool,
     is_open: bool,
 }
 
 impl Work {
-    /// The next proxy to look at.
+    /// The next proxy to process.
     fn next(&mut self, channel: &Channel) -> Option<ProxyId> {
         if let Some(proxy) = self.proxies.pop_first() {
             return Some(proxy);
@@ -115,7 +115,7 @@ impl Work {
         None
     }
 
-    /// How many there are to look at, at most.
+    /// Upper bound of the proxies left.
     fn left(&self, channel: &Channel) -> usize {
         let of_admin = |key| channel.admins.get(key).map_or(0, |admin| admin.members.len());
         let beneath = if self.all { channel.proxies.len() } else { self.admins.iter().map(of_admin).sum() };
@@ -123,7 +123,7 @@ impl Work {
     }
 }
 
-/// What routes are made from.
+/// Sources that routes are computed from.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'s> {
     pub(super) channel: &'s Channel,
@@ -131,23 +131,23 @@ pub(super) struct Source<'s> {
     pub(super) pools: &'s Pools,
 }
 
-/// A channel's routes, as they are to be published next.
+/// A channel's routes to be published next.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     work: Work,
     members: Members,
     places: Places,
     suppliers: SharedMap<Arc<SupplierRoute>>,
-    /// How many consumers want events translated to each, and the list of those.
+    /// Number of consumers for each output form, and the list of these forms.
     output_forms: BTreeMap<OutputForm, u32>,
     requested: Arc<[OutputForm]>,
-    /// How many consumers have what [`Traits`] and [`Filtering::any_mapping`] say of them together.
+    /// Numbers of consumers with each of [`Traits`] and [`Filtering::any_mapping`].
     rejects: u32,
     sorted: u32,
     asking: u32,
     mapping: u32,
     targets: SharedSlots<Arc<[Target]>>,
-    /// Whom a filter decides for now, or not any more, and which is not in `targets` yet.
+    /// Targets added to (true) or removed from (false) each filter, not yet in `targets`.
     moved: BTreeMap<u32, BTreeMap<Target, bool>>,
     admins: BTreeMap<(Side, AdminId), Arc<OfAdmin>>,
     admin_filters: SharedSlots<Arc<[u32]>>,
@@ -156,7 +156,7 @@ pub(super) struct Book {
     no_filters: Arc<[u32]>,
 }
 
-/// What an admin's proxies have from it and from the channel.
+/// Settings and filters that an admin's proxies inherit from it and from the channel.
 #[derive(Debug)]
 struct OfAdmin {
     outboxes: Arc<OutboxSettings>,
@@ -165,14 +165,14 @@ struct OfAdmin {
     subscription: Subscription,
     suppliers: SupplierSettings,
     remote: Arc<[Peer]>,
-    /// On the suppliers' side.
+    /// Local filters, on the suppliers' side.
     local: Box<[u32]>,
-    /// On the consumers' side: its place among the admins that have filters.
+    /// Place among the admins with filters, on the consumers' side.
     place: Option<u32>,
     mappings: [Option<u32>; 2],
 }
 
-/// Numbers, of which those that were given back are given out again, the lowest first.
+/// Numbers, of which the lowest free one is assigned next.
 #[derive(Debug, Default)]
 struct Places {
     free: BTreeSet<u32>,
@@ -196,17 +196,17 @@ impl Places {
 impl Book {
     // ---- what has changed ----
 
-    /// Whether something is being taken in, so that this is not to be published.
+    /// Whether work is in progress, so that the routes must not be published yet.
     pub(super) fn is_at_work(&self) -> bool {
         self.work.is_open
     }
 
-    /// How many proxies have to be looked at yet for that, at most.
+    /// Upper bound of the proxies left to process.
     pub(super) fn work_left(&self, channel: &Channel) -> usize {
         self.work.left(channel)
     }
 
-    /// Begins to take in what has changed.
+    /// Begins to process changes.
     pub(super) fn begin(&mut self, source: Source<'_>, mut changes: Changes) {
         if changes.all {
             changes.admins.extend(self.admins.keys());
@@ -221,7 +221,7 @@ impl Book {
         self.work = Work { proxies, all, admins, last: None, changed, is_open: true };
     }
 
-    /// Looks at so many proxies. Says whether everything is taken in.
+    /// Processes up to `chunk` proxies. Returns whether the work is complete.
     pub(super) fn go_on(&mut self, source: Source<'_>, chunk: usize) -> bool {
         let channel = source.channel;
         for _ in 0..chunk {
@@ -239,7 +239,7 @@ impl Book {
         self.work.left(channel) == 0
     }
 
-    /// The routes when everything is taken in: as they were last if nothing came of it.
+    /// The routes after all work is complete: `last` if nothing changed.
     pub(super) fn routes(&mut self, source: Source<'_>, last: Option<&Arc<ChannelRoutes>>) -> Arc<ChannelRoutes> {
         let Source { channel, compiler, pools } = source;
         let changed = core::mem::take(&mut self.work).changed;
@@ -290,15 +290,15 @@ impl Book {
         })
     }
 
-    /// Releases a piece of what there is. Says whether there was one.
+    /// Releases a chunk of the routes. Returns whether there was one.
     pub(super) fn release(&mut self) -> bool {
         self.members.release().or_else(|| self.suppliers.release()).is_some()
     }
 
     // ---- admins ----
 
-    /// Works out anew what an admin's proxies have from it, if any of them was routed. Says whether what its filters
-    /// decide has changed.
+    /// Recomputes what an admin's proxies inherit, if any of them was routed. Returns whether the targets of its
+    /// filters changed.
     fn refresh_admin(&mut self, source: Source<'_>, key: (Side, AdminId)) -> bool {
         let Some(last) = self.admins.remove(&key) else { return false };
         if source.channel.admins.contains_key(&key) {
@@ -354,7 +354,7 @@ impl Book {
         changed
     }
 
-    /// Says whether they are others than before.
+    /// Sets the slots of an admin's filters. Returns whether they changed.
     fn set_admin_filters(&mut self, place: Option<u32>, filters: &[u32]) -> bool {
         let Some(place) = place else { return false };
         let last = self.admin_filters.get(place).cloned().unwrap_or_default();
@@ -366,7 +366,7 @@ impl Book {
         true
     }
 
-    /// Notes that other filters decide for a group of consumers' filters than before.
+    /// Notes that a target's filters change from `last` to `now`.
     fn move_target(&mut self, target: Target, last: &[u32], now: &[u32]) {
         for slot in last.iter().filter(|slot| !now.contains(slot)) {
             self.moved.entry(*slot).or_default().insert(target, false);
@@ -376,8 +376,8 @@ impl Book {
         }
     }
 
-    /// Brings what was noted so into the lists. Very many may have the same filter: its list is made anew once for all that are looked at
-    /// together.
+    /// Applies the noted moves to the lists of targets. Very many consumers may have the same filter: its list is
+    /// rebuilt once for all consumers processed together.
     fn flush_targets(&mut self) {
         while let Some((slot, moved)) = self.moved.pop_first() {
             let kept = self.targets.get(slot).map_or(&[][..], Arc::as_ref).iter().copied();
@@ -426,7 +426,7 @@ impl Book {
 
     // ---- consumers ----
 
-    /// Puts a consumer's route in the place of the last one. Says whether it is another.
+    /// Replaces a consumer's route. Returns whether it changed.
     fn set_consumer(&mut self, proxy: ProxyId, route: Option<ConsumerRoute>) -> bool {
         let place = self.members.place_of(proxy);
         let last = place.and_then(|place| self.members.get(place)).cloned();
@@ -470,7 +470,7 @@ impl Book {
         }
     }
 
-    /// The route of a connected consumer.
+    /// The route of a consumer; `None` if it is not connected.
     fn consumer(&mut self, source: Source<'_>, proxy: &Proxy) -> Option<ConsumerRoute> {
         let Source { channel, compiler, pools } = source;
         let is_served = proxy.peer.is_some() || proxy.kind.pull || proxy.durable;
@@ -521,7 +521,7 @@ impl Book {
         })
     }
 
-    /// The filters that clients implement, a proxy's own and its admin's, where filters count.
+    /// The remote filters of a proxy and of its admin, if filters apply.
     fn both_remote(&self, counts: bool, proxy: &Proxy, of_admin: &OfAdmin) -> [Arc<[Peer]>; 2] {
         match counts {
             true => [self.remote(&proxy.attached), Arc::clone(&of_admin.remote)],
@@ -529,7 +529,7 @@ impl Book {
         }
     }
 
-    /// The filters that clients implement.
+    /// The attached remote filters.
     fn remote(&self, attached: &Attached) -> Arc<[Peer]> {
         if attached.remote_filters().next().is_none() {
             return Arc::clone(&self.nobody);
@@ -538,20 +538,20 @@ impl Book {
     }
 }
 
-/// A proxy's settings: its admin's, unless something is said of its own.
+/// A proxy's settings: its admin's, shared, unless it sets some itself.
 fn settings_under(of_admin: &OfAdmin, proxy: &Proxy) -> Arc<OutboxSettings> {
     let settings = proxy.settings_under(*of_admin.outboxes, of_admin.window_is_set);
     if settings == *of_admin.outboxes { Arc::clone(&of_admin.outboxes) } else { Arc::new(settings) }
 }
 
-/// Whether an outbox with these settings may need more memory for each event than one that is first in, first out.
+/// Whether an outbox with these settings may need more memory per event than a first-in, first-out one.
 fn sorts(settings: &OutboxSettings) -> bool {
     settings.timeout.is_some()
         || matches!(settings.order_policy, OrderPolicy::Priority | OrderPolicy::Deadline)
         || matches!(settings.discard_policy, DiscardPolicy::Priority | DiscardPolicy::Deadline)
 }
 
-/// The groups of filters on a supplier's side, if there are filters.
+/// The filter groups on a supplier's side; `None` if there are no filters.
 fn supplier_groups(source: Source<'_>, proxy: &Proxy, of_admin: &OfAdmin) -> Option<Arc<SupplierGroups>> {
     let own = SupplierGroup {
         local: slots(source.compiler, &proxy.attached).collect(),
@@ -570,12 +570,12 @@ fn mappings(compiler: &Compiler, attached: &Attached) -> [Option<u32>; 2] {
         .map(|mapping| attached.mapping(mapping).and_then(|filter| compiler.slot(filter)))
 }
 
-/// The slots of the filters made here.
+/// The slots of the attached local filters.
 fn slots<'a>(compiler: &'a Compiler, attached: &'a Attached) -> impl Iterator<Item = u32> + 'a {
     attached.local_filters().filter_map(|filter| compiler.slot(filter))
 }
 
-/// What waits to be handed over is dropped only where the consumers that it is for would have it dropped.
+/// Policy for events waiting to be handed over: they are dropped only where their consumers would have them dropped.
 fn lossless_unless_discarded(requested: Option<FullOutbox>) -> Option<FullOutbox> {
     match requested {
         None | Some(FullOutbox::Discard) => requested,
@@ -583,7 +583,7 @@ fn lossless_unless_discarded(requested: Option<FullOutbox>) -> Option<FullOutbox
     }
 }
 
-/// Which lanes have something of the channel.
+/// The lanes that the channel uses.
 fn lanes<'a>(
     pools: &Pools,
     suppliers: impl Iterator<Item = &'a SupplierRoute>,
