@@ -24,7 +24,6 @@ impl Members {
         self.places.get(proxy).copied()
     }
 
-    /// Number of connected consumers.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }

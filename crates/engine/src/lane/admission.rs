@@ -1,4 +1,4 @@
-//! Events in: found by their source's channel and their type, they go to every outbox that wants them.
+//! Admission: an event is routed by its source's channel and its type to every outbox with a subscription for it.
 
 use core::time::Duration;
 
@@ -17,43 +17,43 @@ use crate::{
     SORTED_OVERHEAD_BYTES, Ticket, Time,
 };
 
-/// What an event takes that goes to those in [`Filters::chosen`](super::filtering::Filters::chosen).
+/// Costs of an event that goes to the consumers in [`Filters::chosen`](super::filtering::Filters::chosen).
 struct Plan {
     known: Known,
     destinations: usize,
-    /// How many bridges it takes.
+    /// Number of bridges the event takes.
     bridges: usize,
-    /// Whether it is kept as the channel's history.
+    /// Whether the event is stored in the channel's history.
     is_stored: bool,
     weight: u64,
     charge: u64,
-    /// Suppliers are to be held if there still is no room when the event is in.
+    /// Block suppliers if there is still no room once the event is in.
     hold: Option<Hold>,
 }
 
 impl Plan {
-    /// How many hold the event.
+    /// Number of holders of the event.
     fn holders(&self, event: &Event) -> usize {
         self.destinations + self.bridges + event.away().len() + usize::from(self.is_stored)
     }
 }
 
-/// The ticket of an event that is being held, and its place.
+/// Ticket of an event whose reply is withheld, and the ticket's place.
 pub(super) struct Withheld {
     at: u32,
     ticket: Ticket,
 }
 
-/// A step of filtering takes about so long at most; the time that an event has left is spent on filtering at this rate.
+/// Upper estimate of the time of one filter step: the rest of an event's lifetime is spent on filtering at this rate.
 const NANOS_PER_STEP: u128 = 16;
 
 impl Lane {
-    /// Takes an event in from a supplier's proxy, and puts it into the outbox of every consumer that wants it. Sets its
+    /// Takes in a supplier's event and puts it into the outbox of every consumer with a subscription for it. Sets its
     /// `source`, `arrived` and `serial`. `forms` reads the event for filters.
     ///
     /// Filtering takes at most the channel's `filter_steps_max` steps, and less if the event's `timeout` leaves less
-    /// time; what is not evaluated by then does not match. An event that does not pass the filters on its supplier's side
-    /// is accepted, has no destinations, and is counted.
+    /// time; a constraint not evaluated by then does not match. An event rejected by the filters on its supplier's
+    /// side is accepted, has no destinations, and is counted.
     pub fn handle_event<F: Forms>(
         &mut self,
         source: ProxyKey,
@@ -71,8 +71,8 @@ impl Lane {
         }
     }
 
-    /// Makes an event ready to be kept and later [restored](Self::restore_event), should that be necessary: it says all that its supplier
-    /// says for it. False if there is no such supplier.
+    /// Completes an event for storage and a later [restore](Self::restore_event): copies into it what its supplier's
+    /// settings say. Returns false if there is no such supplier.
     pub fn complete_event(&mut self, source: ProxyKey, pending_event: &mut PendingEvent) -> bool {
         let Ok(supplier) = self.locate(source) else { return false };
         let event: &mut Event = pending_event;
@@ -81,24 +81,24 @@ impl Lane {
         true
     }
 
-    /// Whether an event is to outlive the process: its header says so, or else its supplier's settings.
+    /// Whether an event is to outlive the process, by its header or else by its supplier's settings.
     #[inline]
     pub fn reliability_of(&mut self, source: ProxyKey, event: &Event) -> Reliability {
         let of_supplier = || self.locate(source).map_or(Reliability::BestEffort, |supplier| supplier.reliability);
         event.reliability.unwrap_or_else(of_supplier)
     }
 
-    /// How long the answer for an event waits until all consumers that it is for have it; nothing if it does not wait for that.
+    /// Longest wait of an event's reply for its consumers to take it; `None` if the reply does not wait for them.
     #[inline]
     pub fn acknowledges_within(&mut self, source: ProxyKey) -> Option<Duration> {
         self.locate(source).ok()?.acknowledged_within
     }
 
-    /// Takes an event in that was taken in before, by a lane that is no more: as [`handle_event`](Self::handle_event), but it is no sign of
-    /// life of its supplier, which need not be there, and it goes only to the consumers that [`Event::only`] names, where that is set. It
-    /// was accepted when there was room, so it is neither refused nor held for want of that, and nothing is dropped for it: an outbox may
-    /// have more than its bound then, and a channel more than its limits. It says [when it arrived](Event::arrived), and its lifetime
-    /// counts from then; those that are restored one after the other keep that order.
+    /// Takes in an event that a lane of an earlier process accepted: like [`handle_event`](Self::handle_event), but it
+    /// is no sign of life of its supplier, which need not exist, and it goes only to the consumers in [`Event::only`],
+    /// where that is set. It is neither refused nor blocked for want of room, and nothing is dropped for it: an outbox
+    /// may exceed its bound then, and a channel its limits. It includes its [arrival](Event::arrived), from which its
+    /// lifetime counts; events restored one after the other keep that order.
     pub fn restore_event<F: Forms>(
         &mut self,
         source: ProxyKey,
@@ -159,7 +159,7 @@ impl Lane {
         admission
     }
 
-    /// Takes the event in for those that it is for only.
+    /// Admits the event for the consumers in [`Event::only`].
     #[cold]
     fn admit_for_some<F: Forms>(
         &mut self,
@@ -177,7 +177,7 @@ impl Lane {
         self.admit_chosen(supplier, known, pending_event, by)
     }
 
-    /// Chooses those that an event is for only, and the bridges that lead to the others of them.
+    /// Chooses the consumers in [`Event::only`], and the bridges to those on other lanes.
     fn choose_some(&mut self, supplier: &Supplier, event: &Event) {
         let Some(state) = self.channels.get(supplier.channel) else { return };
         let (mut chosen, mut bridged) =
@@ -201,7 +201,7 @@ impl Lane {
         (self.space.filters.chosen, self.space.bridged) = (chosen, bridged);
     }
 
-    /// Finds out what filters say of the event, and on which lanes it is to be.
+    /// Applies the filters to the event, and finds the lanes it goes to.
     fn sift<F: Forms>(
         &mut self,
         supplier: &Supplier,
@@ -232,7 +232,7 @@ impl Lane {
         Verdict::Passed
     }
 
-    /// Takes the event in for those that were chosen.
+    /// Admits the event for the chosen consumers.
     fn admit_chosen<F: Forms>(
         &mut self,
         supplier: &Supplier,
@@ -292,7 +292,7 @@ impl Lane {
         Admission::Refused(refusal)
     }
 
-    /// The event is in, or is not to be: now it counts whether there is room.
+    /// Ends an admission: from now on it matters again whether there is room.
     fn end_admission(&mut self, channel: u32) {
         self.arrival.admitting = false;
         self.look_at_shortened();
@@ -301,7 +301,7 @@ impl Lane {
         }
     }
 
-    /// Counts the destinations and makes room for them, or says why not.
+    /// Counts the destinations and makes room for them, or returns why not.
     fn plan(&mut self, plan: &mut Plan, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
         self.count(plan, supplier, pending_event);
         let state = self.channels.get(supplier.channel)?;
@@ -326,7 +326,7 @@ impl Lane {
         if pressed { self.relieve(plan, supplier, pending_event) } else { None }
     }
 
-    /// Makes room for a plan, or says why not.
+    /// Makes room for a plan, or returns why not.
     #[cold]
     fn relieve(&mut self, plan: &mut Plan, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
         match self.make_room(supplier.channel, plan.charge) {
@@ -342,7 +342,7 @@ impl Lane {
         None
     }
 
-    /// Counts a plan's destinations, and what the event is charged for them.
+    /// Counts a plan's destinations, and the event's charge for them.
     #[inline]
     fn count(&self, plan: &mut Plan, supplier: &Supplier, pending_event: &PendingEvent) {
         plan.destinations = self.space.filters.chosen.len();
@@ -356,7 +356,7 @@ impl Lane {
         plan.charge = plan.weight + holder * plan.holders(pending_event) as u64;
     }
 
-    /// What is known of the event's type, found out if need be.
+    /// Destinations for the event's type, looked up or computed.
     pub(super) fn know(&mut self, channel: u32, pending_event: &Event) -> Known {
         let Some(state) = self.channels.get_mut(channel) else { return Known::default() };
         if let Some(known) = state.destinations.find(pending_event.event_type) {
@@ -393,7 +393,7 @@ impl Lane {
         self.channels.get(channel).is_some_and(|state| state.destinations.is_conditional(known))
     }
 
-    /// How many steps filtering the event may take.
+    /// Number of steps that filtering the event may take.
     pub(super) fn step_budget(&self, supplier: &Supplier, pending_event: &PendingEvent) -> Steps {
         // As everywhere, a time of 0 is none at all.
         let time_left =
@@ -403,7 +403,7 @@ impl Lane {
         Steps::new(in_time.min(supplier.steps_max))
     }
 
-    /// What the filters on the supplier's side say.
+    /// Verdict of the filters on the supplier's side.
     fn screen<F: Forms>(
         &mut self,
         supplier: &Supplier,
@@ -418,7 +418,7 @@ impl Lane {
         self.space.filters.screen((state, known), groups, &forms.fields(pending_event), steps)
     }
 
-    /// Lets filters choose the destinations, beside those that take every event of the type.
+    /// Chooses the destinations by filters, and adds the consumers that take every event of the type.
     fn choose<F: Forms>(
         &mut self,
         channel: u32,
@@ -433,7 +433,7 @@ impl Lane {
         self.space.filters.choose((state, known), is_alive, &forms.fields(pending_event), steps);
     }
 
-    /// Chooses all that take every event of the type.
+    /// Chooses the consumers that take every event of the type.
     #[inline]
     fn choose_all(&mut self, channel: u32, known: &Known) {
         if let Some(state) = self.channels.get(channel) {
@@ -441,8 +441,8 @@ impl Lane {
         }
     }
 
-    /// Why the event is refused, if an outbox that it would go to is full and refuses events then: no outbox takes an event that is refused
-    /// to its supplier.
+    /// The refusal, if one of the event's destinations is full and refuses events: no outbox takes an event that is
+    /// refused to its supplier.
     fn find_rejecting(&self, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
         let channel = supplier.channel;
         let reliability = pending_event.reliability.unwrap_or(supplier.reliability);
@@ -532,7 +532,7 @@ impl Lane {
         self.hold_suppliers(supplier, plan.hold, withheld, destinations)
     }
 
-    /// Finishes an event that goes in.
+    /// Completes the fields of an event that is admitted.
     pub(super) fn make_offer(
         &mut self,
         (weight, charge): (u64, u64),
@@ -568,7 +568,7 @@ impl Lane {
         Offer { entry, is_timed, weight, serial, start, stop, timeout, older_by, never_expires }
     }
 
-    /// Puts the event into one outbox. Says whether it is in.
+    /// Puts the event into one outbox. Returns whether it is in.
     #[inline]
     pub(super) fn put_into(
         &mut self,
@@ -624,7 +624,7 @@ impl Lane {
         true
     }
 
-    /// What an event is to one of its consumers by its mapping filters.
+    /// Queue entry of an event for one of its consumers, by the consumer's mapping filters.
     pub(super) fn map<F: Forms>(
         &mut self,
         chosen: Chosen,
@@ -655,7 +655,7 @@ impl Lane {
         Some(outbox.timed(entry, offer, lifetime))
     }
 
-    /// Holds the channel's suppliers if there is no room although the event is in, and says what became of the event.
+    /// Blocks the channel's suppliers if there is no room once the event is in, and returns the event's admission.
     fn hold_suppliers(
         &mut self,
         supplier: &Supplier,
@@ -697,7 +697,7 @@ pub(super) fn priority_of(value: i64) -> i16 {
     value.clamp(i64::from(i16::MIN), i64::from(i16::MAX)).try_into().unwrap_or_default()
 }
 
-/// One more event came in that its supplier is held for, because an outbox is full.
+/// Adds an event that its supplier is blocked for, because an outbox is full.
 pub(super) fn hold(tickets: &mut super::Tickets, outbox: &mut Outbox, withheld: &mut Option<Withheld>) {
     let ticket = withheld.get_or_insert_with(|| issue(tickets, outbox.channel));
     tickets.wait(ticket.at, &mut outbox.hold.waiters);

@@ -1,4 +1,4 @@
-//! A channel as its lane sees it: its outboxes, where events of each type go, and what its events take.
+//! A lane's state of a channel: its outboxes, the destinations for each type, and the memory its events take.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -21,61 +21,61 @@ use crate::{BlockedBy, ChannelId, ChannelRoutes, DiscardReason, LaneId, PoolId, 
 pub(super) struct ChannelState {
     pub(super) id: ChannelId,
     pub(super) routes: Arc<ChannelRoutes>,
-    /// Slots of its outboxes, by the places in `routes.consumers`; [`ELSEWHERE`] where there is no consumer, or one that is not on this
-    /// lane.
+    /// Slots of outboxes, by place in `routes.consumers`; [`ELSEWHERE`] if the place has no consumer, or one on
+    /// another lane.
     pub(super) members: Vec<u32>,
-    /// Its bridges, by rising lane.
+    /// Bridges, by rising lane.
     pub(super) bridges: Vec<Bridge>,
-    /// How many consumers here have places on other lanes too.
+    /// Number of consumers here that have places on other lanes too.
     pub(super) parted: u32,
-    /// Its part of the channel's limits.
+    /// The lane's quota of the channel's limits.
     pub(super) quota: Quota,
-    /// What the events of all channels may take together.
+    /// Memory pool of the events of all channels.
     shared: Option<Arc<MemoryPool>>,
     pub(super) destinations: Destinations,
-    /// The event types of which events have come to it.
+    /// Event types of the events received.
     pub(super) types: HashSet<TypeId>,
 
-    /// All its events here, and the suppliers held while these are too many.
+    /// All events of the channel on this lane, and the suppliers blocked while these are too many.
     pub(super) all: Room,
-    /// Those of its events that other lanes handed over, and these lanes. They are held for the sake of these events only:
-    /// what is handed over to other lanes leaves when those have room, so that lanes that waited for it here as well
-    /// could wait for each other without end.
+    /// Events that other lanes handed over, and these lanes. They are blocked for these events only: events that are
+    /// to be handed over to them leave when they have room, so that lanes blocked here for those as well could wait
+    /// for each other without end.
     pub(super) taken: Room,
-    /// Those that are kept elsewhere.
+    /// Events stored elsewhere.
     pub(super) depot: Depot,
-    /// Its history, if it keeps that and this is the lane which does.
+    /// The channel's history, if it stores one and this is the lane in charge of it.
     pub(super) history: Option<Box<History>>,
-    /// Replies withheld for whatever reason.
+    /// Number of replies withheld, for whatever reason.
     pub(super) withheld: u64,
-    /// What its events came to here.
+    /// Traffic of the channel on this lane.
     pub(super) traffic: Traffic,
-    /// Slots of outboxes that were found to be the slow consumer since the channel last had room.
+    /// Slots of outboxes that were the slow consumer since the channel last had room.
     pub(super) slow_consumers: Vec<u32>,
     pub(super) known_slow_consumer: Option<SlowConsumer>,
-    /// It is among those that are looked at because others have to release memory.
+    /// Whether it is in the list of channels that are short of the common memory pool.
     pub(super) is_listed_short: bool,
-    /// Slots of outboxes that are [charged](super::hold_budget) for what they block suppliers.
+    /// Slots of outboxes that are [charged](super::hold_budget) for blocking suppliers.
     pub(super) charged: Vec<u32>,
-    /// What was spent of the time for which consumers may block suppliers.
+    /// Time that consumers have blocked suppliers, of the time they may.
     pub(super) hold_budgets: Budgets,
-    /// When suppliers were first held since the channel last had room.
+    /// When suppliers were first blocked since the channel last had room.
     pub(super) pressed_since: Option<Time>,
 }
 
-/// Stands for the outbox of a consumer that is not on this lane.
+/// Slot number for a consumer that is not on this lane.
 pub(super) const ELSEWHERE: u32 = u32::MAX;
 
-/// The outbox for what is handed over to another lane.
+/// Outbox of the events to hand over to another lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bridge {
     pub(super) lane: LaneId,
-    /// Tells lanes apart that have the same id one after the other.
+    /// Pool of the other lane; distinguishes successive lanes with the same id.
     pub(super) pool: Option<PoolId>,
     pub(super) slot: u32,
 }
 
-/// A lane's part of a channel's limits.
+/// A lane's quota of a channel's limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     pub(super) budget_bytes: u64,
@@ -84,8 +84,8 @@ pub(super) struct Quota {
 }
 
 impl Quota {
-    /// An even part for each lane that the channel is on; of a queue's places, the first lanes get those that are left,
-    /// and each gets one at least.
+    /// Even quotas for all lanes of the channel; the first lanes get the remainder of a queue's places, and each gets
+    /// one at least.
     pub(super) fn of(routes: &ChannelRoutes, lane: LaneId) -> Self {
         let lanes = u64::try_from(routes.lanes.len().max(1)).unwrap_or(u64::MAX);
         let nth = routes.lanes.iter().position(|used| used.lane == lane).unwrap_or(routes.lanes.len());
@@ -104,14 +104,14 @@ impl Quota {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub(super) over: Over,
-    /// The outbox with the largest backlog, if it is the reason.
+    /// The outbox with the largest backlog, if that is the reason.
     pub(super) by: Option<(u32, BlockedBy)>,
-    /// Since when that is so of this outbox.
+    /// Since when this outbox has been the reason.
     pub(super) since: Time,
     pub(super) blocked_events: u64,
-    /// When to look for the consumer that has taken nothing for too long; [`Entry::NEVER`] if not.
+    /// When to look for a consumer that has taken nothing for too long; [`Entry::NEVER`] if not.
     pub(super) look_at: Time,
-    /// What is under way to the room elsewhere is the reason.
+    /// Whether events on their way to the storage elsewhere are the reason.
     pub(super) for_keeper: bool,
 }
 
@@ -126,7 +126,7 @@ impl Hold {
     }
 }
 
-/// The outbox with the largest backlog, as long as it is larger than `rivals_weight`, which no other exceeds.
+/// The outbox with the largest backlog, valid while it is larger than `rivals_weight`, which no other exceeds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlowConsumer {
     pub(super) slot: u32,
@@ -134,13 +134,13 @@ pub(super) struct SlowConsumer {
     pub(super) rivals_weight: u64,
 }
 
-/// What some of a channel's events take, and the senders that wait because it is too much.
+/// Memory of some of a channel's events, and the senders blocked because it is too much.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    /// What they are charged, in bytes, and how many there are.
+    /// Charged bytes, and number of events.
     pub(super) used_bytes: u64,
     pub(super) events: u64,
-    /// Set while senders are held for the sake of the channel's limits, with those that are.
+    /// Set while senders are blocked by the channel's limits, with the reason.
     pub(super) hold: Option<Hold>,
     pub(super) waiters: Waiters,
 }
@@ -157,7 +157,7 @@ impl Room {
     }
 }
 
-/// The senders that hand events in, and are held if there is no room.
+/// Kind of senders that hand events in, and are blocked if there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     Suppliers,
@@ -168,7 +168,7 @@ impl Whose {
     pub(super) const ALL: [Self; 2] = [Self::Suppliers, Self::Lanes];
 }
 
-/// Which of a channel's limits are exceeded.
+/// The exceeded limits of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Over {
     pub(super) memory: bool,
@@ -180,14 +180,14 @@ impl Over {
         self.memory || self.queue
     }
 
-    /// Why an event is dropped for that.
+    /// Reason of a drop for these limits.
     pub(super) fn reason(self) -> DiscardReason {
         if self.memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull }
     }
 }
 
 impl ChannelState {
-    /// One that shares these with others: memory, and the room elsewhere.
+    /// A channel that shares the memory pool and the storage pool with others.
     pub(super) fn new(
         routes: Arc<ChannelRoutes>,
         lane: LaneId,
@@ -232,7 +232,7 @@ impl ChannelState {
         }
     }
 
-    /// Which limits so many more events of so many bytes together would exceed, `times` over.
+    /// Limits that `events` more events of `bytes` bytes together would exceed, `times` over.
     pub(super) fn over(&self, whose: Whose, events: u64, bytes: u64, times: u64) -> Over {
         let Quota { budget_bytes, max_queue_length, .. } = self.quota;
         let (room, max_queue) = (self.room(whose), max_queue_length.map(|max| u64::from(max) * times));
@@ -243,18 +243,18 @@ impl ChannelState {
         }
     }
 
-    /// Whether all channels have too little memory left for twice what it has.
+    /// Whether the memory pool has no room for `more` bytes of this channel.
     pub(super) fn would_be_short_with(&self, more: u64) -> bool {
         self.shared.as_ref().is_some_and(|all| !all.allows(self.all.used_bytes, more, false))
     }
 
-    /// Whether its events may not take more because of what those of all channels take, and not because of its own budget.
+    /// Whether the memory pool, and not the channel's own budget, is what its events lack.
     pub(super) fn is_short_of_shared(&self, whose: Whose) -> bool {
         let within_budget = self.room(whose).used_bytes <= self.quota.budget_bytes;
         within_budget && self.shared.as_ref().is_some_and(|all| !all.has_room_again(self.all.used_bytes))
     }
 
-    /// Whether the limits named are kept again, by an eighth so that "held" does not flutter.
+    /// Whether usage is below the exceeded limits again by an eighth, so that blocking does not flutter.
     pub(super) fn has_room_again(&self, whose: Whose, over: Over) -> bool {
         let (room, budget) = (self.room(whose), self.quota.budget_bytes);
         let is_shared_fairly = self.shared.as_ref().is_none_or(|all| all.has_room_again(self.all.used_bytes));
@@ -266,8 +266,8 @@ impl ChannelState {
         (memory || !over.memory) && (queue || !over.queue)
     }
 
-    /// Of those that wait for room, how many do yet: as many as events are too many by. They go on one by one as events leave, at the pace
-    /// at which these are taken.
+    /// Number of the waiting senders that stay blocked: as many as there are events too many. The others go on one by
+    /// one as events leave, at the pace at which these are taken.
     pub(super) fn still_blocked(&self, whose: Whose, over: Over) -> u64 {
         let (room, budget) = (self.room(whose), self.quota.budget_bytes);
         let (mean, is_short) = (room.used_bytes / room.events.max(1), self.is_short_of_shared(whose));
@@ -281,18 +281,18 @@ impl ChannelState {
         by_memory.max(by_queue)
     }
 
-    /// The slot of a consumer's outbox, by its place; [`ELSEWHERE`] if there is none here.
+    /// Slot of a consumer's outbox, by its place; [`ELSEWHERE`] if there is none here.
     #[inline]
     pub(super) fn slot_of(&self, member: u32) -> u32 {
         self.members.get(member as usize).copied().unwrap_or(ELSEWHERE)
     }
 
-    /// Slots of all its outboxes here, its consumers' and its bridges'.
+    /// Slots of all outboxes here: of consumers and bridges.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
         self.members.iter().copied().chain(self.bridges.iter().map(|bridge| bridge.slot))
     }
 
-    /// Whether room is waited for.
+    /// Whether senders wait for room.
     pub(super) fn is_pressed(&self) -> bool {
         self.all.hold.is_some()
             || self.taken.hold.is_some()

@@ -1,8 +1,9 @@
-//! When an event is complete: for a consumer, when it has left that consumer's outbox for good; for all, when it has left the lane.
+//! Completion of events: for a consumer, when the event has left its outbox for good; for all, when the event has left
+//! the lane.
 //!
-//! A caller that hands an event in and wants reports of it gives it a number ([`Event::watch`]): a journal that may forget the event then,
-//! or a protocol that answers a supplier when all consumers have what it sent. Of events without a number nothing is noted, and where a
-//! lane has none with one, that costs a comparison for each.
+//! A caller that needs reports of an event gives it a number ([`Event::watch`]): a journal that may forget the event then, or a protocol
+//! that answers a supplier when all consumers have taken its event. Events without a number are not tracked, and cost one comparison each
+//! if the lane has none with a number.
 
 use alloc::collections::VecDeque;
 use core::num::NonZeroU64;
@@ -11,51 +12,51 @@ use super::Lane;
 use crate::event::EventAt;
 use crate::{DiscardReason, Event, LaneId, ProxyKey};
 
-/// What became of an event that [is watched](Event::watch), for [`Lane::poll_completion`].
+/// A report of an event that [is watched](Event::watch), from [`Lane::poll_completion`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Completion {
-    /// It came in for one consumer, which is yet to confirm it. Reported for events with [`watch_each`](Event::watch_each) set.
+    /// The event waits for one consumer to confirm it. Reported for events with [`watch_each`](Event::watch_each).
     Begins {
         /// The event.
         watch: NonZeroU64,
         /// The consumer's proxy.
         consumer: ProxyKey,
     },
-    /// All consumers that it is for on this lane were reported. Reported for events with [`watch_each`](Event::watch_each) set, once.
+    /// All consumers of the event on this lane were reported. Reported once for events with [`watch_each`](Event::watch_each).
     Begun {
         /// The event.
         watch: NonZeroU64,
-        /// How many other lanes it is to be handed over to: each of these reports the same, if it takes it over.
+        /// Number of other lanes that the event is to be handed over to: each reports the same, if it takes the event over.
         bridges: u32,
     },
-    /// For one consumer: it has the event, or will never get it. Reported for events with [`watch_each`](Event::watch_each) set, once for
-    /// each consumer that it was for when it came in.
+    /// The event is complete for one consumer: delivered, or never to be delivered. Reported for events with
+    /// [`watch_each`](Event::watch_each), once for each consumer that was a destination.
     ForConsumer {
         /// The event.
         watch: NonZeroU64,
         /// The consumer's proxy, which may be gone.
         consumer: ProxyKey,
-        /// How it ended.
+        /// How the event ended.
         how: Disposition,
     },
-    /// Another lane has the event now, under the same number: that lane reports its consumers, and when it is complete for all of them.
-    /// Reported before this lane reports the latter.
+    /// Another lane has taken the event over, under the same number: it reports the event's consumers there, and its
+    /// completion for all of them. Reported before this lane's own `ForAll`.
     TakenOver {
         /// The event.
         watch: NonZeroU64,
         /// The lane.
         by: LaneId,
     },
-    /// For one consumer, of all events that came in before and were not reported as complete for it: it will never get them. Reported for a
-    /// consumer that is gone and for which events were kept [elsewhere](crate::Overflow); and for one for which some were lost there, when
-    /// it has all others.
+    /// All earlier events not yet reported as complete for one consumer are never delivered to it. Reported for a
+    /// consumer that is gone and had events stored [elsewhere](crate::Overflow), and for one that lost some there,
+    /// once it has taken all others.
     Gone {
         /// The consumer's proxy.
         consumer: ProxyKey,
     },
-    /// For all consumers on this lane but those for which it is kept [elsewhere](crate::Overflow), and was reported to be: no other has it
-    /// any more, or none wanted it. Reported once, and last. It is complete altogether when that has been reported by the lane to which it
-    /// was handed in, and by each that took it over.
+    /// The event is complete for all consumers on this lane, or it had none; those for which it is reported as stored
+    /// [elsewhere](crate::Overflow) do not count. Reported once, and last. It is complete altogether when the lane
+    /// that it was handed in to, and each lane that took it over, have reported this.
     ForAll {
         /// The event.
         watch: NonZeroU64,
@@ -63,7 +64,7 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// The event that it is about; nothing if it is about all that a consumer was yet to get.
+    /// The event of the report; `None` if the report is about all events left to a consumer.
     #[must_use]
     pub const fn watch(&self) -> Option<NonZeroU64> {
         match self {
@@ -80,31 +81,31 @@ impl Completion {
 /// How an event ended for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Disposition {
-    /// The consumer has it, as far as its kind of delivery can tell: it answered or, of a one-way delivery, the event was handed to
-    /// its socket.
+    /// Delivered, as far as the kind of delivery can tell: the consumer answered or, of a one-way delivery, the event
+    /// was written to its socket.
     Delivered,
-    /// Filters that were asked at the last moment say that the consumer does not want it.
+    /// Rejected for the consumer by remote filters that were called before the delivery.
     Unwanted,
-    /// It was dropped.
+    /// Dropped.
     Dropped(DiscardReason),
 }
 
 /// Reports of watched events.
 #[derive(Debug, Default)]
 pub(super) struct Completions {
-    /// Watched events that the lane has.
+    /// Number of watched events on the lane.
     watched: u64,
     reports: VecDeque<Completion>,
 }
 
 impl Completions {
-    /// An event came in.
+    /// Counts an event that was admitted.
     #[inline]
     pub(super) fn begin(&mut self, event: &Event) {
         self.watched += u64::from(event.watch.is_some());
     }
 
-    /// An event that came in has no holder any more.
+    /// Reports an event that has no holder any more.
     #[inline]
     pub(super) fn end(&mut self, event: &Event) {
         if let Some(watch) = event.watch {
@@ -115,7 +116,7 @@ impl Completions {
         }
     }
 
-    /// No consumer wanted an event, and it did not come in.
+    /// Reports an event without destinations, which was not admitted.
     #[inline]
     pub(super) fn note_unwanted(&mut self, event: &Event) {
         let Some(watch) = event.watch else { return };
@@ -125,13 +126,13 @@ impl Completions {
         self.reports.push_back(Completion::ForAll { watch });
     }
 
-    /// For a consumer that is gone, or for which events were lost, each event cannot be reported.
+    /// Reports a consumer that is gone or lost events, where single events cannot be reported.
     #[cold]
     pub(super) fn note_gone(&mut self, consumer: ProxyKey) {
         self.reports.push_back(Completion::Gone { consumer });
     }
 
-    /// All consumers that an event is for were reported.
+    /// Reports that all consumers of an event were reported.
     #[cold]
     pub(super) fn note_begun(&mut self, watch: NonZeroU64, bridges: usize) {
         self.reports.push_back(Completion::Begun { watch, bridges: u32::try_from(bridges).unwrap_or(u32::MAX) });
@@ -139,19 +140,19 @@ impl Completions {
 }
 
 impl Lane {
-    /// A watched event is in an outbox. (It may have left it already, if it made the consumer's outbox too full.)
+    /// Reports a watched event in an outbox. (It may have left again, if it made the outbox too full.)
     #[cold]
     pub(super) fn complete_begins(&mut self, watch: NonZeroU64, slot: u32) {
         let consumer = self.outboxes.get(slot).map(|outbox| outbox.key);
         self.news.completion.reports.extend(consumer.map(|consumer| Completion::Begins { watch, consumer }));
     }
 
-    /// The next report of events that [are watched](Event::watch), in the order in which it happened.
+    /// The next report of [watched](Event::watch) events, in the order in which they happened.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.news.completion.reports.pop_front()
     }
 
-    /// An event leaves an outbox for good, or does not come into it, and is still held by the lane.
+    /// Reports an event that leaves an outbox for good, or is not put into it, while the lane still holds it.
     #[inline]
     pub(super) fn complete(&mut self, slot: u32, event: EventAt, how: Disposition) {
         if self.news.completion.watched > 0 {
@@ -162,7 +163,7 @@ impl Lane {
         }
     }
 
-    /// The same for the outbox of a consumer that is gone.
+    /// Reports an event that is dropped from the outbox of a consumer that is gone.
     pub(super) fn complete_orphaned(&mut self, consumer: ProxyKey, event: EventAt, reason: DiscardReason) {
         if self.news.completion.watched > 0 {
             self.complete_for(consumer, None, event, Disposition::Dropped(reason));

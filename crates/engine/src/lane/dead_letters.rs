@@ -1,4 +1,4 @@
-//! Dead letters: what the lane does when an event that its consumer never takes is set aside, dropped, and sent to another channel.
+//! Dead letters: an event that its consumer never takes is set aside, dropped, and sent to another channel.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -7,19 +7,19 @@ use super::suppliers::Supplier;
 use super::{Admission, Lane, Notice};
 use crate::{ChannelId, DiscardReason, Disposition, Event, Forms, PendingEvent, ProxyId, ProxyKey, Refusal, Time};
 
-/// An event that is undeliverable for a consumer, and goes to another channel instead.
+/// An event that is undeliverable for a consumer, and is sent to another channel instead.
 #[derive(Debug)]
 pub struct DeadLetter {
-    /// The event, which is handed back with [`Lane::release`].
+    /// The event, to be returned by [`Lane::release`].
     pub event: Arc<Event>,
     /// The consumer's proxy.
     pub consumer: ProxyKey,
-    /// Where it goes: its channel's [`dead_letters`](crate::ChannelLimits::dead_letters).
+    /// Its destination: the channel's [`dead_letters`](crate::ChannelLimits::dead_letters).
     pub to: ChannelId,
 }
 
 impl Lane {
-    /// An outbox failed and has set an event aside: there is room in it, and its next event is tried at once.
+    /// Notes that a failing outbox has set an event aside: it has room, and its next event is tried at once.
     pub(super) fn note_aside(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let was_full = outbox.full.at_bound || outbox.hold.holding;
@@ -33,7 +33,7 @@ impl Lane {
         self.watch_aside(slot);
     }
 
-    /// Sees to it that what is set aside goes back if nothing is there to be tried.
+    /// Sets a timer to put events back that are set aside, if there is nothing to try instead.
     pub(super) fn watch_aside(&mut self, slot: u32) {
         if let Some(outbox) = self.outboxes.get_mut(slot)
             && let Some(until) = outbox.aside_until()
@@ -42,7 +42,7 @@ impl Lane {
         }
     }
 
-    /// A consumer took an event: those that are set aside for it are undeliverable.
+    /// Drops the events set aside for a consumer, which are undeliverable since it took a later one.
     pub(super) fn drop_aside(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         for _ in 0..core::mem::take(&mut outbox.aside.deliveries) {
@@ -58,7 +58,7 @@ impl Lane {
         }
     }
 
-    /// The first event under way to a consumer is about to be dropped: it goes to another channel, if its own names one.
+    /// Sends the first unanswered event of a consumer, which is about to be dropped, to the channel for dead letters, if there is one.
     fn note_dead_letter(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get(slot) else { return };
         let to = self.channels.get(outbox.channel).and_then(|state| state.routes.limits.dead_letters);
@@ -70,13 +70,13 @@ impl Lane {
         }
     }
 
-    /// The next event that is undeliverable and is to go to another channel: see [`handle_dead_letter`](Self::handle_dead_letter). As many
-    /// at most are there at once as may be set aside for one consumer.
+    /// The next undeliverable event to be sent to another channel: see [`handle_dead_letter`](Self::handle_dead_letter). At most as many
+    /// are pending as may be set aside for one consumer.
     pub fn poll_dead_letter(&mut self) -> Option<DeadLetter> {
         self.news.dead_letters.pop_front()
     }
 
-    /// The channel to which a channel's undeliverable events go, if it names one that is there.
+    /// The channel for a channel's undeliverable events, if it sets one that exists.
     #[must_use]
     pub fn dead_letters_of(&self, channel: ChannelId) -> Option<ChannelId> {
         let slot = self.places.slots.get(&channel).copied()?;
@@ -84,8 +84,8 @@ impl Lane {
         to.filter(|to| self.places.slots.contains_key(to))
     }
 
-    /// Takes an event into a channel for dead letters: as [`handle_event`](Self::handle_event), but without a supplier, so that no answer
-    /// waits for a ticket.
+    /// Takes an event into a channel for dead letters, like [`handle_event`](Self::handle_event), but without a
+    /// supplier, so that no reply waits for a ticket.
     pub fn handle_dead_letter<F: Forms>(
         &mut self,
         to: ChannelId,
@@ -104,7 +104,7 @@ impl Lane {
         self.admit(&supplier, pending_event, forms)
     }
 
-    /// The event that was tried instead was rejected, which is no proof that the consumer takes events: what is set aside is tried again.
+    /// Handles the rejection of an event tried instead, which is no proof that the consumer takes events: those set aside are tried again.
     pub(super) fn reject_instead(&mut self, slot: u32, position: usize) {
         self.reject_one(slot, position);
         if let Some(outbox) = self.outboxes.get_mut(slot) {

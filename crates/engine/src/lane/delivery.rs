@@ -1,4 +1,4 @@
-//! Deliveries out, and what becomes of them.
+//! Deliveries and their outcomes.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,20 +11,21 @@ use super::{Counters, Delivery, Lane, Outbox, Outcome};
 use crate::event::EventAt;
 use crate::{DiscardReason, DisconnectReason, Disposition, Event, Notice, OutboxId, ProxyKey, Refusal, Time};
 
-/// How many events one turn of the lane drops because they have expired, or lets be delivered because their time has
-/// come, for one outbox: more would keep every other one waiting.
+/// Most events of one outbox that expire or reach their start time in one round; more would keep the other outboxes
+/// waiting.
 pub(super) const DUE_PER_ROUND: u64 = 1_024;
 
-/// The same for all outboxes together, until [`Lane::handle_timeout`] is called again: a hundred with a backlog that expires at the same
-/// time would keep all others waiting a hundred times as long. (One of each outbox that is looked at is dropped in any case.)
+/// Most events of all outboxes together that expire or reach their start time until the next [`Lane::handle_timeout`]: a hundred outboxes
+/// with a backlog that expires at the same time would keep all others waiting a hundred times as long. (Each outbox processed drops at
+/// least one.)
 pub(super) const DUE_AT_ONCE: u64 = 4_096;
 
-/// Outboxes that are looked at in one go because their time has come.
+/// Most outboxes processed per call because they are due.
 pub(super) const OUTBOXES_PER_TIMEOUT: usize = 256;
 
 impl Lane {
-    /// The next delivery: of the outboxes that can begin one, each in its turn. `events` is cleared and gets its events: one, or up to
-    /// `batch_size_max` where the consumer takes sequences. Each of them is handed to [`release`](Self::release) in the end.
+    /// The next delivery of the outboxes that can begin one, in round-robin order. `events` is cleared and filled: with one event, or
+    /// up to `batch_size_max` where the consumer takes sequences. Each must be passed to [`release`](Self::release) in the end.
     pub fn poll_delivery(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Delivery> {
         self.advance_time(now);
         events.clear();
@@ -50,14 +51,14 @@ impl Lane {
         None
     }
 
-    /// What waits for a consumer that pulls, at once, up to `max_events` (and no more than its `batch_size_max`, if
-    /// that is more than 1); `None` if nothing does. `events` is cleared and gets the events. The delivery is concluded with
-    /// [`handle_outcome`](Self::handle_outcome) like any other, but it has no time limit, and a failure puts it back at
-    /// once and is none of the consumer's.
+    /// Begins a delivery of waiting events to a pull consumer, up to `max_events` (and no more than its
+    /// `batch_size_max`, if that is more than 1); `None` if none waits. `events` is cleared and filled. The delivery
+    /// is concluded by [`handle_outcome`](Self::handle_outcome) like any other, but it has no time limit, and a
+    /// failure puts it back at once and does not count as the consumer's.
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotConnected`] if no consumer that pulls is connected there.
+    /// [`Refusal::NotConnected`] if no pull consumer is connected there.
     pub fn pull(
         &mut self,
         consumer: ProxyKey,
@@ -77,15 +78,15 @@ impl Lane {
         Ok(Some(delivery))
     }
 
-    /// Notes that a client waits for up to `max_events` events: when there are some (as many as fill a batch, or as few as there are when
-    /// the consumer's `pacing_interval` is over), [`poll_delivery`](Self::poll_delivery) gives one [`Delivery`] that is `pulled`. Clients
-    /// are served in the order in which they began to wait. A client goes on waiting, before all others, if its delivery is concluded as
-    /// [`Outcome::Filtered`], [`Outcome::FilterFailed`] or [`Outcome::Untranslatable`].
+    /// Notes that a client waits for up to `max_events` events: when there are some (as many as fill a batch, or as
+    /// few as there are when the consumer's `pacing_interval` is over), [`poll_delivery`](Self::poll_delivery) returns
+    /// one [`Delivery`] that is `pulled`. Clients are served in the order in which they began to wait. A client goes
+    /// on waiting, before all others, if its delivery is concluded as [`Outcome::Filtered`], [`Outcome::FilterFailed`]
+    /// or [`Outcome::Untranslatable`].
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotConnected`] if no consumer that pulls is connected there, [`Refusal::TooManyWaiting`] if 4,096
-    /// clients wait there already.
+    /// [`Refusal::NotConnected`] if no pull consumer is connected there, [`Refusal::TooManyWaiting`] if 4,096 clients wait there already.
     pub fn await_events(&mut self, consumer: ProxyKey, max_events: u32, now: Time) -> Result<(), Refusal> {
         self.advance_time(now);
         let slot = self.puller(consumer)?;
@@ -96,8 +97,8 @@ impl Lane {
         Ok(())
     }
 
-    /// A client that waited is gone: the latest [`await_events`](Self::await_events) that is not yet answered is
-    /// withdrawn.
+    /// Withdraws the latest unanswered [`await_events`](Self::await_events) of a consumer, because a client that
+    /// waited is gone.
     pub fn cancel_wait(&mut self, consumer: ProxyKey) {
         if let Ok(slot) = self.puller(consumer)
             && let Some(outbox) = self.outboxes.get_mut(slot)
@@ -106,7 +107,7 @@ impl Lane {
         }
     }
 
-    /// The outbox of a connected consumer that pulls.
+    /// The outbox of a connected pull consumer.
     fn puller(&self, consumer: ProxyKey) -> Result<u32, Refusal> {
         let find = || {
             let state = self.channels.get(*self.places.slots.get(&consumer.channel)?)?;
@@ -116,7 +117,7 @@ impl Lane {
         find().ok_or(Refusal::NotConnected { proxy: consumer })
     }
 
-    /// A delivery was begun: there may be another, and there is room for more events.
+    /// Lists the outbox again after a delivery began, sets its deadline, and checks for room.
     #[inline]
     fn note_begun(&mut self, slot: u32, deadline: Time) {
         self.counters.deliveries.begun += 1;
@@ -137,7 +138,7 @@ impl Lane {
         }
     }
 
-    /// Says what became of a delivery.
+    /// Concludes a delivery with its outcome.
     pub fn handle_outcome(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, now: Time) {
         self.advance_time(now);
         let slot = outbox.slot;
@@ -207,9 +208,9 @@ impl Lane {
         self.list_if_ready(slot);
     }
 
-    /// Leaves events out of a delivery that is under way, since they cannot be put into what its consumer takes: they are dropped as
-    /// [`DiscardReason::Untranslatable`], and the outcome of the delivery is that of the others, of which there is at least one. `which`
-    /// are their places in it, rising.
+    /// Removes events from an unanswered delivery because they cannot be translated for its consumer. They are dropped
+    /// as [`DiscardReason::Untranslatable`]; the delivery's outcome is that of the others, of which there is at least
+    /// one. `which` lists their indexes in the delivery, rising.
     pub fn leave_out(&mut self, outbox: OutboxId, serial: u32, which: &[u32], now: Time) {
         self.advance_time(now);
         let slot = outbox.slot;
@@ -222,12 +223,12 @@ impl Lane {
         }
     }
 
-    /// A consumer rejected a delivery. An event that came alone is dropped; a batch may have only one that is the reason, and is
-    /// delivered again in halves, down to single events.
+    /// Handles a rejected delivery. A single event is dropped. A batch may have only one event that is the reason, and
+    /// is delivered again in halves, down to single events.
     ///
-    /// Only sequence proxies have batches: what goes to clients of JSON, Tempo and DDS and to other lanes is one event a delivery, with
-    /// an outcome of its own, however many share a line's buffer, a packet or a ring. A pulled batch that cannot be handed over is put
-    /// back whole, and an event of a batch that cannot be translated is left out of it alone ([`Lane::leave_out`]).
+    /// Only sequence proxies have batches: clients of JSON, Tempo and DDS and other lanes get one event a delivery, with an outcome of
+    /// its own, however many share a buffer, a packet or a ring. A pulled batch that cannot be handed over is put back whole, and an
+    /// event of a batch that cannot be translated is removed from it alone ([`Lane::leave_out`]).
     fn reject(&mut self, slot: u32, position: usize) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         outbox.answered(self.now);
@@ -242,7 +243,7 @@ impl Lane {
         self.succeed(slot);
     }
 
-    /// An event that came alone was rejected.
+    /// Drops an event that was rejected alone.
     pub(super) fn reject_one(&mut self, slot: u32, position: usize) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if let Some(at) = outbox.first_of(position)
@@ -254,7 +255,7 @@ impl Lane {
         self.finish(slot, position, Disposition::Dropped(DiscardReason::Rejected));
     }
 
-    /// The connection of an outbox takes deliveries again, after [`Outcome::NoRoom`].
+    /// Resumes deliveries of an outbox whose connection takes data again, after [`Outcome::NoRoom`].
     pub fn resume_outbox(&mut self, outbox: OutboxId, now: Time) {
         self.advance_time(now);
         let slot = outbox.slot;
@@ -265,14 +266,14 @@ impl Lane {
         self.list_if_ready(slot);
     }
 
-    /// Releases an event that the lane handed out, as with a delivery. Until then it counts towards its channel's memory budget.
+    /// Releases an event of a delivery. Until then it counts towards its channel's memory budget.
     pub fn release(&mut self, event: Arc<Event>) {
         if let Some(event) = self.events.release_outside(event) {
             self.retire(event);
         }
     }
 
-    /// One less holds an event in the lane.
+    /// Removes one holder of an event in the lane.
     #[inline]
     pub(super) fn release_holder(&mut self, event: EventAt) {
         if let Some(event) = self.events.release_holder(event) {
@@ -280,7 +281,7 @@ impl Lane {
         }
     }
 
-    /// The event has no holder any more.
+    /// Retires an event without holders.
     fn retire(&mut self, event: Arc<Event>) {
         self.news.completion.end(&event);
         let (channel, charge) = (event.channel_slot, event.charged_bytes);
@@ -299,11 +300,11 @@ impl Lane {
         self.pool.give_back(event);
     }
 
-    /// Time has passed: overdue deliveries fail, outboxes that waited after a failure try again, events expire and others may now be
-    /// delivered, and a little is done of what can be done later.
+    /// Processes what is due: overdue deliveries fail, outboxes are tried again after a failure, events expire or
+    /// reach their start time, and some deferred work is done.
     ///
-    /// So many outboxes at most are looked at, however many have the same time: those that failed together are to be tried again together.
-    /// Fewer are where many events of theirs have expired. The others stay due, and `next_timeout` says so.
+    /// The number of outboxes per call is limited, however many are due at the same time, as outboxes that failed together are. It is
+    /// lower where many of their events have expired. The others stay due, and `next_timeout` returns so.
     pub fn handle_timeout(&mut self, now: Time) {
         self.advance_time(now);
         self.release_orphaned();
@@ -354,7 +355,7 @@ impl Lane {
         self.space.blocked_long = blocked_long;
     }
 
-    /// Suppliers wait because a consumer's next event is late: looks whether it keeps up yet.
+    /// Checks whether a consumer that blocks suppliers because its next event is late still keeps up.
     fn look_at_late(&mut self, slot: u32) {
         if !self.outboxes.get(slot).is_some_and(|outbox| outbox.hold.is_late) {
             return;
@@ -365,20 +366,20 @@ impl Lane {
         }
     }
 
-    /// Drops what has expired of an outbox, as much as one turn allows, and lets events be delivered that have reached their start time.
+    /// Drops expired events of an outbox and starts those that reached their start time, up to the limit of a round.
     pub(super) fn catch_up(&mut self, slot: u32) {
         self.catch_up_by(slot, DUE_PER_ROUND);
     }
 
-    /// The same where many outboxes may be looked at one after the other: they have [`DUE_AT_ONCE`] together. What is left stays
-    /// due, so that `handle_timeout` is called, and is not delivered before.
+    /// Like [`catch_up`](Self::catch_up), where many outboxes are processed in a row: all share [`DUE_AT_ONCE`]. The
+    /// rest stays due for `handle_timeout`, and is not delivered before.
     #[inline]
     pub(super) fn catch_up_within_budget(&mut self, slot: u32) {
         let done = self.catch_up_by(slot, self.agenda.due_left.clamp(1, DUE_PER_ROUND));
         self.agenda.due_left = self.agenda.due_left.saturating_sub(done);
     }
 
-    /// Drops, and lets be delivered, so many events at most. Says how many that were.
+    /// Drops expired events and starts others, at most `most`. Returns how many.
     fn catch_up_by(&mut self, slot: u32, most: u64) -> u64 {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         if outbox.waiting.next_due().is_none_or(|due| due > self.now) {
@@ -410,7 +411,7 @@ impl Lane {
         started + dropped
     }
 
-    /// Sees to it that an outbox is looked at when something becomes due of the events that wait in it.
+    /// Sets a timer for the next waiting event of an outbox that becomes due.
     pub(super) fn watch(&mut self, slot: u32) {
         if let Some(outbox) = self.outboxes.get_mut(slot)
             && let Some(due) = outbox.waiting_due(&self.events, self.now)
@@ -419,7 +420,7 @@ impl Lane {
         }
     }
 
-    /// Counts an event that is dropped for a consumer. The lane holds it yet.
+    /// Counts an event dropped for a consumer, which the lane still holds.
     pub(super) fn note_discard(&mut self, slot: u32, reason: DiscardReason, event: EventAt) {
         self.complete(slot, event, Disposition::Dropped(reason));
         if let Some(outbox) = self.outboxes.get_mut(slot) {
@@ -436,7 +437,7 @@ impl Lane {
         self.count_discards(slot, reason, 1);
     }
 
-    /// Counts events that are dropped for a consumer.
+    /// Counts events dropped for a consumer.
     pub(super) fn count_discards(&mut self, slot: u32, reason: DiscardReason, events: u64) {
         self.counters.discards.add(reason, events);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
@@ -446,7 +447,7 @@ impl Lane {
         }
     }
 
-    /// Puts an outbox among those that can begin a delivery, if it can.
+    /// Adds an outbox to the ready list, if it can begin a delivery.
     #[inline]
     pub(super) fn list_if_ready(&mut self, slot: u32) {
         if let Some(outbox) = self.outboxes.get_mut(slot)
@@ -459,7 +460,7 @@ impl Lane {
         }
     }
 
-    /// Ends a delivery, in this way for all its events. Says how many there were.
+    /// Ends a delivery, in this way for all its events. Returns their number.
     #[inline]
     pub(super) fn finish(&mut self, slot: u32, position: usize, how: Disposition) -> u64 {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
@@ -496,7 +497,7 @@ impl Lane {
         self.release_holder(event);
     }
 
-    /// Counts an event that a consumer has got. The lane holds it yet.
+    /// Counts an event delivered to a consumer, which the lane still holds.
     #[inline]
     fn note_delivered(&mut self, slot: u32, event: EventAt) {
         let (Some(outbox), Some(event)) = (self.outboxes.get_mut(slot), self.events.get(event)) else { return };
@@ -524,7 +525,7 @@ impl Lane {
         self.wait_for_again(slot);
     }
 
-    /// Notes a failure: what is unanswered goes back and is tried again later, or the consumer is given up.
+    /// Handles a failure: unanswered events are put back and tried again later, or the consumer is disconnected.
     fn fail(&mut self, slot: u32, position: Option<usize>) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         self.counters.deliveries.failures += 1;
@@ -548,7 +549,7 @@ impl Lane {
     }
 }
 
-/// An outbox that is not disconnected; another is counted.
+/// The outbox, unless it is disconnected; a call for one that is gone is counted.
 #[inline]
 fn live<'a>(outboxes: &'a mut Slab<Outbox>, counters: &mut Counters, id: OutboxId) -> Option<&'a mut Outbox> {
     let found = outboxes.get_exact(id.slot, id.generation).filter(|outbox| !outbox.dead);
@@ -556,7 +557,7 @@ fn live<'a>(outboxes: &'a mut Slab<Outbox>, counters: &mut Counters, id: OutboxI
     found
 }
 
-/// The outbox of a delivery that is under way, and the position of the first of its events; another is counted.
+/// The outbox of an unanswered delivery, and the index of the delivery's first event; a call for any other is counted.
 #[inline]
 fn under_way<'a>(
     outboxes: &'a mut Slab<Outbox>,
@@ -570,7 +571,7 @@ fn under_way<'a>(
     Some((outbox, position?))
 }
 
-/// A delivery that an outbox began, as the protocol gets it.
+/// An outbox's delivery, as the protocol gets it.
 #[inline]
 fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
     Delivery {

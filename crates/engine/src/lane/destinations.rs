@@ -1,8 +1,8 @@
-//! Which consumers of a channel get events of a type: found once for each type, remembered, and amended when routing
+//! Destinations of events of each type in a channel: computed once for a type, cached, and updated when routing
 //! changes.
 //!
-//! Most consumers either take every event of a type or none. For the others the verdict of filters counts, and what is
-//! remembered is how much it takes for each of them.
+//! Most consumers either take every event of a type or none. For the others the verdict of filters counts, and the
+//! cache has what each of them depends on.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -15,7 +15,7 @@ use super::verdict::{Group, Stance, Takes};
 use crate::table::{FilterTable, Filtering, Program, Target};
 use crate::{ChannelRoutes, ConsumerRoute, LaneId, TypeId};
 
-/// What is remembered of a type: where, in [`Destinations`].
+/// Index of a type's cached destinations in [`Destinations`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
     at: u32,
@@ -24,10 +24,10 @@ pub(super) struct Known {
 /// A bridge, and a range of priorities at which events of a type are handed over by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Remote {
-    /// Its place among the channel's bridges.
+    /// Index among the channel's bridges.
     pub(super) bridge: u32,
     from: i16,
-    /// The last priority of the range.
+    /// Last priority of the range.
     to: i16,
 }
 
@@ -37,83 +37,83 @@ impl Remote {
     }
 }
 
-/// Which lane it is that asks, and which others it has bridges to.
+/// The lane that computes destinations, and its bridges to other lanes.
 #[derive(Clone, Copy)]
 pub(super) struct Here<'a> {
     pub(super) lane: LaneId,
     pub(super) bridges: &'a [Bridge],
 }
 
-/// What has changed of a channel's routes, and what concerns its destinations in it.
+/// A change of a channel's routes that concerns its destinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A consumer came to this place, left it, or wants other events; before, the filters of `admin` decided for the one there.
+    /// The consumer at this place is new, gone or has another interest; the filters of `admin` applied to the one before.
     Member { member: u32, admin: Option<u32> },
-    /// Another filter, or one that says something else, is among this admin's.
+    /// An admin has other filters, or one of them changed.
     Admin(u32),
-    /// Another list of event types is in this slot.
+    /// The list of event types in this slot changed.
     List(u32),
-    /// The sections of constraints are others.
+    /// The sections of constraints changed.
     Sections,
 }
 
-/// A channel's remembered destinations: at most 4,096 types and 1,048,576 places in their lists together. When there
-/// would be more, all are forgotten and found again as they are needed.
+/// A channel's cached destinations: at most 4,096 types and 1,048,576 list entries together. When there would be more,
+/// the cache is cleared and filled again as needed.
 ///
-/// What changes is noted, and what is remembered of a type is amended when the next event of it comes.
+/// Changes are noted, and a type's entry is updated when its next event arrives.
 #[derive(Debug, Default)]
 pub(super) struct Destinations {
     known: HashMap<TypeId, u32>,
-    /// Places of types that came lately, by the type's number: each at one place, which it may lose to another.
+    /// Direct-mapped cache of recent types, by the type's number.
     recent: [(TypeId, u32); Self::RECENT],
-    /// The first is of a type that is not remembered. Those beyond `used` are kept for their capacity.
+    /// Entries. The first is scratch space for types that are not cached. Those beyond `used` are retained for their capacity.
     kinds: Vec<Kind>,
     used: usize,
-    /// How many places the lists of all types have.
+    /// Number of list entries of all types.
     listed: usize,
-    /// The changes that a remembered type may not know yet, and how many there were before those.
+    /// Changes that some entry may not include yet, and the number of earlier changes.
     changes: VecDeque<Change>,
     forgotten: u64,
     working: Working,
 }
 
-/// What is remembered of one type. Members are consumers, by their places among the channel's.
+/// Cached destinations of one type. Members are consumers, by their places among the channel's.
 #[derive(Debug, Default)]
 struct Kind {
-    /// How many of the changes are taken in.
+    /// Number of changes included.
     seen: u64,
-    /// The members that take every event of the type, rising.
+    /// Members that take every event of the type, rising.
     always: Vec<u32>,
-    /// The members that must be looked at for each event, rising.
+    /// Members that must be evaluated for each event, rising.
     looks: Vec<u32>,
-    /// The lists of event types that the type is in, rising.
+    /// Lists of event types that match the type, rising.
     lists: Vec<u32>,
-    /// The sections of constraints that such an event meets.
+    /// Sections of constraints that apply to events of the type.
     sections: Vec<u32>,
-    /// How many members filters decide for, and what those say, by member.
+    /// Number of members that filters decide for, and the verdicts of these, by member.
     conditional: u32,
     stances: Vec<Stance>,
-    /// What the filters of admins say, by admin.
+    /// Verdicts of admins' filters, by admin.
     admins: Vec<Group>,
-    /// Admins with filters that decide, with those they decide for, rising.
+    /// Pairs of an admin with filters and a member they decide for, rising.
     by_admin: Vec<(u32, u32)>,
-    /// The bridges to other lanes that have consumers that may want events of the type, and at which priorities.
+    /// Bridges to other lanes that have consumers for the type, with the priorities.
     remotes: Vec<Remote>,
-    /// The members, wherever they are, with mapping filters that may have to say which lane the event is for.
+    /// Members on any lane with mapping filters that may decide an event's lane.
     mapped: Vec<u32>,
 }
 
-/// Working space, kept for its capacity.
+/// Working space, retained for its capacity.
 #[derive(Debug, Default)]
 struct Working {
-    /// What each filter says.
+    /// Verdict of each filter.
     filters: Vec<Group>,
-    /// Whether the type is in each admin's list, and in what consumers are permitted, by where the list is.
+    /// Whether the type is in each list of an admin or of permitted types, by the address of the list.
     of_admins: HashMap<usize, bool>,
     remotes: Vec<Remote>,
 }
 
-/// What is to be known of a type.
+/// Inputs to compute a type's destinations.
 #[derive(Clone, Copy)]
 pub(super) struct Sought<'a> {
     pub(super) event_type: TypeId,
@@ -123,14 +123,14 @@ pub(super) struct Sought<'a> {
     pub(super) here: Here<'a>,
 }
 
-/// How it came to be known.
+/// How an entry was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// By what was remembered, after so many changes were taken in.
+    /// From the cache, after this many changes were applied.
     Amended(u64),
-    /// By looking at all members.
+    /// By evaluating all members.
     Learned,
-    /// The same, and all other types had to be forgotten.
+    /// By evaluating all members, after the cache was cleared.
     Reset,
 }
 
@@ -138,12 +138,12 @@ impl Destinations {
     const RECENT: usize = 8;
     const TYPES_MAX: usize = 4_096;
     const PLACES_MAX: usize = 1 << 20;
-    /// Changes noted: when there are more, types that have not been met since begin anew.
+    /// Most changes noted: types not seen since earlier ones are computed anew.
     const CHANGES_MAX: usize = 1_024;
-    /// Lists that have grown beyond this many places are not kept empty.
+    /// Most capacity that an emptied list retains, in entries.
     const SPARE_MAX: usize = 1_024;
 
-    /// What is remembered of a type, if nothing has changed since.
+    /// A type's cached destinations, if nothing has changed since.
     #[inline]
     pub(super) fn find(&mut self, event_type: TypeId) -> Option<Known> {
         let place = self.recent.get_mut(event_type.0 as usize % Self::RECENT)?;
@@ -155,7 +155,7 @@ impl Destinations {
         (kind.seen == self.changed()).then_some(Known { at })
     }
 
-    /// What there is to know of a type. `is_alive` says of a member whether it gets events here at all.
+    /// A type's destinations. `is_alive` returns whether a member gets events here at all.
     pub(super) fn know(&mut self, sought: Sought<'_>, is_alive: impl Fn(u32) -> bool) -> (Known, Way) {
         let at = self.known.get(&sought.event_type).copied();
         if let Some(at) = at
@@ -174,7 +174,7 @@ impl Destinations {
         self.learn(sought, at, is_alive)
     }
 
-    /// Finds out about a type, and remembers it unless the type has no number of its own.
+    /// Computes a type's destinations, and caches them unless the type has no number of its own.
     fn learn(&mut self, sought: Sought<'_>, known: Option<u32>, is_alive: impl Fn(u32) -> bool) -> (Known, Way) {
         let is_full = self.known.len() >= Self::TYPES_MAX || self.listed >= Self::PLACES_MAX;
         let way = if is_full { Way::Reset } else { Way::Learned };
@@ -209,7 +209,7 @@ impl Destinations {
 
     // ---- changes ----
 
-    /// How many changes there have been.
+    /// Number of changes so far.
     fn changed(&self) -> u64 {
         self.forgotten + self.changes.len() as u64
     }
@@ -226,7 +226,7 @@ impl Destinations {
         self.changes.push_back(change);
     }
 
-    /// Notes what has changed of a channel's filters, and the members they decide for.
+    /// Notes changes of a channel's filters, and of the members they decide for.
     pub(super) fn note_filters(&mut self, before: &Filtering, now: &Filtering) {
         for (admin, ..) in now.admins.changes_from(&before.admins) {
             self.note(Change::Admin(admin));
@@ -249,7 +249,7 @@ impl Destinations {
         self.note(Change::Sections);
     }
 
-    /// Forgets everything.
+    /// Clears the cache.
     pub(super) fn clear(&mut self) {
         self.known.clear();
         self.recent = Default::default();
@@ -271,28 +271,28 @@ impl Destinations {
         self.kinds.get(known.at as usize)
     }
 
-    /// The members that take every event of the type, rising.
+    /// Members that take every event of the type, rising.
     #[inline]
     pub(super) fn always(&self, known: &Known) -> &[u32] {
         self.kind(known).map_or(&[], |kind| &kind.always)
     }
 
-    /// The members that must be looked at for each event.
+    /// Members that must be evaluated for each event.
     pub(super) fn looks(&self, known: &Known) -> &[u32] {
         self.kind(known).map_or(&[], |kind| &kind.looks)
     }
 
-    /// The sections of constraints that an event of the type meets.
+    /// Sections of constraints that apply to events of the type.
     pub(super) fn sections(&self, known: &Known) -> &[u32] {
         self.kind(known).map_or(&[], |kind| &kind.sections)
     }
 
-    /// The members with mapping filters that may have to say which lane the event is for.
+    /// Members with mapping filters that may decide an event's lane.
     pub(super) fn mapped(&self, known: &Known) -> &[u32] {
         self.kind(known).map_or(&[], |kind| &kind.mapped)
     }
 
-    /// The bridges that events of a type may have to take, each with its priorities; those of one bridge are together.
+    /// Bridges that events of a type may take, with their priorities, grouped by bridge.
     pub(super) fn remotes(&self, known: &Known) -> &[Remote] {
         self.kind(known).map_or(&[], |kind| &kind.remotes)
     }
@@ -308,13 +308,13 @@ impl Destinations {
         self.kind(known).is_some_and(|kind| kind.lists.binary_search(&list).is_ok())
     }
 
-    /// What a member says of events of a type, if filters count for any.
+    /// A member's stance on the type; `None` if filters decide for no member.
     pub(super) fn stance(&self, known: &Known, member: u32) -> Option<Stance> {
         let kind = self.kind(known).filter(|kind| kind.conditional > 0)?;
         kind.stances.get(member as usize).copied()
     }
 
-    /// Those that take an event of the type if it matches the filters of this admin.
+    /// Members that take an event of the type if it matches the filters of this admin.
     pub(super) fn decided_by_admin(&self, known: &Known, admin: u32) -> impl Iterator<Item = u32> {
         let pairs = self.kind(known).map_or(&[][..], |kind| &kind.by_admin);
         let from = pairs.partition_point(|(of, _)| *of < admin);
@@ -337,7 +337,7 @@ impl Kind {
         self.mapped.clear();
     }
 
-    /// How many places its lists have.
+    /// Number of list entries.
     fn size(&self) -> usize {
         let lists = [&self.always, &self.looks, &self.lists, &self.sections, &self.mapped];
         lists.iter().map(|list| list.len()).sum::<usize>()
@@ -356,7 +356,7 @@ impl Kind {
             + self.remotes.capacity()
     }
 
-    /// Finds out which members take every event, which must be looked at, and which need a match.
+    /// Computes which members take every event, which must be evaluated, and which need a match.
     fn learn(&mut self, sought: Sought<'_>, working: &mut Working, is_alive: impl Fn(u32) -> bool) {
         let Sought { domain, name, routes, here, .. } = sought;
         self.clear();
@@ -405,7 +405,7 @@ impl Kind {
         self.merge_remotes(&mut working.remotes);
     }
 
-    /// Takes in what has changed. Says whether it could: if not, everything must be found out anew.
+    /// Applies changes. Returns false if they cannot be applied, so that everything must be computed anew.
     fn amend<'c>(
         &mut self,
         sought: Sought<'_>,
@@ -467,7 +467,7 @@ impl Kind {
         }
     }
 
-    /// Adds a member that takes something, at the end of the lists that it belongs to.
+    /// Appends a member that takes events to the lists that it belongs to.
     fn put(&mut self, member: u32, admin: Option<u32>, stance: Stance) {
         let takes = stance.takes();
         match takes {
@@ -528,7 +528,7 @@ impl Kind {
         }
     }
 
-    /// What a filter says of the type, as far as the type decides.
+    /// Verdict of a filter on the type, as far as the type decides it.
     fn says(&self, table: &FilterTable, program: &Program) -> Group {
         let mut says = Group::No;
         for row in program.rows.iter().filter(|row| self.lists.binary_search(&row.list).is_ok()) {
@@ -546,8 +546,8 @@ impl Kind {
         programs.map(|program| self.says(table, program)).fold(Group::No, Group::or)
     }
 
-    /// What a consumer's groups say, given what the proxy's own filters do, if it has any, and whether the type is in its admin's
-    /// list.
+    /// Stance of a consumer's groups, from the verdict of the proxy's own filters, if there are any, and from whether
+    /// its admin's list has the type.
     fn stance_of(
         &self,
         consumer: &ConsumerRoute,
@@ -569,8 +569,8 @@ impl Kind {
     }
 }
 
-/// What a group says of a type: whether it has a list of event types, if it has one whether the type is in it, what its filters
-/// say, and whether clients are to be asked.
+/// Stance of a group on a type: whether it has a list of event types, whether that has the type, its filters' verdict,
+/// and whether it has remote filters.
 fn group(has_list: bool, is_listed: impl FnOnce() -> bool, filters: Option<Group>, asks: bool) -> Group {
     match (filters, asks) {
         (None, false) if !has_list => Group::Absent,
@@ -589,7 +589,7 @@ fn is_in(list: Option<&Arc<[crate::EventType]>>, domain: &[u8], name: &[u8]) -> 
     list.is_some_and(|types| types.is_empty() || types.iter().any(|listed| listed.matches(domain, name)))
 }
 
-/// Notes by which bridges a consumer that may want the type gets its events.
+/// Notes the bridges by which a consumer for the type gets its events.
 fn note_remotes(remotes: &mut Vec<Remote>, consumer: &ConsumerRoute, here: Here<'_>) {
     let ends = consumer.places.iter().skip(1).map(|next| next.from_priority.saturating_sub(1)).chain([i16::MAX]);
     for (served, to) in consumer.places.iter().zip(ends).filter(|(served, _)| served.lane != here.lane) {
@@ -599,7 +599,7 @@ fn note_remotes(remotes: &mut Vec<Remote>, consumer: &ConsumerRoute, here: Here<
     }
 }
 
-/// Puts the last of a list, which rises but for that one, where it belongs.
+/// Moves the last element of a list, which is otherwise sorted, to its place.
 fn put_in_order<T: Ord + Copy>(list: &mut Vec<T>) {
     let Some((last, others)) = list.split_last() else { return };
     if others.last().is_some_and(|before| before > last) {

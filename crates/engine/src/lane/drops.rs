@@ -1,7 +1,8 @@
-//! What was dropped by consumer, event type and reason: [`Discards`](super::Discards) in such detail that it shows which data is missing.
+//! Drops by consumer, event type and reason: more detailed than [`Discards`](super::Discards), so that missing data
+//! can be named.
 //!
-//! The table is bounded, and made when the lane is, so that counting allocates nothing. What finds no place in it is
-//! counted in one number; when new routing comes while it is full, the consumers that are gone make room.
+//! The table is bounded, and allocated with the lane, so that counting allocates nothing. Drops that find it full are counted in one
+//! number; when new routing comes while it is full, entries of consumers that are gone make room.
 
 use alloc::vec::Vec;
 
@@ -11,26 +12,25 @@ use super::types::Types;
 use super::{DiscardReason, Lane};
 use crate::{ProxyKey, Snapshot, TypeId};
 
-/// How many events of one type were dropped for one consumer for one reason.
+/// Events of one type dropped for one consumer for one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeDrops {
     /// The consumer's proxy, which may be gone.
     pub key: ProxyKey,
     /// The type; [`TypeId::OTHER`] stands for all that have no number.
     pub event_type: TypeId,
-    /// Why they were dropped.
+    /// Reason of the drops.
     pub reason: DiscardReason,
-    /// How many.
+    /// Number of events.
     pub events: u64,
 }
 
-/// The consumer, the type and the reason.
 type Of = (ProxyKey, TypeId, DiscardReason);
 
 #[derive(Debug)]
 pub(super) struct Drops {
     counts: HashMap<Of, u64>,
-    /// Where counts are put aside while others make room; empty otherwise.
+    /// Scratch space for entries that stay while others make room; empty otherwise.
     stay: Vec<(Of, u64)>,
     others: u64,
 }
@@ -57,8 +57,7 @@ impl Drops {
         }
     }
 
-    /// If there is no place left, makes some: what was dropped for consumers that are not routed to is counted with the
-    /// others.
+    /// Makes room in a full table: entries of consumers that are not in the routing are added to the common number.
     pub(super) fn make_place(&mut self, snapshot: &Snapshot, types: &mut Types) {
         if self.counts.len() < Self::ENTRIES_MAX {
             return;
@@ -87,14 +86,14 @@ impl Drops {
 }
 
 impl Lane {
-    /// What was dropped by consumer, event type and reason, in no order: 1,024 entries at most. The backlog of a consumer
-    /// that is gone is in [`Discards`](crate::Discards) at once and here as it is released, a little each turn.
+    /// Drops by consumer, event type and reason, in no order: 1,024 entries at most. The backlog of a consumer that is
+    /// gone is in [`Discards`](crate::Discards) at once, and here as it is released, some of it each round.
     pub fn type_drops(&self) -> impl Iterator<Item = TypeDrops> {
         let drops = self.drops.counts.iter();
         drops.map(|(&(key, event_type, reason), &events)| TypeDrops { key, event_type, reason, events })
     }
 
-    /// How many more events were dropped than [`type_drops`](Self::type_drops) has places for.
+    /// Number of drops beyond the entries of [`type_drops`](Self::type_drops).
     #[must_use]
     pub fn type_drops_beyond(&self) -> u64 {
         self.drops.others

@@ -1,5 +1,5 @@
-//! The events that wait in outboxes or are unanswered, each once, by place: each holder notes the place, and counting the holders takes no
-//! atomic operation, however many consumers an event goes to.
+//! Events that wait in outboxes or are unanswered, each once, in slots: each holder has the slot number, and counting
+//! the holders takes no atomic operation, however many consumers an event goes to.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -8,25 +8,25 @@ use core::num::NonZeroU64;
 use crate::event::{EventAt, PLACE_BYTES};
 use crate::{Event, PendingEvent, Time, TypeId};
 
-/// A lane's events by place.
+/// A lane's events by slot.
 #[derive(Debug)]
 pub(super) struct Events {
     places: Vec<Place>,
-    /// The first that is free.
+    /// The first free slot.
     free: u32,
 }
 
 #[derive(Debug)]
 struct Place {
     event: Option<Arc<Event>>,
-    /// How many hold it in the lane; of a free place, the next one that is free.
+    /// Number of holders in the lane; of a free slot, the next free one.
     holders: u32,
 }
 
 // There may be as many spare places as used ones.
 const _: () = assert!(2 * size_of::<Place>() <= PLACE_BYTES);
 
-/// Instead of the next free place: there is none.
+/// End of the list of free slots.
 const LAST: u32 = u32::MAX;
 
 impl Events {
@@ -34,13 +34,13 @@ impl Events {
         Self { places: Vec::new(), free: LAST }
     }
 
-    /// The place that the next event will have, to be noted in it.
+    /// The slot of the next event, to be noted in it.
     pub(super) fn next(&self) -> EventAt {
         // Memory budgets keep the number of events far below 2^32.
         EventAt(if self.free == LAST { u32::try_from(self.places.len()).unwrap_or(LAST) } else { self.free })
     }
 
-    /// Puts in a pending event that is finished. One holds it then.
+    /// Inserts a finished pending event, with one holder.
     pub(super) fn insert(&mut self, pending_event: PendingEvent) -> EventAt {
         let at = self.next();
         let content = Place { event: Some(pending_event.into_event()), holders: 1 };
@@ -56,18 +56,18 @@ impl Events {
         self.places.get(at.0 as usize)?.event.as_ref()
     }
 
-    /// An event without a holder outside, to be changed.
+    /// Mutable access to an event without a holder outside the lane.
     pub(super) fn get_mut(&mut self, at: EventAt) -> Option<&mut Event> {
         Arc::get_mut(self.places.get_mut(at.0 as usize)?.event.as_mut()?)
     }
 
-    /// An event's place in a line by arrival.
+    /// Sort key of an event in order of arrival.
     #[inline]
     pub(super) fn arrival_order(&self, at: EventAt) -> (Time, u64) {
         self.get(at).map_or((Time(0), 0), |event| (event.arrived, event.serial))
     }
 
-    /// What it weighs.
+    /// Weight of an event.
     #[inline]
     pub(super) fn weight(&self, at: EventAt) -> u64 {
         self.get(at).map_or(0, |event| event.weight_bytes)
@@ -77,14 +77,14 @@ impl Events {
         self.get(at).map_or(TypeId::OTHER, |event| event.event_type)
     }
 
-    /// An event's type and number for log lines: its number in its channel, where that stores its history, else in its lane.
+    /// An event's type and number for log lines: its number in the channel's history, if one is stored, else in its lane.
     pub(super) fn named(&self, at: EventAt) -> (TypeId, u64) {
         let event = self.get(at);
         let number = event.map_or(0, |event| event.number.map_or(event.serial, NonZeroU64::get));
         (self.event_type(at), number)
     }
 
-    /// One more holds it.
+    /// Adds a holder.
     #[inline]
     pub(super) fn hold(&mut self, at: EventAt) {
         if let Some(place) = self.places.get_mut(at.0 as usize) {
@@ -92,7 +92,7 @@ impl Events {
         }
     }
 
-    /// One less holds it. Gives it back if it was the last and there is no holder outside either.
+    /// Removes a holder. Returns the event if this was the last and there is none outside the lane either.
     #[inline]
     pub(super) fn release_holder(&mut self, at: EventAt) -> Option<Arc<Event>> {
         let place = self.places.get_mut(at.0 as usize).filter(|place| place.event.is_some())?;
@@ -100,7 +100,7 @@ impl Events {
         if place.holders == 0 { self.take(at) } else { None }
     }
 
-    /// Releases an event outside. Gives it back if it has no holder any more.
+    /// Releases a holder outside the lane. Returns the event if it has no holder any more.
     pub(super) fn release_outside(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
         let at = event.place;
         let place = self.places.get(at.0 as usize)?;

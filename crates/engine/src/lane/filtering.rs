@@ -1,9 +1,9 @@
-//! Filters at work: which consumers an event goes to, whether its supplier's side lets it in, and what mapping filters
-//! make of it.
+//! Evaluation of filters: an event's consumers, its admission by the filters on its supplier's side, and the values of
+//! mapping filters.
 //!
-//! An event's constraints are asked in banks, and from each that matches the way leads to the filters that have it, from there to the
-//! groups they are attached to, and from there to consumers: what does not match costs nothing here. What was met on the way is marked with
-//! the event's number, so that nothing has to be wiped between events.
+//! Constraints are evaluated in banks. Each that matches leads to the filters that have it, these to the groups they
+//! are attached to, and the groups to consumers: constraints that do not match cost nothing here. Visited entries are
+//! marked with the event's number, so that nothing has to be reset between events.
 
 use alloc::vec::Vec;
 
@@ -16,43 +16,43 @@ use super::verdict::{Answer, Verdict, combine};
 use crate::ChannelRoutes;
 use crate::table::{FilterTable, SupplierGroup, SupplierGroups, Target};
 
-/// A consumer that an event goes to.
+/// A consumer chosen for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
-    /// Its outbox.
+    /// Slot of the consumer's outbox.
     pub(super) slot: u32,
-    /// Its place among the channel's.
+    /// Place among the channel's consumers.
     pub(super) member: u32,
-    /// What clients' filters must be asked first.
+    /// Remote filters to call first.
     pub(super) ask: Ask,
 }
 
-/// Working space for the filtering of one event at a time, kept by a lane. It grows when routing changes.
+/// Working space of a lane to filter one event at a time. It grows when routing changes.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
     bank: filter::Scratch,
-    /// Counts the events, so that marks of earlier ones do not count. 0 is no event's number.
+    /// The event's number, so that marks of earlier ones are ignored. 0 is never used.
     epoch: u64,
-    /// Marked with `epoch`: the channel's groups of constraints that were evaluated, its filters that matched, members that were touched,
-    /// members and admins with filters that matched.
+    /// Marks with `epoch`: evaluated groups of constraints, matching filters, visited members, and members and admins
+    /// with matching filters.
     groups: Vec<u64>,
     filters: Vec<u64>,
     touched: Vec<u64>,
     members: Vec<u64>,
     admins: Vec<u64>,
-    /// What a constraint said of the event that the mark is of.
+    /// Result of a constraint for the event of the mark.
     texts: Vec<(u64, bool)>,
-    /// What a mapping filter said of the event that the mark is of.
+    /// Value of a mapping filter for the event of the mark.
     mapped: Vec<(u64, Option<i64>)>,
-    /// Members that need a verdict, and admins with filters that matched.
+    /// Members that need a verdict, and admins with matching filters.
     candidates: Vec<u32>,
     matched_admins: Vec<u32>,
-    /// Where the event goes, by rising place.
+    /// The event's consumers, by rising place.
     pub(super) chosen: Vec<Chosen>,
     pub(super) effort: Effort,
 }
 
-/// What the filtering of an event took.
+/// Effort of filtering an event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Effort {
     pub(super) evaluations: u32,
@@ -61,7 +61,7 @@ pub(super) struct Effort {
 }
 
 impl Filters {
-    /// Makes room for a channel's filters and consumers, so that its events need not.
+    /// Allocates room for a channel's filters and consumers, so that its events need not.
     pub(super) fn fit(&mut self, routes: &ChannelRoutes) {
         let (table, consumers) = (&routes.filtering.table, routes.consumers.places());
         self.chosen.clear();
@@ -90,7 +90,7 @@ impl Filters {
 
     // ---- one constraint at a time ----
 
-    /// What a constraint says of the event. It is asked once.
+    /// Result of a constraint for the event, evaluated once.
     fn text<F: filter::Fields>(&mut self, table: &FilterTable, text: u32, fields: &F, steps: &mut Steps) -> bool {
         let Some(found) = table.text(text) else { return false };
         if let Some(always) = found.program.always() {
@@ -122,7 +122,7 @@ impl Filters {
         says
     }
 
-    /// The value of the first of a filter's constraints that the event matches.
+    /// The value of the first of a filter's constraints that matches the event.
     fn first_match<F: filter::Fields>(
         &mut self,
         (state, known): (&ChannelState, &Known),
@@ -138,7 +138,7 @@ impl Filters {
 
     // ---- the supplier's side ----
 
-    /// What the filters on the supplier's side say.
+    /// Verdict of the filters on the supplier's side.
     pub(super) fn screen<F: filter::Fields>(
         &mut self,
         of: (&ChannelState, &Known),
@@ -174,7 +174,7 @@ impl Filters {
 
     // ---- the consumers' side ----
 
-    /// Puts those in `chosen` that take every event of the type.
+    /// Chooses the consumers that take every event of the type.
     #[inline]
     pub(super) fn choose_all(&mut self, state: &ChannelState, known: &Known) {
         self.chosen.clear();
@@ -186,8 +186,8 @@ impl Filters {
         }));
     }
 
-    /// Finds out which of the consumers that filters decide for get the event, and puts them in `chosen` together with
-    /// those that get it anyway. `is_alive` says of an outbox whether it gets events.
+    /// Evaluates filters for the consumers that depend on them, and chooses those and the consumers that take the
+    /// event anyway. `is_alive` returns whether an outbox gets events.
     pub(super) fn choose<F: filter::Fields>(
         &mut self,
         (state, known): (&ChannelState, &Known),
@@ -300,8 +300,8 @@ impl Filters {
 
     // ---- mapping ----
 
-    /// What a mapping filter maps the event to. OMG Notification Service 1.1, 2.3.1 and 3.2.2.10: the best value of the constraints that it
-    /// matches; if it matches none and the event says nothing itself, the filter's default value.
+    /// Value of a mapping filter for the event. OMG Notification Service 1.1, 2.3.1 and 3.2.2.10: the best value of
+    /// the constraints that match; if none does and the event has no value itself, the filter's default value.
     pub(super) fn map<F: filter::Fields>(
         &mut self,
         (state, known): (&ChannelState, &Known),
@@ -325,7 +325,7 @@ impl Filters {
         matched.or_else(|| default_value(&state.routes.filtering.table, slot, says_itself))
     }
 
-    /// The same where the event was mapped before.
+    /// Value of a mapping filter for an event that [`map`](Self::map) has evaluated before.
     pub(super) fn mapped(&self, table: &FilterTable, slot: u32, says_itself: bool) -> Option<i64> {
         let mapped = self.mapped.get(slot as usize).filter(|(epoch, _)| *epoch == self.epoch);
         mapped.and_then(|(_, value)| *value).or_else(|| default_value(table, slot, says_itself))
@@ -336,7 +336,7 @@ fn default_value(table: &FilterTable, slot: u32, says_itself: bool) -> Option<i6
     if says_itself { None } else { table.program(slot)?.default_value }
 }
 
-/// Marks a place with an event's number. Says whether it was not.
+/// Marks an entry with an event's number. Returns whether it was unmarked.
 fn mark(marks: &mut [u64], at: u32, epoch: u64) -> bool {
     marks.get_mut(at as usize).is_some_and(|mark| core::mem::replace(mark, epoch) != epoch)
 }

@@ -1,14 +1,15 @@
-//! From lane to lane: an event that consumers on another lane may want is handed over to it once, however many they are.
+//! Hand-overs: an event for consumers on another lane is handed over to that lane once, however many consumers they
+//! are.
 //!
-//! Towards the lane that admitted the event, a hand-over is a delivery of a *bridge*: an outbox without a consumer, one
+//! For the lane that admitted the event, a hand-over is a delivery of a *bridge*: an outbox without a consumer, one
 //! for each channel and remote lane. So order, back-pressure and memory are those of any outbox.
 //!
-//! Which lane an event is for is found alike on the lane that hands over and on the one that takes over: each serves the consumers that
-//! have a place on it, and the former knows only which lanes may have such.
+//! Both lanes compute in the same way which lane an event is for: each serves the consumers that have a place on it,
+//! and the one that hands over knows only which lanes may have such.
 //!
-//! A lane without room for events that it is handed has the lane they come from wait; what it has to hand over itself never has another
-//! lane wait: so lanes cannot wait for each other in a circle. `FullOutbox::Reject` works as `Hold` for events from another lane, whose
-//! suppliers have their answers by then. A channel's memory budget is divided evenly among its lanes.
+//! A lane without room for handed-over events blocks the lane they come from. Events that it has to hand over itself never block another
+//! lane: so lanes cannot wait for each other in a circle. `FullOutbox::Reject` works as `Hold` for events from another lane, whose
+//! suppliers have their replies by then. A channel's memory budget is divided evenly among its lanes.
 
 use alloc::sync::Arc;
 
@@ -23,28 +24,28 @@ use super::suppliers::{Supplier, say_all};
 use super::{Admission, Lane, Outcome};
 use crate::{DiscardReason, Disposition, Event, Forms, LaneId, OutboxId, PendingEvent, Place, Refusal, Time};
 
-/// An event to be handed over: the protocol posts it to the lane `to`, which makes its own of it with [`Lane::begin_handover`] and
-/// takes that in with [`Lane::handle_handover`]. When that is done, or could not be, the event and the outcome go back to the lane they
-/// came from: [`Lane::handle_outcome`] and [`Lane::release`].
+/// An event to hand over: the protocol sends it to the lane `to`, which copies it by [`Lane::begin_handover`] and
+/// takes the copy in by [`Lane::handle_handover`]. After that, or if it was impossible, the event and the outcome
+/// return to the first lane: [`Lane::handle_outcome`] and [`Lane::release`].
 #[derive(Clone, Debug)]
 pub struct Handover {
-    /// Which lane is to take it.
+    /// The lane that is to take it.
     pub to: LaneId,
     /// The bridge, for [`Lane::handle_outcome`] and [`Lane::resume_outbox`].
     pub outbox: OutboxId,
     /// The hand-over's number in its bridge, for [`Lane::handle_outcome`]. A retry has a new one.
     pub serial: u32,
-    /// The [version](crate::Snapshot::version) of the routing by which it is handed over. The other lane must have
-    /// picked up that one or a later one before it takes the event in, or consumers that it does not know yet miss it.
+    /// [Version](crate::Snapshot::version) of the routing that the hand-over is based on. The other lane must have picked up
+    /// this version or a later one before it takes the event in, or consumers that it does not know yet miss it.
     pub version: u64,
-    /// The event. It is released on the lane that it came from.
+    /// The event, to be released on the lane that it came from.
     pub event: Arc<Event>,
 }
 
 impl Lane {
-    /// The next hand-over to another lane. What becomes of it is reported with [`handle_outcome`](Self::handle_outcome), like that of a
-    /// delivery: [`Outcome::Delivered`] once the other lane has taken it in and, if it held it, released it; [`Outcome::Rejected`] if it
-    /// refused it; [`Outcome::NoRoom`] if its queue is full, until [`resume_outbox`](Self::resume_outbox). At most 64 events of a channel
+    /// The next hand-over to another lane. Its outcome is reported by [`handle_outcome`](Self::handle_outcome), like that of a delivery:
+    /// [`Outcome::Delivered`] once the other lane has taken it in and, if it blocked, released it; [`Outcome::Rejected`] if that refused
+    /// it; [`Outcome::NoRoom`] if that lane's queue is full, until [`resume_outbox`](Self::resume_outbox). At most 64 events of a channel
     /// are under way to one lane. There is no time limit.
     pub fn poll_handover(&mut self, now: Time) -> Option<Handover> {
         self.advance_time(now);
@@ -65,8 +66,8 @@ impl Lane {
         None
     }
 
-    /// Copies an event that another lane hands over: as a pending event of this lane's own, with the translations that it has. The protocol
-    /// may add those that are made where they are needed.
+    /// Copies an event that another lane hands over to a pending event of this lane, with its translations. The
+    /// protocol may add further translations.
     pub fn begin_handover(&mut self, event: &Event) -> PendingEvent {
         let mut pending_event = self.begin_event_for(event.bytes.len());
         let copy = &mut *pending_event;
@@ -90,14 +91,15 @@ impl Lane {
         pending_event
     }
 
-    /// Takes an event in that another lane hands over, as the `pending_event` that [`begin_handover`](Self::begin_handover) has made of it:
-    /// puts it into the outbox of every consumer on this lane that wants it. The filters on its supplier's side have let it pass already,
-    /// and it is not handed on.
+    /// Takes in an event that another lane hands over, as the `pending_event` that
+    /// [`begin_handover`](Self::begin_handover) made of it: puts it into the outbox of every consumer on this lane
+    /// with a subscription for it. The filters on its supplier's side have let it pass already, and it is not handed
+    /// on.
     ///
-    /// [`Admission::Withheld`] says that there is no room for more, as for a supplier: the hand-over is concluded when
-    /// [`poll_release`](Self::poll_release) gives the ticket. What the channel's limits would refuse is held too, since
-    /// its supplier has been answered; it is refused only if there is no such channel any more. One that was
-    /// [restored](Self::restore_event) is not held either.
+    /// [`Admission::Withheld`] means that there is no room for more, as for a supplier: the hand-over is concluded when
+    /// [`poll_release`](Self::poll_release) returns the ticket. An event that the channel's limits would refuse is blocked too, since its
+    /// supplier has been answered; it is refused only if the channel does not exist any more. A [restored](Self::restore_event) event is
+    /// not blocked either.
     pub fn handle_handover<F: Forms>(
         &mut self,
         event: &Event,
@@ -122,8 +124,8 @@ impl Lane {
 
     // ---- which lane an event is for ----
 
-    /// Asks the mapping filters that say which lane an event is for. With all the steps there may be, and before any
-    /// other filter: every lane that the event meets must come to the same answer.
+    /// Evaluates the mapping filters that decide an event's lane: with the full budget of steps, and before any other
+    /// filter, since every lane that the event meets must get the same result.
     pub(super) fn map_lanes<F: Forms>(
         &mut self,
         supplier: &Supplier,
@@ -165,7 +167,7 @@ impl Lane {
         Some(Place::lane_for(&route.places, priority))
     }
 
-    /// Leaves out the chosen consumers that the event reaches on another lane.
+    /// Removes the chosen consumers that get the event on another lane.
     pub(super) fn choose_here(&mut self, supplier: &Supplier, pending_event: &PendingEvent) {
         let Some(state) = self.channels.get(supplier.channel).filter(|state| state.parted > 0) else { return };
         let mut list = core::mem::take(&mut self.space.filters.chosen);
@@ -197,7 +199,7 @@ impl Lane {
         self.space.bridged = bridged;
     }
 
-    /// Gives an event what other lanes must know of it beside what it has.
+    /// Adds to an event what other lanes need of its supplier's settings.
     pub(super) fn prepare_handover(&mut self, supplier: &Supplier, pending_event: &mut PendingEvent) {
         if self.space.bridged.is_empty() {
             return;
@@ -205,8 +207,7 @@ impl Lane {
         say_all(&self.types, supplier, pending_event);
     }
 
-    /// Puts an event into the bridges that it takes. It is the other lane that looks whether it has expired, and what it
-    /// is to each consumer.
+    /// Puts an event into the bridges that it takes. The other lane checks its expiry, and maps it for each consumer.
     pub(super) fn fan_out_to_bridges(&mut self, offer: &Offer, withheld: &mut Option<Withheld>) {
         let bridged = core::mem::take(&mut self.space.bridged);
         for slot in &bridged {

@@ -1,13 +1,14 @@
-//! A channel's history: what its events are numbered for, and how a consumer that begins with some of it gets to what is new.
+//! A channel's history: the numbers of its events, and the transition of a consumer from stored events to new ones.
 //!
-//! The driver of the main lane keeps the events of channels that [have a history](crate::HistoryLimits): each has its number, and is in
-//! memory until it is written, or is counted as missed where too many are on their way. A consumer that begins in the history gets nothing
-//! that comes, but has it all brought back a piece at a time as its outbox gets shorter, as a backlog that is elsewhere is; filters choose
-//! of that what it wants. A piece that ends with the last event that was ever written tells its number, and those behind it are still here:
-//! they follow, and from then on the consumer is one like any other. So nothing is missing and nothing comes twice.
+//! The driver of the main lane stores the events of channels that [have a history](crate::HistoryLimits): each has its
+//! number, and stays in memory until it is written, or counts as missed where too many are pending. A consumer that
+//! begins in the history gets no new events; the stored ones are fetched in chunks as its outbox gets shorter, like a
+//! backlog elsewhere, and filtered then. A chunk that ends with the last event ever written includes its number. The
+//! events after it are still in memory: they follow, and from then on the consumer is like any other. So no event is
+//! missing and none comes twice.
 //!
-//! A consumer may begin *ahead* of that: with an event number that is yet to be given, or at a time to come. Nothing is brought back for it
-//! before an event comes in that it wants and that is so far.
+//! A consumer may begin *ahead* of the history: with an event number yet to be assigned, or at a time in the future. Nothing is fetched for
+//! it until an event arrives that matches its subscription and has reached that position.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -25,23 +26,23 @@ use super::{Lane, Notice};
 use crate::event::EventAt;
 use crate::{ChannelId, DiscardReason, Event, Forms, LaneId, OutboxId, PendingEvent, ProxyKey, StartFrom, Time};
 
-/// How many events may be on their way, and what part of the channel's memory they may take: a thread that is not run for 20 ms is not to
-/// have a channel miss any of the 200,000 that may come in a second.
+/// Most events pending to be written, and the part of the channel's memory they may take: a thread that does not run
+/// for 20 ms must not make a channel miss any of the 200,000 events that may come in a second.
 const UNDER_WAY_MAX: usize = 32_768;
 const UNDER_WAY_PART: u64 = 4;
 
-/// How many events may follow the last piece at once. If there are more, another piece is asked for.
+/// Most events in memory that follow the last chunk at once. If there are more, another chunk is fetched.
 const FOLLOW_MAX: usize = 256;
 
-/// A channel's history as its lane sees it.
+/// A lane's state of a channel's history.
 #[derive(Debug)]
 pub(super) struct History {
-    /// The number that the next event has.
+    /// Number of the next event.
     next: NonZeroU64,
-    /// What is to be kept and is not known to be written yet, in order.
+    /// Events to be stored that are not known to be written yet, in order.
     under_way: VecDeque<(NonZeroU64, EventAt)>,
     under_way_bytes: u64,
-    /// The last event that was not kept because too much was under way.
+    /// The last event that was not stored because too many were pending.
     missed: Option<NonZeroU64>,
 }
 
@@ -55,28 +56,28 @@ impl History {
     }
 }
 
-/// Of a consumer that is in the history.
+/// State of a consumer that is in the history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CatchUp {
-    /// Something is being brought back.
+    /// Whether a chunk is being fetched.
     is_fetching: bool,
-    /// How many events it got so far.
+    /// Number of events received so far.
     events: u64,
-    /// Where it begins, while that is yet to come.
+    /// Start of the consumer, while it is still ahead.
     ahead: Option<Ahead>,
 }
 
-/// Where a consumer begins that begins with what is yet to come.
+/// Start of a consumer that is still ahead.
 #[derive(Clone, Copy, Debug)]
 enum Ahead {
-    /// With the event of this number, or the first behind it.
+    /// The event of this number, or the first one after it.
     Number(u64),
-    /// At a time, as [`StartFrom::Time`] has it and by the lane's clock.
+    /// A time, as in [`StartFrom::Time`] and by the lane's clock.
     Time(u64, Time),
 }
 
 impl Ahead {
-    /// Whether an event that comes now is so far. One without a number is of a channel that keeps nothing any more.
+    /// Whether an event that arrives now has reached the start. An event without a number has: its channel stores no history any more.
     fn is_reached_by(self, number: Option<NonZeroU64>, now: Time) -> bool {
         match self {
             Self::Number(first) => number.is_none_or(|number| number.get() >= first),
@@ -92,27 +93,27 @@ impl Ahead {
     }
 }
 
-/// What a [fetch](Overflow::FetchHistory) came to, when all that was brought back has been handed in.
+/// Result of a [fetch](Overflow::FetchHistory), after its events were handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchedHistory {
-    /// The last event that their keeper has been given, if all up to it were looked at; nothing if there is more.
+    /// The last event written, if all events up to it were examined; `None` if there are more.
     pub through: Option<u64>,
-    /// How many events cannot be read any more.
+    /// Number of events that cannot be read any more.
     pub lost: u64,
-    /// Of a consumer's first piece: the number of the first event that it may get, or that the next one will have.
+    /// Of a consumer's first chunk: the number of the first event that it may get, or the number to be assigned next.
     pub begins: Option<u64>,
-    /// The consumer begins at a time to come, as [`StartFrom::Time`] has it and by the lane's clock; there is nothing for it before.
+    /// Start at a time in the future, as in [`StartFrom::Time`] and by the lane's clock; there is nothing for the consumer before.
     pub ahead: Option<(u64, Time)>,
 }
 
 impl Lane {
-    /// The numbers with which channels go on that had their past kept before, by another process perhaps. It is called before the lane has
-    /// channels.
+    /// Sets the next numbers of channels with an earlier stored history, perhaps of another process. To be called
+    /// before the lane has channels.
     pub fn continue_histories(&mut self, next: impl IntoIterator<Item = (ChannelId, NonZeroU64)>) {
         self.places.histories.extend(next);
     }
 
-    /// A channel stores its history from now on, or does not any more.
+    /// Starts or ends the history of a channel, as its limits say.
     pub(super) fn follow_history(&mut self, channel: u32, is_new: bool) {
         let Some(state) = self.channels.get_mut(channel).filter(|_| self.news.may_overflow && self.id == LaneId::MAIN)
         else {
@@ -135,7 +136,7 @@ impl Lane {
         }
     }
 
-    /// A channel is gone, and its history with it.
+    /// Removes the history of a channel that is gone.
     pub(super) fn drop_history(&mut self, state: &ChannelState) {
         self.places.histories.remove(&state.id);
         if state.history.is_some() {
@@ -145,7 +146,7 @@ impl Lane {
 
     // ---- kept ----
 
-    /// Whether an event that comes in is to be kept. It says all then that it has from its supplier.
+    /// Whether an incoming event is to be stored. If so, its supplier's settings are copied into it.
     #[cold]
     pub(super) fn begin_storing(&self, supplier: &Supplier, pending_event: &mut PendingEvent) -> bool {
         let Some(state) = self.channels.get(supplier.channel) else { return false };
@@ -154,7 +155,7 @@ impl Lane {
         history.has_room(state.quota.budget_bytes)
     }
 
-    /// An event that comes in, and is not refused, gets its number; in all its translations that say it.
+    /// Assigns an incoming event its number, and writes it into all translations that include it.
     #[cold]
     pub(super) fn number_event(&mut self, channel: u32, pending_event: &mut PendingEvent, is_stored: bool) {
         let history = self.channels.get_mut(channel).and_then(|state| state.history.as_deref_mut());
@@ -168,7 +169,7 @@ impl Lane {
         set_number(pending_event, number);
     }
 
-    /// Has an event kept that is in.
+    /// Requests that an admitted event be stored.
     #[cold]
     pub(super) fn keep_in_history(&mut self, channel: u32, at: EventAt) {
         let Some(state) = self.channels.get_mut(channel) else { return };
@@ -182,7 +183,8 @@ impl Lane {
             .push_back(Overflow::Remember { event: Arc::clone(event), limits: state.routes.limits.history });
     }
 
-    /// An event is written that was [to be remembered](Overflow::Remember). They come in the order in which they went.
+    /// Notes that an event that was [to be remembered](Overflow::Remember) is written. Events return in the order in which they were
+    /// passed.
     pub fn note_remembered(&mut self, event: Arc<Event>, now: Time) {
         self.advance_time(now);
         let channel = self.channels.get_mut(event.channel_slot).filter(|state| state.id == event.source.channel);
@@ -202,8 +204,8 @@ impl Lane {
 
     // ---- fetched ----
 
-    /// A consumer has connected, and begins where it asked to.
-    /// Where it `resumes`, it does so only if that is yet to come.
+    /// Begins a newly connected consumer at the position it chose. A consumer that `resumes` begins there only if the
+    /// position is still ahead.
     pub(super) fn begin_in_history(&mut self, slot: u32, start: StartFrom, resumes: bool) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let history = self.channels.get(outbox.channel).and_then(|state| state.history.as_deref());
@@ -220,14 +222,14 @@ impl Lane {
         }
     }
 
-    /// Has the first piece brought back for a consumer.
+    /// Requests the first chunk for a consumer.
     fn fetch_history_from(&mut self, slot: u32, start: StartFrom) {
         let Some(outbox) = self.outboxes.get(slot) else { return };
         let (outbox, consumer) = (outbox.id, outbox.key);
         self.news.errands.push_back(Overflow::FetchHistory { outbox, consumer, start: Some(start), bytes: 0 });
     }
 
-    /// A consumer gets nothing before an event comes with which it begins.
+    /// Makes a consumer wait for the event with which it begins.
     fn wait_ahead(&mut self, slot: u32, ahead: Ahead) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let Some(catch_up) = &mut outbox.catch_up else { return };
@@ -236,7 +238,7 @@ impl Lane {
         self.news.notices.push_back(Notice::BeginsAhead { key: outbox.key, number });
     }
 
-    /// Something comes for a consumer that is in the history. It will have it from there, unless it is not kept.
+    /// Notes a new event for a consumer in the history, which will get it from there, unless it is not stored.
     #[cold]
     pub(super) fn pass_over(&mut self, slot: u32, at: EventAt) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
@@ -258,7 +260,7 @@ impl Lane {
         }
     }
 
-    /// Has more brought back for a consumer that is in the history, up to so many bytes.
+    /// Requests the next chunk for a consumer in the history, of up to this many bytes.
     #[cold]
     pub(super) fn fetch_history(&mut self, slot: u32, bytes: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
@@ -268,8 +270,8 @@ impl Lane {
         self.news.errands.push_back(Overflow::FetchHistory { outbox: id, consumer, start: None, bytes });
     }
 
-    /// An event of the history comes back for a consumer: the next that there is. `source`, `number` and what the pending event says are
-    /// what it had: [when it arrived](Event::arrived), too, from when its lifetime counts.
+    /// Takes back a stored event for a consumer, the next in order. `source`, `number` and the fields of the pending
+    /// event are as they were, including [its arrival](Event::arrived), from which its lifetime counts.
     pub fn return_history_event<F: Forms>(
         &mut self,
         outbox: OutboxId,
@@ -298,7 +300,7 @@ impl Lane {
         self.put_back_in(chosen, source, pending_event, forms);
     }
 
-    /// All was handed in that was brought back with a piece.
+    /// Ends the fetch of a chunk, all of its events having been handed in.
     pub fn end_history_fetch<F: Forms>(&mut self, outbox: OutboxId, fetched: FetchedHistory, forms: &F, now: Time) {
         self.advance_time(now);
         let slot = outbox.slot;
@@ -328,7 +330,7 @@ impl Lane {
         }
     }
 
-    /// What came behind the last event that was looked at follows, if it is here; the consumer is one like any other then.
+    /// Appends the events in memory after the last one examined, if they are there; from then on the consumer is like any other.
     fn follow<F: Forms>(&mut self, slot: u32, of: (u32, ProxyKey), through: u64, forms: &F) -> bool {
         let history = self.channels.get(of.0).and_then(|state| state.history.as_deref());
         if let Some(history) = history {
@@ -350,7 +352,7 @@ impl Lane {
         true
     }
 
-    /// As if it came back: a copy, since it comes later to this consumer than to others.
+    /// Appends a copy of an event in memory, as if it were fetched, since this consumer gets it later than others.
     fn follow_with<F: Forms>(&mut self, slot: u32, of: (u32, ProxyKey), at: EventAt, forms: &F) {
         let Some(event) = self.events.get(at).cloned() else { return };
         if let Some(chosen) = self.matched_by(slot, of, &event, forms) {
@@ -364,7 +366,7 @@ impl Lane {
         self.release(event);
     }
 
-    /// Whether a consumer wants an event that others had before, and what is to be asked about it.
+    /// Whether an event that others received before matches a consumer's subscription, and which remote filters to call.
     fn matched_by<F: Forms>(
         &mut self,
         slot: u32,
@@ -388,7 +390,7 @@ impl Lane {
         self.space.filters.chosen.iter().find(|chosen| chosen.member == member).copied()
     }
 
-    /// A consumer that was in the history is gone, or its backlog is dropped.
+    /// Ends the catch-up of a consumer that is gone, or whose backlog is dropped.
     pub(super) fn leave_history(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if outbox.catch_up.take().is_some() {
@@ -397,7 +399,7 @@ impl Lane {
     }
 }
 
-/// Says an event's number, in itself and in those of its translations that have a place for it.
+/// Writes an event's number into the event and into the translations that include it.
 pub(super) fn set_number(pending_event: &mut PendingEvent, number: NonZeroU64) {
     let event: &mut Event = pending_event;
     event.number = Some(number);

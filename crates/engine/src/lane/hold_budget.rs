@@ -1,13 +1,15 @@
-//! What the consumers of one client address may hold others: their `hold_budget` of time in any ten minutes, however they take events
-//! meanwhile and however many they are, one beside or after the other. A consumer of unknown address has a budget alone. All addresses of
-//! a channel together have twice that, so that many of them hold suppliers no longer than two.
+//! Limits how long the consumers of one client address may block others: their `hold_budget` of time in any ten
+//! minutes, however they take events meanwhile and however many they are, at once or in succession. A consumer of
+//! unknown address has a budget of its own. All addresses of a channel together have twice the budget of one, so that
+//! many block suppliers no longer than two do.
 //!
-//! The budget is spent while suppliers wait because of a consumer and another consumer of an event that is held has taken all that it
-//! got. Of the other consumers of an event the one with the smallest backlog is looked at. Time in which several consumers of an address
-//! hold suppliers counts once. Where no other consumer could go on, as where the only consumer is slow, nothing is spent.
+//! The budget is spent while a consumer blocks suppliers and another consumer of a blocked event has taken all its
+//! events. Of the other consumers of an event, the one with the smallest backlog is observed. Time in which several
+//! consumers of an address block suppliers counts once. Where no other consumer could go on, as where the only
+//! consumer is slow, nothing is spent.
 //!
-//! When the budget is spent the consumer is disconnected, or suppliers do not wait for it: what there is no room for is dropped for it
-//! until it takes something and half of the budget is there again. Suppliers do not wait for one that is connected from there anew, either.
+//! When the budget is spent, the consumer is disconnected, or stops blocking suppliers: events without room are dropped for it until it
+//! takes something and half of the budget is available again. A new connection from the same address does not block suppliers either.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -19,16 +21,16 @@ use super::{Lane, Outbox};
 use crate::{ClientAddress, DiscardReason, DisconnectReason, Notice, ProxyId, Time};
 
 const MINUTE_NANOS: u64 = 60_000_000_000;
-/// Ten minutes, and the one that has begun.
+/// Ten full minutes, and the current one.
 const MINUTES: usize = 11;
-/// A budget is looked at no more often, so that another consumer that is busy at the moment does not have it looked at all the time.
+/// Shortest interval between two checks of a budget, so that another consumer that is busy at the moment does not cause one all the time.
 const LOOK_AT_LEAST: Duration = Duration::from_millis(10);
-/// What all addresses have together, as a multiple of what one has.
+/// Budget of all addresses together, as a multiple of one address's.
 const TIMES_FOR_ALL: u32 = 2;
-/// Maximum budgets of one channel with something spent. Beyond it the one with the least spent is forgotten.
+/// Most budgets of one channel with time spent. Beyond it the one with the least spent is removed.
 const BUDGETS_MAX: usize = 1_024;
 
-/// Time that was spent in each of the last minutes, in nanoseconds. What began in an earlier minute counts in the one in which it ended.
+/// Time spent in each of the last minutes, in nanoseconds. A span counts in the minute in which it ended.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     nanos: [u64; MINUTES],
@@ -40,7 +42,7 @@ impl Spent {
         self.nanos.get_mut(usize::try_from(minute % MINUTES as u64).ok()?)
     }
 
-    /// Forgets what was spent more than ten minutes ago.
+    /// Removes time spent more than ten minutes ago.
     fn roll(&mut self, now: Time) {
         let minute = now.0 / MINUTE_NANOS;
         let passed = minute.saturating_sub(self.minute);
@@ -59,32 +61,31 @@ impl Spent {
         }
     }
 
-    /// What was spent in the last ten minutes, and at most one more.
+    /// Time spent in the last ten to eleven minutes.
     fn total(&mut self, now: Time) -> Duration {
         self.roll(now);
         Duration::from_nanos(self.nanos.iter().fold(0, |sum, nanos| sum.saturating_add(*nanos)))
     }
 }
 
-/// The consumers with a budget together.
+/// Consumers that share a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum BudgetOf {
     Address(ClientAddress),
     Proxy(ProxyId),
 }
 
-/// One budget.
 #[derive(Debug, Default)]
 struct Budget {
     spent: Spent,
-    /// Up to when time was counted.
+    /// Time up to which spending was counted.
     until: Time,
-    /// Whether it was noted that it is spent.
+    /// Whether it was noted as spent.
     is_noted: bool,
 }
 
 impl Budget {
-    /// Spends the time from `since` until now, but for what was counted before.
+    /// Spends the time from `since` until now, without any part counted before.
     fn spend(&mut self, since: Time, now: Time) {
         self.spent.add(now.since(since.max(self.until)), now);
         self.until = now;
@@ -95,14 +96,14 @@ impl Budget {
 #[derive(Debug, Default)]
 pub(super) struct Budgets {
     each: BTreeMap<BudgetOf, Budget>,
-    /// Of all together.
+    /// Budget of all addresses together.
     all: Budget,
-    /// The largest budget of those that have spent something lately.
+    /// Largest budget among the consumers that spent something lately.
     largest: Duration,
 }
 
 impl Budgets {
-    /// What is left of a budget, and of what all have together.
+    /// Rest of a budget, and at most that of all addresses together.
     fn left(&mut self, of: BudgetOf, budget: Duration, now: Time) -> Duration {
         let spent = self.each.get_mut(&of).map_or(Duration::ZERO, |budget| budget.spent.total(now));
         budget.saturating_sub(spent).min(self.left_for_all(budget, now))
@@ -116,21 +117,21 @@ impl Budgets {
         self.largest.max(budget).saturating_mul(TIMES_FOR_ALL).saturating_sub(spent)
     }
 
-    /// Spends the time from `since` until now, but for what was counted before.
+    /// Spends the time from `since` until now, without any part counted before.
     fn spend(&mut self, of: BudgetOf, budget: Duration, since: Time, now: Time) {
         self.budget(of, now).spend(since, now);
         self.all.spend(since, now);
         self.largest = self.largest.max(budget);
     }
 
-    /// Notes that a budget is spent, or what all have together. Says whether that is new.
+    /// Notes that a budget, or the one of all addresses, is spent. Returns whether that is new.
     fn note_spent(&mut self, of: BudgetOf, budget: Duration, now: Time) -> bool {
         let is_of_all = self.left_for_all(budget, now).is_zero();
         let spent = if is_of_all { &mut self.all } else { self.budget(of, now) };
         !core::mem::replace(&mut spent.is_noted, true)
     }
 
-    /// Half of a budget is there again.
+    /// Notes that half of a budget is available again.
     fn end_spent(&mut self, of: BudgetOf) {
         self.all.is_noted = false;
         if let Some(budget) = self.each.get_mut(&of) {
@@ -151,24 +152,24 @@ impl Budgets {
     }
 }
 
-/// Suppliers that wait because of a consumer while others could go on.
+/// Charge of a consumer that blocks suppliers while others could go on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charging {
-    /// Up to when it is charged.
+    /// Time up to which it is charged.
     since: Time,
     /// When the budget may be spent.
     due: Time,
-    /// The slot of the other consumer; [`ELSEWHERE`] of those on other lanes.
+    /// Slot of the other consumer; [`ELSEWHERE`] for consumers on other lanes.
     other: u32,
 }
 
 impl Outbox {
-    /// When its budget may be spent; [`Entry::NEVER`] if it is not being spent.
+    /// When the outbox's budget may be spent; [`Entry::NEVER`] if it is not being charged.
     pub(super) fn budget_due(&self) -> Time {
         self.hold.charging.map_or(Entry::NEVER, |charging| charging.due)
     }
 
-    /// Whether suppliers that wait because of it are charged to it.
+    /// Whether the time for which the outbox blocks suppliers is charged to it.
     fn is_charged(&self) -> bool {
         let settings = &self.terms.settings;
         let is_own = !self.hold.is_late || settings.own_latency_bound;
@@ -176,12 +177,12 @@ impl Outbox {
         !settings.hold_budget.is_zero() && !self.dead && !is_bridge && self.hold.waited_out.is_none() && is_own
     }
 
-    /// The budget that it spends.
+    /// The budget that the consumer spends.
     fn budget_of(&self) -> BudgetOf {
         self.terms.client_address.map_or(BudgetOf::Proxy(self.key.proxy), BudgetOf::Address)
     }
 
-    /// Since when it has had nothing to take, if it takes what it gets.
+    /// Since when the consumer has had nothing to take, if it keeps up.
     fn idle_since(&self) -> Option<Time> {
         let takes = !self.dead && !self.suspended && self.trouble.failures == 0 && self.catch_up.is_none();
         (takes && self.backlog() == 0 && self.elsewhere.events == 0).then_some(self.flight.answered_at)
@@ -189,7 +190,7 @@ impl Outbox {
 }
 
 impl Lane {
-    /// Charges the consumers that the suppliers of an event wait for, if the event is for others as well. Called when it is in.
+    /// Charges the consumers that block an event's suppliers, if the event is for others as well. Called once it is admitted.
     #[cold]
     pub(super) fn charge_holders(&mut self, supplier: &Supplier) {
         let (channel, whose) = (supplier.channel, supplier.whose());
@@ -209,7 +210,7 @@ impl Lane {
         self.space.holders = holders;
     }
 
-    /// The two with the smallest backlogs of those that an event has gone to.
+    /// The two outboxes with the smallest backlogs among an event's destinations.
     fn least_backlogs(&self, supplier: &Supplier) -> [Option<u32>; 2] {
         let bridged = if supplier.parted { &self.space.bridged[..] } else { &[] };
         let slots = self.space.filters.chosen.iter().map(|chosen| chosen.slot).chain(bridged.iter().copied());
@@ -232,7 +233,7 @@ impl Lane {
         self.channels.get(channel).is_some_and(|state| state.members.contains(&ELSEWHERE))
     }
 
-    /// What is left of a consumer's budget.
+    /// Rest of a consumer's budget.
     fn budget_left(&mut self, slot: u32) -> Duration {
         let Some(outbox) = self.outboxes.get(slot) else { return Duration::ZERO };
         let (budget, budget_of) = (outbox.terms.settings.hold_budget, outbox.budget_of());
@@ -266,7 +267,7 @@ impl Lane {
         }
     }
 
-    /// Charges consumers of a channel for the time until now, before others of them get something to take.
+    /// Charges a channel's consumers for the time until now, before others of them get something to take.
     #[cold]
     pub(super) fn charge_until_now(&mut self, channel: u32) {
         for index in 0.. {
@@ -300,7 +301,7 @@ impl Lane {
         }
     }
 
-    /// Suppliers do not wait because of a consumer for one reason: if they do for none, it is not charged any more.
+    /// Ends the charge of a consumer once it blocks suppliers for no reason any more.
     pub(super) fn end_charge(&mut self, slot: u32) {
         self.charge(slot);
         let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.hold.charging.is_some()) else { return };
@@ -317,7 +318,7 @@ impl Lane {
         }
     }
 
-    /// Notes that a budget is spent: suppliers do not wait for the consumer any more. One notice is enough for all of an address.
+    /// Notes that a budget is spent: the consumer does not block suppliers any more. One notice covers all consumers of an address.
     fn note_spent(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| !outbox.dead && !outbox.hold.is_spent) else {
             return;
@@ -335,7 +336,7 @@ impl Lane {
         }
     }
 
-    /// Disconnects a consumer that has spent its budget, or has it lose what there is no room for.
+    /// Disconnects a consumer that has spent its budget, or makes it lose events without room.
     pub(super) fn look_at_budget(&mut self, slot: u32) {
         if self.outboxes.get(slot).is_none_or(|outbox| outbox.budget_due() > self.now) {
             return;
@@ -353,7 +354,7 @@ impl Lane {
         self.go_on_without(slot);
     }
 
-    /// Whether suppliers are not to begin to wait for a consumer, since its budget is spent.
+    /// Whether a consumer must not begin to block suppliers, since its budget is spent.
     #[cold]
     pub(super) fn has_spent(&mut self, slot: u32) -> bool {
         let may_stay = |outbox: &Outbox| outbox.is_charged() && !outbox.terms.settings.spent_disconnects;
@@ -364,8 +365,8 @@ impl Lane {
         has_spent
     }
 
-    /// For how long a consumer that has spent its budget has taken nothing while there was no room: if that is as long as suppliers would
-    /// have waited for it, and it could take something.
+    /// How long a consumer that has spent its budget has taken nothing while there was no room: if that reaches the
+    /// time for which it would have blocked suppliers, and it could take something.
     pub(super) fn silent_beyond_budget(&mut self, slot: u32) -> Option<Duration> {
         let outbox = self.outboxes.get(slot).filter(|outbox| outbox.hold.is_spent && !outbox.suspended)?;
         if outbox.terms.settings.is_waited_out() || !outbox.can_take() {
@@ -376,7 +377,7 @@ impl Lane {
         (outbox.blocked_until(since) <= self.now).then(|| self.now.since(since))
     }
 
-    /// Whether a consumer's budget is spent, and less than half of it is there again.
+    /// Whether a consumer's budget is spent, and less than half of it is available again.
     pub(super) fn is_spent(&mut self, slot: u32) -> bool {
         let Some(outbox) = self.outboxes.get(slot) else { return false };
         let budget = outbox.terms.settings.hold_budget;

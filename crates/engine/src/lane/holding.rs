@@ -1,8 +1,8 @@
-//! Which consumers suppliers wait for, and for how long: a consumer that takes nothing for its `hold_timeout` meanwhile is disconnected,
-//! or, if its connection is persistent, not waited for any more until it takes something.
+//! Which consumers block suppliers, and for how long: one that takes nothing for its `hold_timeout` meanwhile is
+//! disconnected or, if its connection is persistent, stops blocking them until it takes something.
 //!
-//! Looked at is, when its time may be over, the consumer because of which they were held. By then it may be another one that they
-//! wait for: the one with the largest backlog now.
+//! The check looks at the consumer for which blocking began. By then another one may block them: the one with the
+//! largest backlog now.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -14,7 +14,7 @@ use super::{Holding, Lane, Outbox, OutboxStats};
 use crate::{DiscardReason, DisconnectReason, Notice, Time};
 
 impl Lane {
-    /// When it is to be looked at how long suppliers wait for this consumer; [`Entry::NEVER`] if they do not.
+    /// When to check how long this consumer has blocked suppliers; [`Entry::NEVER`] if it does not.
     fn hold_due(&self, slot: u32) -> Time {
         let Some(outbox) = self.outboxes.get(slot).filter(|outbox| !outbox.dead) else { return Entry::NEVER };
         let Some(state) = self.channels.get(outbox.channel) else { return Entry::NEVER };
@@ -23,7 +23,7 @@ impl Lane {
         as_slow_consumer.min().unwrap_or(Entry::NEVER).min(outbox.blocked_until_for_itself()).min(outbox.budget_due())
     }
 
-    /// How an outbox is doing, and how long suppliers wait for its consumer.
+    /// Statistics of an outbox, with the time for which it has blocked suppliers.
     pub(super) fn stats_of(&self, outbox: &Outbox) -> OutboxStats {
         let state = self.channels.get(outbox.channel);
         let of =
@@ -35,7 +35,7 @@ impl Lane {
         outbox.stats(since.map(|since| Holding { since, until: until(since) }), &self.events)
     }
 
-    /// Sees to it that it is looked at in time.
+    /// Sets a timer for this check.
     pub(super) fn watch_hold(&mut self, slot: u32) {
         let due = self.hold_due(slot);
         if let Some(outbox) = self.outboxes.get_mut(slot) {
@@ -43,12 +43,12 @@ impl Lane {
         }
     }
 
-    /// Whether suppliers may have waited for long enough.
+    /// Whether suppliers may have been blocked for the longest time.
     pub(super) fn is_blocked_long(&self, slot: u32) -> bool {
         self.hold_due(slot) <= self.now
     }
 
-    /// Looks at the consumers for which suppliers may have waited long enough.
+    /// Checks the consumers that may have blocked suppliers for the longest time.
     pub(super) fn end_long_holds(&mut self, slots: &mut Vec<u32>) {
         // Backlogs go by rising proxy, not in the order of their time limits.
         slots.sort_unstable_by_key(|slot| self.outboxes.get(*slot).map(|outbox| outbox.key));
@@ -71,8 +71,8 @@ impl Lane {
         }
     }
 
-    /// Finds the consumer that has taken nothing for too long, which may be another by now than the one because of which suppliers were
-    /// held.
+    /// Finds the consumer that has taken nothing for too long, possibly another one than that for which suppliers were
+    /// blocked.
     fn find_silent(&mut self, slot: u32, whose: Whose) -> Option<u32> {
         let channel = self.outboxes.get(slot)?.channel;
         let state = self.channels.get(channel)?;
@@ -111,7 +111,7 @@ impl Lane {
         None
     }
 
-    /// Suppliers have waited for a consumer for as long as its `blocking` says: what is too much is dropped, and they go on.
+    /// Ends the blocking of suppliers after a consumer's `blocking` time: excess events are dropped, and the suppliers go on.
     fn end_blocking(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get(slot).filter(|outbox| !outbox.dead) else { return };
         let channel = outbox.channel;
@@ -123,8 +123,8 @@ impl Lane {
         self.look_after_excess(slot, channel);
     }
 
-    /// Suppliers do not wait any more for a consumer that has taken nothing for too long, and stays: what is too much is dropped, now and
-    /// whenever there is no room, until it takes something.
+    /// Ends the blocking by a consumer that has taken nothing for too long, and stays connected: excess events are
+    /// dropped, now and whenever there is no room, until it takes something.
     fn wait_out(&mut self, slot: u32, blocked_for: Duration) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if outbox.hold.waited_out.is_none() {
@@ -134,7 +134,7 @@ impl Lane {
         self.go_on_without(slot);
     }
 
-    /// Drops what is too much for a consumer that is not waited for any more, and lets suppliers go on.
+    /// Drops the excess events of a consumer that does not block suppliers any more, and lets these go on.
     pub(super) fn go_on_without(&mut self, slot: u32) {
         let Some(channel) = self.outboxes.get(slot).map(|outbox| outbox.channel) else { return };
         self.drop_excess(slot, Some(DiscardReason::WaitedOut));
@@ -142,7 +142,7 @@ impl Lane {
         self.look_after_excess(slot, channel);
     }
 
-    /// A consumer has taken something, or is not to be waited out any more: suppliers wait for it again.
+    /// Lets a consumer block suppliers again, once it has taken something or its limits have changed.
     pub(super) fn wait_for_again(&mut self, slot: u32) {
         if self.is_spent(slot) {
             return;
@@ -156,8 +156,8 @@ impl Lane {
         }
     }
 
-    /// Drops what is too much of what suppliers were blocked for because of a consumer, and lets them go on. Without a reason it is the one
-    /// for which they were held. Says whether its channel had no room.
+    /// Drops the events in excess of the limit for which a consumer blocked suppliers, and lets these go on. Without
+    /// `reason`, the drops are for that limit. Returns whether its channel had no room.
     fn drop_excess(&mut self, slot: u32, reason: Option<DiscardReason>) -> bool {
         let Some(outbox) = self.outboxes.get(slot) else { return false };
         let channel = outbox.channel;
@@ -195,7 +195,7 @@ impl Lane {
         self.note_channel_room(channel);
     }
 
-    /// Disconnects a consumer that has taken nothing for too long, or has it lose events, unless it cannot take anything.
+    /// Disconnects a consumer that has taken nothing for too long, or makes it lose events, unless it cannot take anything.
     fn end_long_hold(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| !outbox.dead) else { return };
         let Some(state) = self.channels.get_mut(outbox.channel) else { return };

@@ -1,9 +1,9 @@
-//! How long events were under way, as a histogram of fixed bounds.
+//! Latency of deliveries, as a histogram of fixed bounds.
 
 use core::time::Duration;
 
-/// How long events were under way: from their arrival until their consumer had taken them, or, if it does not say so, until they were
-/// written for it. Those that an earlier process took in, or that a consumer gets of its channel's history, are not among them.
+/// Latency of deliveries: from an event's arrival until its consumer has answered or, without answers, until it was
+/// written. Events of an earlier process, and those delivered from a channel's history, are left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     counts: [u64; Self::BOUNDS_NS.len() + 1],
@@ -34,7 +34,7 @@ impl Latency {
         50_000_000_000,
     ];
 
-    /// Notes one.
+    /// Adds one latency.
     #[inline]
     pub(super) fn note(&mut self, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -45,7 +45,7 @@ impl Latency {
         self.sum_ns = self.sum_ns.saturating_add(took);
     }
 
-    /// How many took no longer than each bound, and how many there were, at last.
+    /// Number of latencies up to each bound, and at last of all.
     pub fn cumulative(&self) -> impl Iterator<Item = (Option<u64>, u64)> {
         let bounds = Self::BOUNDS_NS.into_iter().map(Some).chain([None]);
         bounds.zip(self.counts).scan(0, |so_far, (bound, count)| {
@@ -54,19 +54,19 @@ impl Latency {
         })
     }
 
-    /// How many there were.
+    /// Number of latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Nanoseconds that they took together.
+    /// Sum of all latencies, in nanoseconds.
     #[must_use]
     pub const fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// What came since an earlier moment.
+    /// Latencies added since the state `before`.
     #[must_use]
     pub fn since(mut self, before: &Self) -> Self {
         for (count, before) in self.counts.iter_mut().zip(&before.counts) {
@@ -76,7 +76,7 @@ impl Latency {
         self
     }
 
-    /// Bound that so many of 100 do not exceed. Nothing if there are none, or if they exceed all bounds.
+    /// Lowest bound that `per_cent` of the latencies do not exceed. `None` if there are none, or if it is beyond all bounds.
     #[must_use]
     pub fn quantile(&self, per_cent: u64) -> Option<u64> {
         let count = self.count();
@@ -84,7 +84,7 @@ impl Latency {
         reached.next()?.0
     }
 
-    /// Adds what another lane noted.
+    /// Adds the latencies of another lane.
     pub fn join(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;

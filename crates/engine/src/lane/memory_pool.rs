@@ -1,14 +1,14 @@
-//! What the events of all channels may take together, on whichever lane: of memory, and of the room elsewhere.
+//! A pool for the events of all channels, on all lanes: of memory, or of storage elsewhere.
 //!
-//! Each channel has a budget of its own, but the sum of the budgets may be more than there is. So a channel's events on a lane may take
-//! at most a fixed multiple of what is left for all channels. Those that are held give nothing back, and the next ones would find
-//! ever less; so an eighth of it all is for channels that have little. The lanes share one number, which they read for each
-//! event and write once for many.
+//! Each channel has a budget of its own, but the sum of the budgets may exceed the pool. So a channel's events on a
+//! lane may take at most a fixed multiple of what is left for all channels. Blocked channels free nothing, and later
+//! ones would find ever less; so an eighth of the pool is reserved for channels that use little. The lanes share one
+//! number, which they read for each event and write once for many.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The room that the events of all channels may take together. Lanes share it ([`Lane::set_memory_pool`](super::Lane::set_memory_pool),
+/// A pool for the events of all channels. Lanes share it ([`Lane::set_memory_pool`](super::Lane::set_memory_pool),
 /// [`Lane::set_overflow_pool`](super::Lane::set_overflow_pool)).
 #[derive(Debug)]
 pub struct MemoryPool {
@@ -18,25 +18,25 @@ pub struct MemoryPool {
 }
 
 impl MemoryPool {
-    /// The largest share, so that something is always left.
+    /// Largest percentage, so that something is always left.
     const PERCENT_OF_FREE_MAX: u8 = 90;
 
-    /// So many bytes, of which one channel may have so many percent on a lane while no other has anything; more than 90 counts as
-    /// 90.
+    /// A pool of `limit_bytes`, of which one channel may take `percent_of_free` on a lane while no other uses any;
+    /// more than 90 counts as 90.
     #[must_use]
     pub fn new(limit_bytes: u64, percent_of_free: u8) -> Self {
         let percent_of_free = percent_of_free.clamp(1, Self::PERCENT_OF_FREE_MAX).into();
         Self { limit_bytes, percent_of_free, taken_bytes: AtomicU64::new(0) }
     }
 
-    /// What lanes have taken, in bytes: what their events take, and a little in advance.
+    /// Bytes that lanes have taken: for their events, and a little in advance.
     #[must_use]
     pub fn taken_bytes(&self) -> u64 {
         // Relaxed here and everywhere: it is an amount, and nothing is published through it.
         self.taken_bytes.load(Ordering::Relaxed)
     }
 
-    /// What one channel may have on a lane whatever its share: a mebibyte, of a small room less.
+    /// Bytes that one channel may take on a lane in any case: 1 MiB, of a small pool less.
     const fn little_bytes(&self) -> u64 {
         let part = self.limit_bytes / 1024;
         if part < 64 << 10 {
@@ -48,8 +48,8 @@ impl MemoryPool {
         }
     }
 
-    /// Whether a channel that has `used` bytes may have `more`. What its suppliers had under way when they were held may exceed
-    /// its share by an eighth; there has to be that much in any case.
+    /// Whether a channel that uses `used` bytes may take `more`. Events already sent by blocked suppliers may exceed
+    /// its quota by an eighth; the pool must have that much in any case.
     pub(super) fn allows(&self, used: u64, more: u64, while_blocked: bool) -> bool {
         let (taken, has) = (self.taken_bytes().saturating_add(more), used.saturating_add(more));
         if taken > self.limit_bytes {
@@ -61,13 +61,13 @@ impl MemoryPool {
         has.saturating_mul(100 - self.percent_of_free) <= allowance || has <= self.little_bytes()
     }
 
-    /// Whether a channel that has `used` bytes would have room for an eighth more, so that "held" does not flutter.
+    /// Whether a channel that uses `used` bytes has room for an eighth more, so that blocking does not flutter.
     pub(super) fn has_room_again(&self, used: u64) -> bool {
         self.allows(used, used / 8, false)
     }
 }
 
-/// One lane's part of it: taken in pieces, so that the lanes seldom write to the same place.
+/// One lane's part of a pool: taken in chunks, so that lanes seldom write to the same memory.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     shared: Option<Arc<MemoryPool>>,
@@ -75,16 +75,16 @@ pub(super) struct Part {
     used: u64,
 }
 
-/// Bytes that a lane takes in advance, or keeps when its events need them no more.
+/// Bytes that a lane takes in advance, or retains when its events no longer need them.
 const CHUNK_BYTES: u64 = 256 << 10;
 
 impl Part {
-    /// Of which room it is a part.
+    /// The pool.
     pub(super) fn shared(&self) -> Option<&Arc<MemoryPool>> {
         self.shared.as_ref()
     }
 
-    /// What the lane's events take counts there from now on.
+    /// Sets the pool in which the lane's events count from now on.
     pub(super) fn set_shared(&mut self, shared: Arc<MemoryPool>) {
         self.give_back(self.taken);
         self.shared = Some(shared);
@@ -107,7 +107,7 @@ impl Part {
         }
     }
 
-    /// Takes what is needed, to the next piece; the rest is given back.
+    /// Takes what is needed, rounded up to a chunk, and gives back the rest.
     #[cold]
     fn adjust(&mut self) {
         let needed = self.used.next_multiple_of(CHUNK_BYTES);

@@ -1,21 +1,21 @@
-//! What consumers leave behind: the backlog of one that is gone can be a million events, and releasing them all at
-//! once would keep every other consumer waiting. They are released a few at a time, and at once only as far as their
-//! channel needs the room.
+//! Orphaned backlogs: that of a consumer that is gone can be a million events, and releasing them all at once would
+//! keep every other consumer waiting. They are released a few at a time, and at once only as far as their channel
+//! needs the room.
 
 use super::Lane;
 use super::outbox::Backlog;
 use crate::{DiscardReason, ProxyKey};
 
-/// A backlog that is no consumer's any more.
+/// The backlog of a consumer that is gone.
 #[derive(Debug)]
 pub(super) struct OrphanedBacklog {
-    /// The proxy that had it, and why it goes; of a bridge, with events that are dropped for no consumer, no reason.
+    /// Its proxy, and the reason of the drops; of a bridge, whose events are dropped for no consumer, no reason.
     key: ProxyKey,
     reason: Option<DiscardReason>,
     events: Backlog,
 }
 
-/// How many orphaned events one turn of the lane releases.
+/// Orphaned events released per round.
 const EVENTS_PER_ROUND: usize = 256;
 
 impl Lane {
@@ -25,7 +25,7 @@ impl Lane {
         }
     }
 
-    /// Releases one turn's worth.
+    /// Releases the events of one round.
     pub(super) fn release_orphaned(&mut self) {
         for _ in 0..EVENTS_PER_ROUND {
             if !self.release_orphaned_at(0) {
@@ -35,7 +35,7 @@ impl Lane {
         }
     }
 
-    /// Releases one event that was left behind in this channel. Says whether there was one.
+    /// Releases one orphaned event of this channel. Returns whether there was one.
     pub(super) fn release_orphaned_of(&mut self, channel: u32) -> bool {
         let Some(id) = self.channels.get(channel).map(|state| state.id) else { return false };
         let at = self.news.orphaned_backlogs.iter().position(|orphaned| orphaned.key.channel == id);

@@ -1,7 +1,7 @@
-//! One consumer's outbox: the events that wait for it, those that are unanswered, and how its deliveries fare.
+//! One consumer's outbox: its waiting events, its unanswered events, and the state of its deliveries.
 //!
-//! It knows nothing of its channel or of other outboxes. Which event is next is its [`Queue`]'s matter; those that are
-//! unanswered go back to where they were in line when one of them fails.
+//! It knows nothing of its channel or of other outboxes. Its [`Queue`] chooses the next event; unanswered events go
+//! back to their place in line when one of them fails.
 
 mod aside;
 mod deliveries;
@@ -27,19 +27,19 @@ use crate::{
     ProxyId, ProxyKey, Reliability, Time,
 };
 
-/// How many events may be under way from a channel to one other lane at once.
+/// Most events under way from a channel to one other lane.
 const HANDOVERS_MAX: u16 = 64;
 
-/// A consumer that has taken nothing for so long does not keep up.
+/// A consumer that could take events and has taken none for this long does not keep up.
 const KEEPS_UP_WITHIN: Duration = Duration::from_secs(1);
 
-/// How many clients may wait for events of one outbox at once.
+/// Most clients that wait for events of one outbox.
 pub(super) const WAITING_PULLS_MAX: u32 = 4_096;
 
-/// How long a consumer rejects no event until the next that it rejects is announced again.
+/// Time without a rejected event after which the next rejection is reported again.
 const EPISODE_OVER_AFTER: Duration = Duration::from_secs(60);
 
-/// What the events of one delivery may weigh together, but for the first, which may be of any size. The rest come with the next.
+/// Largest total weight of one delivery's events, except that the first may have any size. The rest follow with the next.
 const BATCH_BYTES_MAX: u64 = 256 << 10;
 
 #[derive(Debug)]
@@ -48,28 +48,28 @@ pub(super) struct Outbox {
     pub(super) key: ProxyKey,
     pub(super) peer: Option<Peer>,
     pub(super) connection: u64,
-    /// The slot of its channel.
+    /// Slot of the outbox's channel.
     pub(super) channel: u32,
-    /// Of a bridge: the lane that its events are handed over to.
+    /// Of a bridge: the lane that events are handed over to.
     pub(super) bridge: Option<LaneId>,
     pub(super) suspended: bool,
-    /// Disconnected by the lane. It stays as a tombstone until routing no longer names its connection, so that a
-    /// snapshot made before administration heard of it does not bring it back.
+    /// Whether the lane disconnected the consumer. The outbox stays as a tombstone until routing no longer names the
+    /// connection, so that a snapshot made before administration heard of it does not bring it back.
     pub(super) dead: bool,
     pub(super) terms: Terms,
 
     pub(super) waiting: Queue,
     pub(super) flight: Flight,
-    /// What the events in `waiting` and in flight weigh.
+    /// Weight of the events in `waiting` and in flight.
     pub(super) weight: u64,
-    /// What comes behind those, and is not in memory.
+    /// Backlog stored elsewhere, which comes after those.
     pub(super) elsewhere: Elsewhere,
-    /// When the last arrived that came back from there, or from the history.
+    /// Arrival of the last event that came back from there, or from the history.
     pub(super) back_until: Time,
     /// Position in the channel's history. While it is set, the consumer gets events of the history and no new ones.
     pub(super) catch_up: Option<CatchUp>,
 
-    /// When the lane looks at it again at the latest; [`Entry::NEVER`] if it may not.
+    /// Latest time of the lane's next look at the outbox; [`Entry::NEVER`] if it may not come.
     pub(super) looked_at: Time,
     /// Whether it is in the lane's queue of ready outboxes.
     pub(super) listed: bool,
@@ -80,45 +80,45 @@ pub(super) struct Outbox {
     pub(super) counters: OutboxCounters,
 }
 
-/// How its consumer wants events.
+/// Terms of delivery to the consumer.
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) settings: OutboxSettings,
     pub(super) output_form: OutputForm,
-    /// The client address that is charged for what suppliers wait for it.
+    /// Client address that is charged for the time suppliers wait for the consumer.
     pub(super) client_address: Option<ClientAddress>,
-    /// Whether it [is durable](crate::Hierarchy::make_durable).
+    /// Whether the consumer [is durable](crate::Hierarchy::make_durable).
     pub(super) durable: bool,
-    /// Whether it gets events as it asks for them, and whether several at a time.
+    /// Whether the consumer pulls its events, and whether it takes several at a time.
     pub(super) pull: bool,
     batches: bool,
-    /// How long a delivery may stay unanswered, in nanoseconds; `u64::MAX` if for ever.
+    /// Longest time for an answer, in nanoseconds; `u64::MAX` if unlimited.
     reply_nanos: u64,
-    /// How old the next event may be until suppliers are blocked, in nanoseconds; `u64::MAX` if they are not for that.
+    /// Age of the next event above which suppliers are blocked, in nanoseconds; `u64::MAX` if never.
     bound_nanos: u64,
 }
 
 /// Deliveries under way.
 #[derive(Debug)]
 pub(super) struct Flight {
-    /// Their events, one delivery's behind another's, and how many deliveries those are.
+    /// Events of these deliveries, in order, and the number of deliveries.
     unanswered: VecDeque<Unanswered>,
     in_flight: u32,
-    /// Clients that wait for events to pull: how many each takes at most.
+    /// Waiting pulls: how many events each takes at most.
     credits: VecDeque<NonZeroU32>,
     next_serial: u32,
     pub(super) split: Split,
-    /// When a delivery was last answered: the time limits of the others count from then on.
+    /// Time of the last answer, from which the time limits of the other deliveries count.
     pub(super) answered_at: Time,
 }
 
-/// A batch that its consumer rejected, or that failed, and that is delivered again in smaller ones to find the event that is the reason.
-/// They come one at a time meanwhile.
+/// A batch that was rejected or failed, and is delivered again in smaller ones to find the event that is the reason.
+/// Meanwhile one delivery is under way at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
-    /// How many events that were put back for it the next delivery may have at most.
+    /// Most events that were put back for this in the next delivery.
     batch_max: u32,
-    /// Events until it is over: as many as were put back.
+    /// Number of events that were put back for this and are not yet delivered.
     pub(super) left: u64,
 }
 
@@ -126,44 +126,44 @@ impl Split {
     const NONE: Self = Self { batch_max: u32::MAX, left: 0 };
 }
 
-/// A consumer that does not take what it could.
+/// State of a consumer that does not take its events.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    /// Since when it has taken nothing although it could have: it answered last then, or got something to take, or was resumed.
+    /// Since when it has taken nothing although it could have: the last answer, the arrival of something to take, or the resumption.
     pub(super) silent_since: Time,
-    /// Set while its connection takes nothing.
+    /// Set while its connection takes no data.
     pub(super) blocked: Option<Blocked>,
-    /// Set while it waits after a failure.
+    /// Time of the next attempt, while it waits after a failure.
     pub(super) retry_at: Option<Time>,
     pub(super) failures: u32,
     pub(super) failing_since: Time,
-    /// When it last rejected an event.
+    /// Time of the last rejection.
     rejected_at: Option<Time>,
 }
 
-/// Suppliers that wait for it.
+/// State of suppliers that the outbox blocks.
 #[derive(Debug)]
 pub(super) struct OutboxHold {
     /// Whether suppliers are blocked because it is full, and since when.
     pub(super) holding: bool,
     pub(super) holding_since: Time,
-    /// Whether that is because its next event has waited for longer than its bound.
+    /// Whether they are blocked because its next event has waited for longer than its bound.
     pub(super) is_late: bool,
-    /// Whether that is so although it refuses events: those of suppliers on other lanes it cannot.
+    /// Whether they are blocked although it refuses events: those of suppliers on other lanes it cannot refuse.
     pub(super) holds_handovers: bool,
     pub(super) waiters: Waiters,
-    /// How many events that concerned so far.
+    /// Number of events so far whose suppliers were blocked.
     pub(super) blocked_events: u64,
-    /// Set from when suppliers have waited for it for too long, and do not any more, until it takes something: how many events were
-    /// dropped for that before.
+    /// Set while the outbox does not block suppliers any more, after it did for too long, and until its consumer takes
+    /// something: the number of earlier drops for that reason.
     pub(super) waited_out: Option<u64>,
-    /// Whether that is because its `hold_budget` is spent: then it takes more than an event.
+    /// Whether that is because its `hold_budget` is spent: then taking one event does not end it.
     pub(super) is_spent: bool,
-    /// Set while its budget is being spent.
+    /// Set while the budget is charged.
     pub(super) charging: Option<Charging>,
 }
 
-/// Whether it is full at its own bound, or as its channel's slow consumer, and what was dropped since.
+/// Whether the outbox is full at its own bound, or as its channel's slow consumer, and the drops since.
 #[derive(Debug, Default)]
 pub(super) struct Full {
     pub(super) at_bound: bool,
@@ -171,7 +171,7 @@ pub(super) struct Full {
     pub(super) dropped: u64,
 }
 
-/// What became of its events.
+/// Numbers of the outbox's events, by what became of them.
 #[derive(Debug, Default)]
 pub(super) struct OutboxCounters {
     pub(super) delivered: u64,
@@ -180,42 +180,42 @@ pub(super) struct OutboxCounters {
     pub(super) latency: Latency,
 }
 
-/// An event that is unanswered, and the delivery that it is of.
+/// An unanswered event, and its delivery.
 #[derive(Clone, Copy, Debug)]
 struct Unanswered {
     entry: Entry,
-    /// When the delivery's time is over; [`Entry::NEVER`] if it never is.
+    /// Deadline of the delivery; [`Entry::NEVER`] if none.
     deadline: Time,
     serial: u32,
-    /// Of a client that waited: how many events it takes at most.
+    /// Of a waiting pull: how many events it takes at most.
     credit: Option<NonZeroU32>,
-    /// Whether a consumer asked for it.
+    /// Whether the delivery was pulled.
     pulled: bool,
 }
 
-/// An event that has come in, as outboxes are offered it.
+/// An admitted event as it is offered to outboxes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    /// What it is to a consumer that changes nothing of it.
+    /// Entry of the event for a consumer that changes nothing of it.
     pub(super) entry: Entry,
-    /// Whether it has a lifetime, or times at which it may be delivered at the earliest or latest.
+    /// Whether the event has a lifetime, or an earliest or latest time of delivery.
     pub(super) is_timed: bool,
     pub(super) weight: u64,
     pub(super) serial: u64,
     pub(super) start: Option<Time>,
     pub(super) stop: Option<Time>,
-    /// Its own, or its supplier's.
+    /// Lifetime from the event or its supplier's settings.
     pub(super) timeout: Option<Duration>,
-    /// Of its lifetime this was over when it arrived, as far as this lane can say.
+    /// Part of its lifetime that was over when it arrived, as far as this lane can say.
     pub(super) older_by: Duration,
-    /// Whether its lifetime only puts it in order.
+    /// Whether its lifetime only orders it.
     pub(super) never_expires: bool,
 }
 
-/// How much later events expire that never do: after all that do, and still in the order of their lifetimes.
+/// Added to the expiry of events that never expire: they sort after all that do, and among themselves by their lifetimes.
 const NEVER_EXPIRES_LATER: Duration = Duration::from_secs(146 * 365 * 24 * 3600);
 
-/// Everything an outbox had.
+/// All events of an outbox.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     unanswered: VecDeque<Unanswered>,
@@ -231,23 +231,23 @@ impl Backlog {
         self.len() == 0
     }
 
-    /// Takes out one event: those that were unanswered first, then those that waited, in the order of delivery.
+    /// Removes one event: unanswered ones first, then waiting ones, in the order of delivery.
     pub(super) fn pop(&mut self, events: &Events) -> Option<EventAt> {
         let unanswered = self.unanswered.pop_front().map(|unanswered| unanswered.entry);
         unanswered.or_else(|| self.waiting.pop_any(events)).map(|entry| entry.event)
     }
 }
 
-/// A connection that takes nothing.
+/// A connection that takes no data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocked {
-    /// The delivery that it did not take.
+    /// Serial of the delivery that it did not take.
     pub(super) serial: u32,
-    /// When that becomes a failure; [`Entry::NEVER`] if it does not.
+    /// When that becomes a failure; [`Entry::NEVER`] if never.
     pub(super) deadline: Time,
 }
 
-/// A delivery as its outbox sees it.
+/// A delivery that an outbox has begun.
 #[derive(Debug)]
 pub(super) struct Handed {
     pub(super) serial: u32,
@@ -266,7 +266,7 @@ impl Outbox {
         outbox
     }
 
-    /// The outbox for a channel's events that are handed over to another lane.
+    /// An outbox for a channel's events that are handed over to another lane.
     pub(super) fn bridge(id: OutboxId, (slot, channel): (u32, ChannelId), lane: LaneId) -> Self {
         // It has no proxy; the key still says which channel it belongs to.
         let key = ProxyKey { channel, proxy: ProxyId(u32::MAX) };
@@ -344,7 +344,7 @@ impl Outbox {
         }
     }
 
-    /// Takes over what routing says of it now. Says how many events went back that the former client of a durable consumer did not answer.
+    /// Updates the outbox from its route. Returns the number of events put back that a durable consumer's former client left unanswered.
     pub(super) fn update(&mut self, route: &ConsumerRoute, events: &Events, now: Time) -> u64 {
         let has_other_client = route.durable && route.peer != self.peer;
         if self.suspended && !route.suspended {
@@ -365,37 +365,36 @@ impl Outbox {
         self.end_aside(events, now)
     }
 
-    /// The owner of its backlog, as notices name it.
+    /// The owner of the backlog, as notices name it.
     pub(super) fn blocked_by(&self) -> BlockedBy {
         self.bridge.map_or(BlockedBy::Consumer(self.key), BlockedBy::Lane)
     }
 
     // ---- suppliers that wait for it ----
 
-    /// Whether it has something that it could take, or has yet to answer, unless it is suspended.
+    /// Whether the consumer has events to take or to answer, and is not suspended.
     #[inline]
     pub(super) fn can_take(&self) -> bool {
         self.waiting.ready() > 0 || !self.flight.unanswered.is_empty()
     }
 
-    /// Notes an answer.
     #[inline]
     pub(super) fn answered(&mut self, now: Time) {
         (self.flight.answered_at, self.trouble.silent_since) = (now, now);
     }
 
-    /// Since when suppliers, held since `blocked_since` for any consumer, wait for this one, as becomes known now. If it has taken nothing
-    /// since, they have waited for it all the time.
+    /// Since when suppliers, blocked since `blocked_since` for any consumer, wait for this one, as becomes known now:
+    /// all the time, if it has taken nothing since.
     pub(super) fn waited_for_since(&self, blocked_since: Time, now: Time) -> Time {
         if self.trouble.silent_since <= blocked_since && !self.blocks() { blocked_since } else { now }
     }
 
-    /// When suppliers that wait for it since then have waited for long enough; [`Entry::NEVER`] if never.
+    /// When suppliers that wait for it since then have waited long enough; [`Entry::NEVER`] if never.
     pub(super) fn blocked_until(&self, since: Time) -> Time {
         if self.blocks() { since + self.terms.settings.blocking } else { self.silent_until(since) }
     }
 
-    /// When a consumer that they wait for since then has taken nothing for long enough.
+    /// When the consumer, waited for since then, has taken nothing for long enough.
     fn silent_until(&self, since: Time) -> Time {
         match self.terms.settings.max_blocked_time() {
             limit if limit.is_zero() => Entry::NEVER,
@@ -403,14 +402,14 @@ impl Outbox {
         }
     }
 
-    /// Whether suppliers wait for a time before events of this consumer are dropped.
+    /// Whether suppliers are blocked for a time before events of this consumer are dropped.
     pub(super) fn blocks(&self) -> bool {
         let discards = matches!(self.terms.settings.full_outbox, None | Some(FullOutbox::Discard));
         discards && !self.terms.settings.blocking.is_zero() && self.bridge.is_none()
     }
 
-    /// What is done where this policy applies; `taking_over` says that suppliers have had their answer. Durable consumers never have them
-    /// wait.
+    /// The action taken where `policy` applies; `taking_over` means that the supplier has its reply already. Durable
+    /// consumers never block suppliers.
     pub(super) fn policy_when(&self, policy: FullOutbox, taking_over: bool) -> FullOutbox {
         match policy {
             FullOutbox::Reject if self.terms.durable && taking_over => FullOutbox::Discard,
@@ -418,7 +417,7 @@ impl Outbox {
         }
     }
 
-    /// Whether suppliers wait where this is what is done because it is full; `taking_over` says that they have had their answer.
+    /// Whether `policy` at a full outbox blocks suppliers; `taking_over` means that the supplier has its reply already.
     pub(super) fn would_hold(&self, policy: FullOutbox, taking_over: bool) -> bool {
         match policy {
             FullOutbox::Hold => true,
@@ -429,7 +428,7 @@ impl Outbox {
         }
     }
 
-    /// The same for those that wait because it is full, or late.
+    /// When suppliers that this outbox blocks, by being full or late, have waited long enough.
     pub(super) fn blocked_until_for_itself(&self) -> Time {
         match (self.hold.holding, self.hold.is_late) {
             (false, _) => Entry::NEVER,
@@ -440,14 +439,14 @@ impl Outbox {
 
     // ---- latency ----
 
-    /// Whether suppliers are blocked because of how old its events are.
+    /// Whether the outbox blocks suppliers by the age of its events.
     #[inline]
     pub(super) fn is_bounded(&self) -> bool {
         self.terms.bound_nanos != u64::MAX
     }
 
-    /// Whether it keeps up, and the event that it gets next has waited for longer than it should. Of one that is late already: not much
-    /// less long.
+    /// Whether the consumer keeps up, and its next event has waited for longer than its bound. While suppliers are
+    /// blocked for that, the bound is a little lower.
     pub(super) fn exceeds_bound(&self, events: &Events, now: Time) -> bool {
         let bound = if self.hold.is_late { self.terms.bound_nanos / 8 * 7 } else { self.terms.bound_nanos };
         let keeps_up = self.trouble.failures == 0
@@ -459,7 +458,7 @@ impl Outbox {
         keeps_up && self.waiting.next_since(events).is_some_and(|since| now.0.saturating_sub(since.0) > bound)
     }
 
-    /// Blocks suppliers for that.
+    /// Blocks suppliers because the next event is late.
     #[cold]
     pub(super) fn begin_late_hold(&mut self, now: Time, timers: &mut Timers) {
         (self.hold.holding, self.hold.is_late, self.hold.holding_since) = (true, true, now);
@@ -473,42 +472,42 @@ impl Outbox {
 
     // ---- the queue ----
 
-    /// Whether as many events wait as may.
+    /// Whether the outbox is at its bound of events or bytes.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.has_all_events() || self.has_bytes(0)
     }
 
-    /// The same by their number alone.
+    /// Whether the outbox is at its bound of events.
     #[inline]
     pub(super) fn has_all_events(&self) -> bool {
         self.terms.settings.max_events_per_consumer.is_some_and(|max| self.waiting_anywhere() >= u64::from(max.get()))
     }
 
-    /// Whether as many bytes wait as may, less so many eighths.
+    /// Whether the outbox is at its bound of bytes, lowered by this many eighths.
     fn has_bytes(&self, eighths: u64) -> bool {
         let bytes = || self.weight.saturating_add(self.elsewhere.bytes);
         let max = self.terms.settings.max_bytes_per_consumer;
         max.is_some_and(|max| bytes() >= max.get() - max.get() / 8 * eighths)
     }
 
-    /// Whether suppliers of this event are not to be refused because of it: a durable consumer refuses persistent events only.
+    /// Whether the outbox never has this event refused: a durable consumer refuses persistent events only.
     pub(super) fn spares(&self, reliability: Reliability) -> bool {
         self.terms.durable && reliability == Reliability::BestEffort
     }
 
-    /// Events that wait, those that are kept elsewhere included.
+    /// Number of waiting events, including those stored elsewhere.
     fn waiting_anywhere(&self) -> u64 {
         self.waiting.len() as u64 + self.elsewhere.events
     }
 
-    /// Whether more events wait than may, and some of them in memory.
+    /// Whether the outbox exceeds its bound, and some of its events are in memory.
     pub(super) fn is_overfull(&self) -> bool {
         let max = self.terms.settings.max_events_per_consumer;
         !self.waiting.is_empty() && max.is_some_and(|max| self.waiting_anywhere() > u64::from(max.get()))
     }
 
-    /// Whether there is room again, by an eighth of the bound so that "full" does not flutter.
+    /// Whether the outbox is below its bound again by an eighth, so that "full" does not flutter.
     pub(super) fn has_room_again(&self) -> bool {
         let has_places = self.terms.settings.max_events_per_consumer.is_none_or(|max| {
             let max = max.get();
@@ -517,25 +516,25 @@ impl Outbox {
         has_places && !self.has_bytes(1)
     }
 
-    /// What is done where it is full: if nothing is said, as the standard has it; or, where there is no room elsewhere, as where a
-    /// channel's memory is spent.
+    /// The action at the outbox's bound. If no policy is set, it is the standard's; or, where there is no room
+    /// elsewhere, that for a spent memory budget.
     pub(super) fn full_policy(&self, has_room_elsewhere: bool) -> FullOutbox {
         let unset = if has_room_elsewhere { FullOutbox::Discard } else { FullOutbox::Hold };
         self.terms.settings.policy_at_bound().unwrap_or(unset)
     }
 
-    /// Whether the supplier of an event that has come in is blocked because of this consumer.
+    /// Whether the supplier of an admitted event is blocked by this outbox.
     pub(super) fn holds_one_more(&self) -> bool {
         self.hold.holding && (self.hold.is_late || (self.hold.waiters.len() as u64) < self.still_blocked())
     }
 
-    /// Of those that wait for room here, how many do yet: as many as events are too many by.
+    /// Number of the suppliers waiting for room here that stay blocked: as many as there are events too many.
     pub(super) fn still_blocked(&self) -> u64 {
         let max = self.terms.settings.max_events_per_consumer;
         max.map_or(u64::MAX, |max| (self.waiting_anywhere() + 1).saturating_sub(max.get().into()))
     }
 
-    /// An event as it waits here.
+    /// Queue entry of an event in this outbox.
     #[inline]
     pub(super) fn entry(&self, offer: &Offer, ask: Ask) -> Entry {
         let entry = Entry { ask, ..offer.entry };
@@ -545,12 +544,12 @@ impl Outbox {
         entry
     }
 
-    /// How long after its arrival an event expires here, unless a mapping filter says otherwise.
+    /// Lifetime of an event in this outbox, unless a mapping filter sets another.
     pub(super) fn lifetime(&self, offer: &Offer) -> Option<Duration> {
         offer.timeout.or(self.terms.settings.timeout)
     }
 
-    /// An event that has this lifetime here.
+    /// Queue entry of an event with this lifetime.
     pub(super) fn timed(&self, entry: Entry, offer: &Offer, lifetime: Option<Duration>) -> Entry {
         // OMG Notification Service 1.1, 2.5.5: `StartTime` and `StopTime` count where they are supported.
         let start = offer.start.filter(|_| self.terms.settings.start_time_supported);
@@ -564,7 +563,6 @@ impl Outbox {
         Entry { is_plain: since == arrived && expiry == Entry::NEVER, since, expiry, ..entry }
     }
 
-    /// Queues an event.
     #[inline]
     pub(super) fn push(&mut self, entry: Entry, offer: &Offer, events: &Events, now: Time) {
         if !self.can_take() {
@@ -574,21 +572,21 @@ impl Outbox {
         self.waiting.insert(entry, offer.serial, events, now);
     }
 
-    /// Takes out the waiting event that its policy gives up first.
+    /// Removes the waiting event that the discard policy chooses.
     pub(super) fn pop_discard(&mut self, events: &Events) -> Option<EventAt> {
         let entry = self.waiting.pop_discard(events)?;
         self.weight -= events.weight(entry.event);
         Some(entry.event)
     }
 
-    /// Whether the next event to be dropped is one that is not to be lost to this consumer: it is durable, and the event's keeper is
-    /// yet to hear of each consumer.
+    /// Whether the next event to be dropped must not be lost to this consumer: it is durable, and the event's journal
+    /// still waits for the report of each consumer.
     pub(super) fn would_lose(&self, events: &Events) -> bool {
         let next = || events.get(self.waiting.first_to_discard(events)?);
         self.terms.durable && next().is_some_and(|event| event.watch_each)
     }
 
-    /// Takes out a waiting event that has expired.
+    /// Removes a waiting event that has expired.
     pub(super) fn pop_expired(&mut self, events: &Events, now: Time) -> Option<EventAt> {
         let entry = self.waiting.pop_expired(now)?;
         self.weight -= events.weight(entry.event);
@@ -599,7 +597,7 @@ impl Outbox {
         self.waiting.len() + self.flight.unanswered.len()
     }
 
-    /// Takes out everything; leaves nothing that a supplier or client waits for.
+    /// Removes everything, and all that suppliers or clients wait for.
     pub(super) fn take_all(&mut self) -> Backlog {
         self.weight = 0;
         self.flight.in_flight = 0;
@@ -649,7 +647,7 @@ impl Outbox {
     }
 }
 
-/// A time limit in nanoseconds; of none, `u64::MAX`.
+/// A time limit in nanoseconds; `u64::MAX` if it is zero, for none.
 fn nanos_of(limit: Duration) -> u64 {
     if limit.is_zero() { u64::MAX } else { u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX) }
 }

@@ -1,12 +1,13 @@
-//! Backlogs that go on elsewhere: what is too much for a channel's memory is kept by the driver of the lane, on a disk, in order.
+//! Overflow: backlogs that exceed a channel's memory are stored elsewhere by the driver of the lane, on disk, in
+//! order.
 //!
-//! While a channel has [room for that](crate::ChannelLimits::overflow_budget_bytes), its events take half of its memory budget at most, but
-//! for what keeps up: a consumer with a backlog gets no more into its outbox then. What comes for it from then on is kept elsewhere, all of
-//! it, so that order holds, and is brought back a piece at a time as the outbox gets shorter. When nothing is left there it goes on as
-//! before. A consumer that sleeps for an hour so costs the others nothing. `FullOutbox` decides when the room elsewhere is spent, too.
+//! While a channel has [a budget for that](crate::ChannelLimits::overflow_budget_bytes), its events take half of its
+//! memory budget at most, except for consumers that keep up: beyond it a consumer with a backlog gets no more into its
+//! outbox. Its new events are stored elsewhere, all of them, so that order holds, and are fetched in chunks as the
+//! outbox gets shorter. When none is left there, the consumer goes on as before. So one that sleeps for an hour costs
+//! the others nothing. `FullOutbox` decides also when the storage is full.
 //!
-//! An event that is kept elsewhere is in memory, and charged, until its keeper releases it: so what is slow to keep events takes memory,
-//! and is bounded by that.
+//! An event to be stored is in memory, and charged, until the driver releases it: a slow store takes memory, and is bounded by that.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -26,105 +27,105 @@ use crate::{
     PendingEvent, ProxyId, ProxyKey, SORTED_OVERHEAD_BYTES, StartFrom, Time,
 };
 
-/// What an event costs the room elsewhere beside its bytes and the names of its type.
+/// Storage that an event is charged beside its bytes and the names of its type.
 const STORED_OVERHEAD_BYTES: u64 = 128;
-/// The same for each consumer that it is kept for.
+/// Storage that an event is charged for each of its consumers.
 const STORED_HOLDER_BYTES: u64 = 8;
-/// The same where it has an origin, and for each of its hops.
+/// Storage that an event is charged for its origin, if it has one, and for each hop.
 const STORED_ORIGIN_BYTES: u64 = 32;
 const STORED_HOP_BYTES: u64 = 8;
 
-/// A consumer has a backlog if it has at least so many bytes in its outbox, or its part of a quarter of the channel's memory. One that
-/// keeps up has some of it at times: of 20,000 events of 1 KB a second, this is what comes within a twentieth of a second.
+/// Size of an outbox from which its consumer has a backlog; less if its part of a quarter of the channel's memory is less. A consumer
+/// that keeps up has some of it at times: at 20,000 events of 1 KB a second, this is what arrives in a twentieth of a second.
 const BACKLOG_BYTES: u64 = 1 << 20;
-/// The same where all channels together have too little memory left, of which a channel's part may be far less than its budget.
+/// [`BACKLOG_BYTES`] while the memory pool is short, of which a channel's part may be far less than its budget.
 const BACKLOG_BYTES_IF_SHORT: u64 = 64 << 10;
 
-/// What is brought back for a consumer at a time, in bytes: no more than that, and its part of a quarter of the channel's memory.
+/// Most bytes fetched for a consumer at a time; less if its part of a quarter of the channel's memory is less.
 const CHUNK_BYTES: u64 = 256 << 10;
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
 
-/// A channel that has less than this in memory keeps nothing elsewhere, however little memory all channels have left.
+/// A channel with less than this in memory stores nothing elsewhere for want of room in the memory pool.
 const LITTLE_BYTES: u64 = 1 << 20;
 
-/// What is to be done elsewhere, for [`Lane::poll_overflow`].
+/// An instruction to store or fetch events, from [`Lane::poll_overflow`].
 #[derive(Debug)]
 pub enum Overflow {
-    /// An event is to be kept for [these](Event::away), by rising proxy, behind all that were before it. It is handed back with
-    /// [`Lane::note_stored`] when that is done, or when it cannot be and will not be asked for.
+    /// Store an event for [these consumers](Event::away), by rising proxy, after all earlier ones. It is returned by
+    /// [`Lane::note_stored`] when that is done, or when it is impossible and the event will not be fetched.
     Keep {
         /// The event.
         event: Arc<Event>,
-        /// What its channel may have kept there, in bytes.
+        /// Most bytes that its channel may store there.
         budget_bytes: u64,
     },
-    /// What is kept for a consumer is to be brought back, the first of it, about so many bytes, but one event at least: each with
-    /// [`Lane::return_event`], and then [`Lane::end_return`].
+    /// Fetch the oldest events stored for a consumer, about this many bytes, but at least one event: pass each to
+    /// [`Lane::return_event`], and then call [`Lane::end_return`].
     Fetch {
         /// The consumer's outbox.
         outbox: OutboxId,
         /// The consumer's proxy.
         consumer: ProxyKey,
-        /// How many bytes.
+        /// Size of the chunk, in bytes.
         bytes: u32,
     },
-    /// An event is to be kept as its channel's history says, behind all that were before it. It is handed back with
-    /// [`Lane::note_remembered`] when that is done, in order.
+    /// Store an event in its channel's history, after all earlier ones. It is returned by [`Lane::note_remembered`]
+    /// when that is done, in order.
     Remember {
-        /// The event, which has its [number](Event::number).
+        /// The event, with its [number](Event::number).
         event: Arc<Event>,
-        /// What its channel keeps.
+        /// Limits of the channel's history.
         limits: HistoryLimits,
     },
-    /// What is next of a channel's history is to be brought back for a consumer, about so many bytes: each with
-    /// [`Lane::return_history_event`], and then [`Lane::end_history_fetch`]. What was to be remembered before is looked at, too. In between
-    /// nothing else may be handed back.
+    /// Fetch the next events of a channel's history for a consumer, about this many bytes: pass each to
+    /// [`Lane::return_history_event`], and then call [`Lane::end_history_fetch`]. Events from earlier `Remember` are
+    /// included. Nothing else may be returned in between.
     FetchHistory {
         /// The consumer's outbox.
         outbox: OutboxId,
         /// The consumer's proxy.
         consumer: ProxyKey,
-        /// Where it begins; nothing if it goes on from where it is.
+        /// Start of the consumer; `None` if it continues from its position.
         start: Option<StartFrom>,
-        /// How many bytes; for the beginning 0, which need not bring anything back.
+        /// Size of the chunk, in bytes; 0 at the start, which need not fetch anything.
         bytes: u32,
     },
-    /// A channel stores no history any more.
+    /// Drop the history of a channel, which stores none any more.
     Drop {
         /// The channel.
         channel: ChannelId,
     },
-    /// Nothing is kept for a consumer any more, or nothing that it should have.
+    /// Drop everything stored for a consumer, which will not get it.
     Forget {
         /// The consumer's proxy.
         consumer: ProxyKey,
     },
 }
 
-/// A consumer that an event is kept for elsewhere.
+/// A consumer for which an event is stored elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away {
-    /// Its proxy.
+    /// The consumer's proxy.
     pub consumer: ProxyId,
-    /// What clients' filters are to be asked when it comes back: for [`Lane::return_event`].
+    /// Remote filters to call when the event is fetched: for [`Lane::return_event`].
     pub ask: u8,
 }
 
-/// What of a consumer's backlog is elsewhere.
+/// Part of a consumer's backlog that is stored elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
-    /// How many events, all of them behind those in the outbox.
+    /// Number of events, all of them after those in the outbox.
     pub(super) events: u64,
-    /// What they take there, with [`STORED_OVERHEAD_BYTES`] each.
+    /// Their size there, with [`STORED_OVERHEAD_BYTES`] each.
     pub(super) bytes: u64,
-    /// Some of them are being brought back.
+    /// Whether a chunk is being fetched.
     is_fetching: bool,
-    /// Some were lost there, which is reported when it has all others.
+    /// Whether some were lost, to be reported when the consumer has all others.
     has_lost: bool,
 }
 
 impl Elsewhere {
-    /// Whether some of it is on its way.
+    /// Whether a chunk is being fetched.
     pub(super) fn is_fetching(&self) -> bool {
         self.is_fetching
     }
@@ -134,7 +135,7 @@ impl Elsewhere {
         self.bytes += bytes;
     }
 
-    /// So many events of so many bytes are there no more. Of those that are lost the bytes are unknown: they are taken for average ones.
+    /// Subtracts fetched or lost events. The size of lost ones is unknown: the average is taken.
     fn remove(&mut self, events: u64, bytes: Option<u64>) {
         let average = self.bytes / self.events.max(1);
         let bytes = bytes.unwrap_or_else(|| average.saturating_mul(events));
@@ -142,26 +143,26 @@ impl Elsewhere {
         self.bytes = if self.events == 0 { 0 } else { self.bytes.saturating_sub(bytes) };
     }
 
-    /// Whether there is nothing there and nothing on its way.
+    /// Whether nothing is stored or being fetched.
     pub(super) fn is_over(&self) -> bool {
         self.events == 0 && !self.is_fetching
     }
 }
 
-/// What a channel has elsewhere.
+/// Storage elsewhere of a channel.
 #[derive(Debug, Default)]
 pub(super) struct Depot {
     budget_bytes: u64,
     used_bytes: u64,
     events: u64,
-    /// Events that the keeper has yet to release.
+    /// Number of events that the driver has yet to release.
     under_way: u64,
-    /// How many of its consumers have something there, and how many events all of these together.
+    /// Number of consumers with events there, and the total of these events.
     consumers: u32,
     holders: u64,
-    /// Whether an event found no room. It counts as long as there is hardly any, so that "full" does not flutter.
+    /// Whether an event found no room. Stays set while there is hardly any, so that "full" does not flutter.
     is_full: bool,
-    /// What all channels may have there together.
+    /// Storage pool of all channels.
     shared: Option<Arc<MemoryPool>>,
 }
 
@@ -174,12 +175,12 @@ impl Depot {
         self.budget_bytes = bytes;
     }
 
-    /// Events that some consumer is yet to get: at most those that are there, and at most what consumers have there together.
+    /// Events that some consumer has yet to get: at most those stored, and at most the total of all consumers.
     pub(super) fn events(&self) -> u64 {
         self.events.min(self.holders)
     }
 
-    /// Consumers have less there.
+    /// Subtracts consumers' events there.
     fn release_holder(&mut self, holders: u64) {
         self.holders = self.holders.saturating_sub(holders);
     }
@@ -190,17 +191,17 @@ impl Depot {
         self.under_way += 1;
     }
 
-    /// Whether there was no room, and is none again, by an eighth.
+    /// Whether storage ran out, and is not below the limit again by an eighth.
     pub(super) fn is_short(&self) -> bool {
         self.is_full && (self.used_bytes > self.budget_bytes - self.budget_bytes / 8 || self.is_short_of_shared())
     }
 
-    /// The same because of what all channels have there, and not because of its own budget.
+    /// Whether storage ran out because of the pool of all channels, and not the channel's own budget.
     pub(super) fn is_short_of_shared(&self) -> bool {
         self.is_full && self.shared.as_ref().is_some_and(|all| !all.has_room_again(self.used_bytes))
     }
 
-    /// Whether there is room for an event that costs so much.
+    /// Whether there is room for an event of this size.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         let is_shared_fairly = self.shared.as_ref().is_none_or(|all| all.allows(self.used_bytes, bytes, false));
         !self.is_short() && self.used_bytes + bytes <= self.budget_bytes && is_shared_fairly
@@ -208,7 +209,7 @@ impl Depot {
 }
 
 impl ChannelState {
-    /// Whether an event that comes now is kept elsewhere for those that have a backlog, or may be for those that have something there.
+    /// Whether new events are stored elsewhere for consumers with a backlog, or may be for those with events there.
     #[inline]
     pub(super) fn may_overflow(&self) -> bool {
         self.depot.consumers > 0 || (self.depot.budget_bytes > 0 && self.is_half_full())
@@ -219,21 +220,21 @@ impl ChannelState {
         used > self.quota.budget_bytes / 2 || (used > LITTLE_BYTES && self.would_be_short_with(used))
     }
 
-    /// How much a consumer has in its outbox if it has a backlog.
+    /// Size of an outbox from which its consumer has a backlog.
     fn backlog_bytes(&self) -> u64 {
         let is_short = self.would_be_short_with(self.all.used_bytes);
         let most = if is_short { BACKLOG_BYTES_IF_SHORT } else { BACKLOG_BYTES };
         self.part_of(self.members.len() as u64).clamp(1, most)
     }
 
-    /// A consumer's part of a quarter of the memory, if so many have one.
+    /// One of `consumers` equal parts of a quarter of the channel's memory.
     fn part_of(&self, consumers: u64) -> u64 {
         self.quota.budget_bytes / 4 / consumers.max(1)
     }
 }
 
 impl Event {
-    /// What it costs the room elsewhere.
+    /// Size that the event is charged in the storage.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         let content = (self.bytes.len() + self.names.len()) as u64;
@@ -243,23 +244,23 @@ impl Event {
     }
 }
 
-/// What one consumer's event counts there.
+/// Size that the event is charged there for one consumer.
 const fn stored_bytes_of_one(event: &Event) -> u64 {
     event.bytes.len() as u64 + STORED_OVERHEAD_BYTES
 }
 
-/// What there is to do elsewhere.
+/// Pending instructions.
 pub(super) type Errands = VecDeque<Overflow>;
 
 impl Lane {
-    /// What is next to be done with events that are kept elsewhere.
+    /// The next instruction for events stored elsewhere.
     pub fn poll_overflow(&mut self) -> Option<Overflow> {
         self.news.errands.pop_front()
     }
 
     // ---- away ----
 
-    /// Sets apart, of the consumers that were chosen, those that the event is to be kept elsewhere for.
+    /// Separates from the chosen consumers those for which the event is to be stored elsewhere.
     #[cold]
     pub(super) fn set_apart(&mut self, supplier: &Supplier, pending_event: &mut PendingEvent) {
         let Some(state) = self.channels.get(supplier.channel) else { return };
@@ -284,7 +285,7 @@ impl Lane {
         say_all(&self.types, supplier, event);
     }
 
-    /// An event is in: has it kept for those that were set apart, if there is room. Reports each, if the event is watched for each.
+    /// Stores an admitted event for the separated consumers, if there is room. Reports each, if the event is watched for each.
     #[cold]
     pub(super) fn keep_elsewhere(&mut self, channel: u32, entry: Entry, withheld: &mut Option<Withheld>) -> u32 {
         let Some(event) = self.events.get_mut(entry.event) else { return 0 };
@@ -319,7 +320,7 @@ impl Lane {
         consumers
     }
 
-    /// Whether the event is to be kept elsewhere for this one: as its outbox says, if that is full or there is no room elsewhere.
+    /// Whether the event is to be stored elsewhere for this consumer. Its outbox's policy decides if that is full, or the storage is.
     fn goes_elsewhere(
         &mut self,
         slot: u32,
@@ -351,12 +352,12 @@ impl Lane {
         true
     }
 
-    /// Whether events of a channel are under way to where they are kept.
+    /// Whether events of a channel are on their way to storage.
     pub(super) fn keeps_elsewhere_now(&self, channel: u32) -> bool {
         self.channels.get(channel).is_some_and(|state| state.depot.under_way > 0)
     }
 
-    /// An event is kept elsewhere, or cannot be.
+    /// Takes back an event that is stored, or cannot be.
     pub fn note_stored(&mut self, event: Arc<Event>) {
         let (channel, id) = (event.channel_slot, event.source.channel);
         self.release(event);
@@ -376,7 +377,7 @@ impl Lane {
 
     // ---- and back ----
 
-    /// Has some of what is kept elsewhere for a consumer brought back, if its outbox has got short.
+    /// Requests the next chunk for a consumer with events stored elsewhere, if its outbox has become short.
     #[inline]
     pub(super) fn fetch_if_short(&mut self, slot: u32) {
         let wants =
@@ -412,9 +413,9 @@ impl Lane {
         self.news.errands.push_back(Overflow::Fetch { outbox: outbox.id, consumer: outbox.key, bytes });
     }
 
-    /// An event comes back that was kept elsewhere for a consumer: the first of those that are. `ask` is what it [had](Away::ask) then;
-    /// `source`, its [number](Event::number), and what the pending event says, are what the event had: [when it arrived](Event::arrived),
-    /// too, from when its lifetime counts.
+    /// Takes back an event stored elsewhere for a consumer, the oldest of these. `ask` is its [`Away::ask`]; `source`,
+    /// its [number](Event::number), and the fields of the pending event are as they were, including [its
+    /// arrival](Event::arrived), from which its lifetime counts.
     pub fn return_event<F: Forms>(
         &mut self,
         (outbox, ask): (OutboxId, u8),
@@ -441,7 +442,7 @@ impl Lane {
         self.put_back_in(Chosen { slot, member, ask: Ask::from_bits(ask) }, source, pending_event, forms);
     }
 
-    /// Puts an event into an outbox that was somewhere else until now.
+    /// Puts an event that was stored elsewhere into an outbox.
     pub(super) fn put_back_in<F: Forms>(
         &mut self,
         chosen: Chosen,
@@ -492,7 +493,7 @@ impl Lane {
         self.list_if_ready(slot);
     }
 
-    /// All was brought back that was asked for. So many events cannot be: they are dropped, and counted.
+    /// Ends a fetch, all of its events having been returned. `lost` events cannot be read: they are dropped, and counted.
     pub fn end_return(&mut self, outbox: OutboxId, lost: u64, now: Time) {
         self.advance_time(now);
         let slot = outbox.slot;
@@ -521,7 +522,7 @@ impl Lane {
         self.fetch_if_short(slot);
     }
 
-    /// What a channel had kept elsewhere has become less: so many events are read that it was for, and there are so many bytes of room.
+    /// Notes that a channel's storage has shrunk: `events` events are read by all their consumers, and `bytes` bytes are free.
     pub fn note_freed(&mut self, channel: ChannelId, events: u64, bytes: u64, now: Time) {
         self.advance_time(now);
         // Whether or not the channel is there yet.
@@ -537,7 +538,7 @@ impl Lane {
         }
     }
 
-    /// An event found no room elsewhere. If that is because of what all channels have there, it is looked for again from time to time.
+    /// Notes that an event found no room in the storage. If the pool of all channels is short, it is checked again periodically.
     fn note_no_room_elsewhere(&mut self, channel: u32) {
         let Some(state) = self.channels.get_mut(channel) else { return };
         state.depot.is_full = true;
@@ -546,7 +547,7 @@ impl Lane {
         }
     }
 
-    /// Looks whether there is room elsewhere again. Called wherever less is there or there may be more.
+    /// Checks whether the storage has room again. Called wherever less is stored or more may be.
     pub(super) fn note_room_elsewhere(&mut self, channel: u32) {
         let Some(state) = self.channels.get_mut(channel) else { return };
         if !state.depot.is_full || state.depot.is_short() {
@@ -557,12 +558,12 @@ impl Lane {
         slots.into_iter().for_each(|slot| self.note_room(slot));
     }
 
-    /// Whether there is no room for more of what this one has elsewhere.
+    /// Whether the storage has no room for more of this outbox's events.
     pub(super) fn lacks_room_elsewhere(&self, outbox: &Outbox) -> bool {
         !outbox.elsewhere.is_over() && self.channels.get(outbox.channel).is_some_and(|state| state.depot.is_short())
     }
 
-    /// A consumer's outbox is emptied: what is kept elsewhere for it goes, too. Says how many events those are.
+    /// Drops a consumer's events stored elsewhere, as its outbox is emptied. Returns their number.
     pub(super) fn drop_elsewhere(&mut self, slot: u32) -> u64 {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         if outbox.elsewhere.is_over() {

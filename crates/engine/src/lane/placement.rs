@@ -1,4 +1,4 @@
-//! New routing: channels and outboxes come, change and go. And consumers that the lane itself gives up.
+//! New routing: channels and outboxes are added, changed and removed. Also consumers that the lane itself disconnects.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Lane {
-    /// Picks up new routing. Only channels with a changed part of it are looked at. The backlog of a consumer that is gone is dropped and
-    /// counted; one that is suspended, or durable and [away](crate::Hierarchy::leave), keeps it.
+    /// Picks up new routing. Only changed channels are examined. The backlog of a consumer that is gone is dropped and
+    /// counted; one that is suspended, or durable and [away](crate::Hierarchy::leave), keeps its backlog.
     pub fn handle_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Time) {
         self.advance_time(now);
         self.counters.routing.snapshots += 1;
@@ -81,7 +81,7 @@ impl Lane {
         self.note_channel_room(channel);
     }
 
-    /// A consumer came to a place among a channel's consumers, or went, or its route is another than before.
+    /// Handles a change of the consumer at a place: it is new, gone, or its route changed.
     fn change_member(
         &mut self,
         channel: u32,
@@ -145,7 +145,7 @@ impl Lane {
         }
     }
 
-    /// Keeps a bridge to each other lane that has consumers of the channel.
+    /// Maintains a bridge to each other lane that has consumers of the channel.
     fn place_bridges(&mut self, channel: u32, routes: &ChannelRoutes, snapshot: &Snapshot) {
         let Some(state) = self.channels.get_mut(channel) else { return };
         let old = core::mem::take(&mut state.bridges);
@@ -180,7 +180,7 @@ impl Lane {
         }
     }
 
-    /// Ends a hold with a reason that is no longer one to hold for; the next event decides anew.
+    /// Ends blocking whose reason is gone; the next event decides anew.
     pub(super) fn reconsider_hold(&mut self, channel: u32) {
         for whose in Whose::ALL {
             let Some(hold) = self.channels.get(channel).and_then(|state| state.room(whose).hold) else { continue };
@@ -212,7 +212,7 @@ impl Lane {
         }
     }
 
-    /// Takes away the outbox of a consumer that routing no longer names.
+    /// Removes the outbox of a consumer that routing no longer names.
     fn remove_outbox(&mut self, slot: u32) {
         let is_durable = |outbox: &&Outbox| outbox.terms.durable && !outbox.dead;
         let durable = self.outboxes.get(slot).filter(is_durable).map(|outbox| outbox.key);
@@ -221,7 +221,7 @@ impl Lane {
         self.outboxes.remove(slot);
     }
 
-    /// Gives a consumer up: drops its backlog and leaves a tombstone until routing no longer names it.
+    /// Disconnects a consumer: drops its backlog and leaves a tombstone until routing no longer names it.
     pub(super) fn disconnect(&mut self, slot: u32, reason: DisconnectReason) {
         let discarded = self.drop_backlog(slot, DiscardReason::Disconnected);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
@@ -240,7 +240,7 @@ impl Lane {
         }
     }
 
-    /// Disconnects the consumers that were found, while an event went to its destinations, to have to be.
+    /// Disconnects the consumers that were marked for it while an event went to its destinations.
     pub(super) fn disconnect_doomed(&mut self) {
         if self.space.doomed.is_empty() {
             return;
@@ -252,7 +252,7 @@ impl Lane {
         self.space.doomed = doomed;
     }
 
-    /// Drops everything an outbox has, and everything that others wait for because of it. Says how many events.
+    /// Drops all events of an outbox, and everything that others wait for because of it. Returns the number of events.
     fn drop_backlog(&mut self, slot: u32, reason: DiscardReason) -> u64 {
         let elsewhere = self.drop_elsewhere(slot);
         self.leave_history(slot);

@@ -1,5 +1,5 @@
-//! What happens when a channel's limits are reached: the outbox with the largest backlog, the slow consumer, decides by its
-//! `FullOutbox`; and what happens when there is room again.
+//! Back-pressure at a channel's limits: the `FullOutbox` of the slow consumer, the outbox with the largest backlog,
+//! decides; and the end of back-pressure once there is room again.
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
@@ -13,28 +13,28 @@ use crate::{DiscardReason, DisconnectReason, Disposition, FullOutbox, Notice, Pr
 /// Outboxes by the weight of their backlog; among equals, by their consumers' proxies.
 pub(super) type Backlogs = BinaryHeap<(u64, Reverse<ProxyId>, u32)>;
 
-/// How often it is looked whether channels that are short of the memory that all share have room again, and at how many of them.
+/// Interval of the check whether channels short of the memory pool have room again, and the most channels checked.
 pub(super) const LOOK_AT_ROOM_EVERY: Duration = Duration::from_millis(5);
 const CHECKED_PER_ROUND: usize = 64;
-/// Consumers that have taken nothing for too long are disconnected as they are in the way, at most so many for an event: each may have a
-/// long backlog.
+/// Most consumers disconnected per event because they have taken nothing for too long and are in the way: each may
+/// have a long backlog.
 const SILENT_PER_EVENT: u32 = 4;
 
-/// What the slow consumer's setting made of one step.
+/// Result of applying the slow consumer's policy once.
 enum Step {
-    /// There may be room now, and this outbox is not to be looked at again.
+    /// There may be room now, and this outbox is not to be tried again.
     Again,
-    /// There may be room now; this outbox has a backlog of this weight left.
+    /// There may be room now; this outbox still has a backlog of this weight.
     Smaller(u64),
-    /// Suppliers are to be held for this outbox.
+    /// Suppliers are to be blocked for this outbox.
     Hold,
-    /// Suppliers are to be held until events that are under way to the room elsewhere are there.
+    /// Suppliers are to be blocked until events on their way to storage are there.
     HoldForKeeper,
 }
 
 impl Lane {
-    /// Makes room in a channel for an event of `charge` bytes. `Some` says that there is none, and that the suppliers
-    /// are to be held; `Err` that the event is refused.
+    /// Makes room in a channel for an event of `charge` bytes. `Some` means that there is none, and that the suppliers
+    /// are to be blocked; `Err` that the event is refused.
     pub(super) fn make_room(&mut self, channel: u32, charge: u64) -> Result<Option<Hold>, Refusal> {
         let whose = self.whose();
         if let Some(room) = self.channels.get(channel).map(|state| state.room(whose)).filter(|room| room.hold.is_some())
@@ -82,7 +82,7 @@ impl Lane {
         result
     }
 
-    /// Does to the slow consumer what its settings say. So many more may be disconnected because they are `silent`.
+    /// Applies the slow consumer's policy. At most `silent` more may be disconnected because they take nothing.
     fn press(&mut self, channel: u32, slot: u32, over: Over, silent: &mut u32) -> Result<Step, Refusal> {
         let Some(outbox) = self.outboxes.get(slot) else { return Ok(Step::Again) };
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
@@ -126,8 +126,8 @@ impl Lane {
         }
     }
 
-    /// The outbox with the largest backlog. The one that was it last time is it still if no other can have overtaken
-    /// it; otherwise all are measured, once for each event.
+    /// The outbox with the largest backlog: the previous one if no other can have overtaken it; otherwise all are
+    /// measured, once for each event.
     fn next_slow_consumer(&mut self, channel: u32, backlogs: &mut Backlogs, known: &mut bool) -> Option<SlowConsumer> {
         // What is to be handed over is not in the way of what was: see `ChannelState::taken`.
         let counts = |outbox: &Outbox| outbox.bridge.is_none() || !self.arrival.taking_over;
@@ -159,18 +159,19 @@ impl Lane {
         backlogs.pop().map(|(_, order, slot)| SlowConsumer { slot, order, rivals_weight: 0 })
     }
 
-    /// The senders that are held if there is no room for what comes in.
+    /// The senders to block if there is no room for the incoming event.
     pub(super) fn whose(&self) -> Whose {
         if self.arrival.taking_over { Whose::Lanes } else { Whose::Suppliers }
     }
 
-    /// Which limits one more event of `charge` bytes would exceed; `None` if there is room.
+    /// Limits that one more event of `charge` bytes would exceed; `None` if there is room.
     fn over(&self, channel: u32, charge: u64) -> Option<Over> {
         let over = self.channels.get(channel)?.over(self.whose(), 1, charge, 1);
         over.any().then_some(over)
     }
 
-    /// While suppliers are blocked, what they had under way may come in beyond the limits, but not without end.
+    /// Refuses events beyond the ceiling: while suppliers are blocked, events they have sent already may exceed the limits, but not without
+    /// end.
     fn check_ceiling(&self, channel: u32, charge: u64) -> Result<(), Refusal> {
         let Some(state) = self.channels.get(channel) else { return Ok(()) };
         let over = state.over(Whose::Suppliers, 1, charge, 2);
@@ -191,8 +192,8 @@ impl Lane {
 
     // ---- into an outbox ----
 
-    /// Finds a place in an outbox for an event that has expired on arrival, or finds the outbox full. Says whether the
-    /// event goes in.
+    /// Finds a place in an outbox for an event that has expired on arrival, or finds the outbox full. Returns whether
+    /// the event goes in.
     pub(super) fn find_place(&mut self, slot: u32, entry: &Entry) -> bool {
         if entry.expiry <= self.now {
             self.note_discard(slot, DiscardReason::Expired, entry.event);
@@ -202,8 +203,8 @@ impl Lane {
         !self.outboxes.get(slot).is_some_and(Outbox::is_full) || self.make_place(slot, entry, true)
     }
 
-    /// Finds a place for an arriving event in an outbox that is full, or elsewhere, where there is no room for it. Says whether the
-    /// event goes in.
+    /// Finds a place for an incoming event in a full outbox, or one without room elsewhere. Returns whether the event
+    /// goes in.
     pub(super) fn make_place(&mut self, slot: u32, arriving: &Entry, has_room_elsewhere: bool) -> bool {
         let Some(outbox) = self.outboxes.get(slot) else { return false };
         let policy = outbox.policy_when(outbox.full_policy(has_room_elsewhere), self.arrival.taking_over);
@@ -266,7 +267,7 @@ impl Lane {
 
     // ---- dropping ----
 
-    /// Drops the waiting event that the outbox's policy gives up first.
+    /// Drops the waiting event that the outbox's discard policy chooses.
     pub(super) fn discard_one(&mut self, slot: u32, reason: DiscardReason) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let outbox_is_late = outbox.hold.is_late;
@@ -293,8 +294,8 @@ impl Lane {
         self.fetch_if_short(slot);
     }
 
-    /// Events were dropped that waited in some outboxes: looks whether these have room again, and when they can deliver what is the next
-    /// now.
+    /// Checks outboxes from which waiting events were dropped: whether these have room again, and when their next
+    /// event can be delivered.
     pub(super) fn look_at_shortened(&mut self) {
         while let Some(slot) = self.space.shortened.pop() {
             self.note_room(slot);
@@ -302,7 +303,7 @@ impl Lane {
         }
     }
 
-    /// What waited in an outbox was dropped: looks when it can deliver what is the next now, which may be elsewhere.
+    /// Checks an outbox from which waiting events were dropped: when its next event, perhaps one stored elsewhere, can be delivered.
     pub(super) fn look_at_next(&mut self, slot: u32) {
         self.fetch_if_short(slot);
         self.watch(slot);
@@ -311,7 +312,7 @@ impl Lane {
 
     // ---- holding, and being full: announced when it begins and when it ends ----
 
-    /// Holds the channel's suppliers if what was exceeded still is.
+    /// Blocks the channel's suppliers if the limit is still exceeded.
     pub(super) fn begin_hold(&mut self, channel: u32, hold: Hold) {
         let whose = self.whose();
         let Some(state) = self.channels.get_mut(channel) else { return };
@@ -337,7 +338,7 @@ impl Lane {
         self.note_if_short(channel, whose);
     }
 
-    /// A channel is held: if that is because of what all channels take together, others have to release something.
+    /// If a channel is blocked for want of room in the memory pool, checks for room from time to time.
     fn note_if_short(&mut self, channel: u32, whose: Whose) {
         let is_short = self.channels.get(channel).is_some_and(|state| state.is_short_of_shared(whose));
         if is_short && self.list_short_of_room(channel) {
@@ -345,7 +346,7 @@ impl Lane {
         }
     }
 
-    /// Has it looked for room for a channel from time to time, until there is. False if that is so already.
+    /// Adds a channel to those for which room in the pool is checked from time to time. Returns false if it is among them.
     pub(super) fn list_short_of_room(&mut self, channel: u32) -> bool {
         let Some(state) = self.channels.get_mut(channel) else { return false };
         if core::mem::replace(&mut state.is_listed_short, true) {
@@ -375,7 +376,7 @@ impl Lane {
         }
     }
 
-    /// Lets the suppliers go that are blocked because this outbox is full.
+    /// Releases the suppliers that are blocked because this outbox is full.
     pub(super) fn end_outbox_hold(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if !outbox.hold.holding {
@@ -400,7 +401,7 @@ impl Lane {
         }
     }
 
-    /// Lets suppliers that wait because an outbox is full go on, as many as it has places for by now.
+    /// Releases suppliers blocked by a full outbox, as many as it has places for by now.
     fn wake_for_outbox(&mut self, slot: u32) {
         self.charge(slot);
         while let Some(outbox) = self.outboxes.get_mut(slot) {
@@ -412,7 +413,7 @@ impl Lane {
         }
     }
 
-    /// The same of those that wait for a channel's room.
+    /// Releases suppliers blocked by a channel's limits, as many as it has room for by now.
     fn wake_for_room(&mut self, channel: u32, whose: Whose, hold: Hold) {
         if let Some((slot, _)) = hold.by {
             self.charge(slot);
@@ -426,7 +427,7 @@ impl Lane {
         }
     }
 
-    /// One reason less for a ticket to wait.
+    /// Removes one reason for a ticket to wait.
     pub(super) fn wake(&mut self, at: u32) {
         if let Some(channel) = self.tickets.wake(at)
             && let Some(state) = self.channels.get_mut(channel)
@@ -435,8 +436,8 @@ impl Lane {
         }
     }
 
-    /// Lists an outbox as one of its channel's slow consumers. Those that are gone are listed until the channel has room again, or there
-    /// are as many of them as of the others.
+    /// Lists an outbox as one of its channel's slow consumers. Those that are gone stay listed until the channel has
+    /// room again, or there are as many of them as of the others.
     fn list_slow_consumer(&mut self, slot: u32, channel: u32) {
         let Some(state) = self.channels.get_mut(channel) else { return };
         state.slow_consumers.push(slot);
@@ -449,7 +450,7 @@ impl Lane {
         }
     }
 
-    /// Notes that an outbox is full, at its own bound or as its channel's slow consumer, and tells it if that is news.
+    /// Notes that an outbox is full, at its own bound or as its channel's slow consumer, and reports it if that is new.
     pub(super) fn note_full(&mut self, slot: u32, as_slow_consumer: bool, policy: FullOutbox) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let known = outbox.full.at_bound || outbox.full.as_slow_consumer;
@@ -477,8 +478,8 @@ impl Lane {
         }
     }
 
-    /// Looks whether an outbox that was full at its own bound has room again. Called wherever its queue gets shorter or
-    /// its settings change.
+    /// Checks whether an outbox that was full at its own bound has room again. Called wherever its queue gets shorter
+    /// or its settings change.
     pub(super) fn note_room(&mut self, slot: u32) {
         self.fetch_if_short(slot);
         let Some(outbox) = self.outboxes.get(slot) else { return };
@@ -506,7 +507,7 @@ impl Lane {
         }
     }
 
-    /// Looks whether a channel has room again. Called wherever it holds less or its limits change.
+    /// Checks whether a channel has room again. Called wherever it holds less or its limits change.
     pub(super) fn note_channel_room(&mut self, channel: u32) {
         for whose in Whose::ALL {
             let Some(state) = self.channels.get(channel) else { return };
@@ -533,8 +534,8 @@ impl Lane {
         }
     }
 
-    /// Looks, from time to time, whether channels that have no room because of what all channels take together have some again: it may
-    /// be another lane that has released something.
+    /// Checks, periodically, whether channels that are short of the memory pool have room again: another lane may have
+    /// released memory.
     pub(super) fn check_memory_pool(&mut self) {
         if self.memory_pool.room_looked_at.is_none_or(|last| last + LOOK_AT_ROOM_EVERY > self.now) {
             return;
@@ -556,7 +557,7 @@ impl Lane {
         self.memory_pool.room_looked_at = (!self.memory_pool.short_of_room.is_empty()).then_some(self.now);
     }
 
-    /// Notes that an outbox is no longer full in one of the two ways, and tells it if it is in neither.
+    /// Notes that an outbox is no longer full in one of the two ways, and reports it if it is in neither.
     fn end_full(&mut self, slot: u32, as_slow_consumer: bool) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let was_full = outbox.full.at_bound || outbox.full.as_slow_consumer;

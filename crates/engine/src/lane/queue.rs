@@ -1,8 +1,8 @@
-//! The events that wait for one consumer: which is delivered next, which goes if one must, which expires when.
+//! The waiting events of one consumer: which is delivered next, which is discarded next, which expires when.
 //!
 //! Events that wait in the order of their arrival and never expire are in a ring, which costs next to nothing; all
-//! others are in a [`Sorted`], where each operation takes as many steps as the logarithm of how many there are. Both can
-//! have some at the same time: the next is then the earlier of their two firsts.
+//! others are in a [`Sorted`], where each operation costs the logarithm of the number of events. Both can have some at
+//! the same time: the next is then the earlier of their two firsts.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -13,11 +13,11 @@ use super::sorted::{Heap, Sorted};
 use crate::event::EventAt;
 use crate::{DiscardPolicy, OrderPolicy, OutboxSettings, Time};
 
-/// Beyond this many places a ring, or what is sorted, is cut back when it has run empty.
+/// Capacity above which an empty ring or sorted table is shrunk.
 const RETAINED_PLACES: usize = 4_096;
 const RETAINED_SORTED_PLACES: usize = 1_024;
 
-/// What clients' filters are to be asked about an event, and whether its consumer may have processed it before, in one octet.
+/// Remote filters to call for an event, and whether its consumer may have processed it before, in one octet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ask(u8);
 
@@ -31,24 +31,24 @@ impl Ask {
 
     const REPEATED: u8 = 1 << 4;
 
-    /// Whether filters are to be asked.
+    /// Whether remote filters are to be called.
     #[inline]
     pub(super) fn needs_filter_call(self) -> bool {
         self.0 & 1 == 1
     }
 
-    /// The same, of an event that its consumer may have processed before.
+    /// The value for an event that its consumer may have processed before.
     pub(super) fn repeated(self) -> Self {
         Self(self.0 | Self::REPEATED)
     }
 
-    /// Whether the event was in a batch that the consumer got and rejected, or behind one.
+    /// Whether the event was in a batch that the consumer got and rejected, or after one.
     #[inline]
     pub(super) fn is_repeated(self) -> bool {
         self.0 & Self::REPEATED != 0
     }
 
-    /// As it is kept elsewhere.
+    /// The value as stored elsewhere.
     pub(super) fn to_bits(self) -> u8 {
         self.0
     }
@@ -64,18 +64,18 @@ impl Ask {
     }
 }
 
-/// An event that waits for a consumer, or is unanswered by it.
+/// A waiting or unanswered event of a consumer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) event: EventAt,
     pub(super) priority: i16,
     pub(super) ask: Ask,
-    /// Whether it waits since it arrived and never expires, so that a ring will do.
+    /// Whether it has waited since its arrival and never expires, so that the ring suffices.
     pub(super) is_plain: bool,
-    /// From when on it may be delivered. It is in line as if it had arrived then. (Of a plain one that has left its queue
-    /// it is not kept: see [`Queue::put_back`].)
+    /// Earliest time of delivery. It is in line as if it had arrived then. (Not stored for a plain event outside its
+    /// queue: see [`Queue::put_back`].)
     pub(super) since: Time,
-    /// When it expires; [`Entry::NEVER`] if it does not.
+    /// Time of expiry; [`Entry::NEVER`] if none.
     pub(super) expiry: Time,
 }
 
@@ -83,12 +83,12 @@ impl Entry {
     pub(super) const NEVER: Time = Time(u64::MAX);
 }
 
-/// By what the waiting events are sorted.
+/// Sort order of the waiting events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Policy {
     pub(super) order: OrderPolicy,
     pub(super) discard: DiscardPolicy,
-    /// Whether it must be known which has waited for longest.
+    /// Whether the longest-waiting event must be known.
     pub(super) paced: bool,
 }
 
@@ -98,19 +98,19 @@ impl Policy {
         Self { order: settings.order_policy, discard: settings.discard_policy, paced }
     }
 
-    /// Whether a ring will do.
+    /// Whether the ring suffices.
     fn is_by_arrival(self) -> bool {
         matches!(self.order, OrderPolicy::Any | OrderPolicy::Fifo)
             && matches!(self.discard, DiscardPolicy::Any | DiscardPolicy::Fifo | DiscardPolicy::Lifo)
     }
 
-    /// Whether the one that has waited for longest is asked for and is not simply the next.
+    /// Whether the longest-waiting event must be known and is not simply the next.
     pub(super) fn ages(self) -> bool {
         self.paced && !matches!(self.order, OrderPolicy::Any | OrderPolicy::Fifo)
     }
 }
 
-/// An event in the ring: it waits since it arrived, and never expires.
+/// An event in the ring: it has waited since its arrival, and never expires.
 #[derive(Clone, Copy, Debug)]
 struct Plain {
     event: EventAt,
@@ -132,11 +132,11 @@ const _: () = assert!(2 * size_of::<Plain>() as u64 <= crate::HOLDER_OVERHEAD_BY
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     policy: Policy,
-    /// By turn.
+    /// In order of delivery.
     ring: VecDeque<Plain>,
-    /// No turn in the ring is later.
+    /// Upper bound of the order in the ring.
     latest: (Time, u64),
-    /// Nothing until something has to be sorted or expires.
+    /// `None` until something has to be sorted or expires.
     sorted: Option<Box<Sorted>>,
 }
 
@@ -149,7 +149,6 @@ impl Queue {
         self.policy
     }
 
-    /// Sorts what waits by another policy.
     pub(super) fn set_policy(&mut self, policy: Policy, events: &Events) {
         if self.policy == policy {
             return;
@@ -171,12 +170,10 @@ impl Queue {
         self.sorted.get_or_insert_with(|| Box::new(Sorted::new(policy))).insert(entry, serial, now);
     }
 
-    /// The first of one of the heaps.
     fn first(&self, heap: Heap) -> Option<&Entry> {
         self.sorted.as_ref()?.first(heap)
     }
 
-    /// Takes out the first of one of the heaps.
     fn pop_stored(&mut self, heap: Heap) -> Option<Entry> {
         let sorted = self.sorted.as_mut()?;
         let entry = sorted.pop(heap);
@@ -184,7 +181,7 @@ impl Queue {
         entry
     }
 
-    /// Whether events wait that do something by themselves, or do not wait in the order of their arrival.
+    /// Whether some waiting events become due by themselves, or do not wait in order of arrival.
     #[inline]
     pub(super) fn is_special(&self) -> bool {
         self.policy.paced || !self.is_plain()
@@ -192,7 +189,7 @@ impl Queue {
 
     // ---- how many ----
 
-    /// How many events wait, those before their start time included.
+    /// Number of waiting events, those before their start time included.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.ring.len() + self.sorted.as_ref().map_or(0, |sorted| sorted.len())
@@ -202,26 +199,25 @@ impl Queue {
         self.len() == 0
     }
 
-    /// How many could be delivered.
+    /// Number of waiting events past their start time.
     #[inline]
     pub(super) fn ready(&self) -> usize {
         self.ring.len() + self.sorted.as_ref().map_or(0, |sorted| sorted.count(Heap::Order))
     }
 
-    /// Whether all that wait do so in the order of their arrival, and none does anything by itself.
+    /// Whether all waiting events are in order of arrival, and none becomes due by itself.
     #[inline]
     fn is_plain(&self) -> bool {
         self.sorted.as_ref().is_none_or(|sorted| sorted.len() == 0)
     }
 
-    /// How many wait for their time.
+    /// Number of waiting events before their start time.
     pub(super) fn delayed(&self) -> usize {
         self.sorted.as_ref().map_or(0, |sorted| sorted.count(Heap::Start))
     }
 
     // ---- in and out ----
 
-    /// Takes in an event with this serial.
     #[inline]
     pub(super) fn insert(&mut self, entry: Entry, serial: u64, events: &Events, now: Time) {
         let arrival_order = (entry.since, serial);
@@ -233,7 +229,7 @@ impl Queue {
         self.insert_sorted(entry, serial, events, now);
     }
 
-    /// Takes an event back.
+    /// Puts an event back in its place.
     pub(super) fn put_back(&mut self, entry: Entry, events: &Events, now: Time) {
         let (arrived, serial) = events.arrival_order(entry.event);
         let since = if entry.is_plain { arrived } else { entry.since };
@@ -257,7 +253,7 @@ impl Queue {
         self.sort_in(entry, serial, now);
     }
 
-    /// Takes out the next to be delivered.
+    /// Removes the next event to be delivered.
     #[inline]
     pub(super) fn pop(&mut self, events: &Events) -> Option<Entry> {
         if !self.is_ring_next(events) {
@@ -270,18 +266,18 @@ impl Queue {
         entry
     }
 
-    /// What is to be asked about the next to be delivered.
+    /// Remote filters to call for the next event to be delivered.
     pub(super) fn next_ask(&self, events: &Events) -> Ask {
         self.next(events).map(|(ask, _)| ask).unwrap_or_default()
     }
 
-    /// The next event, and what is to be asked about it.
+    /// The next event, and the remote filters to call for it.
     pub(super) fn next(&self, events: &Events) -> Option<(Ask, EventAt)> {
         let ringed = self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| (plain.ask, plain.event));
         ringed.or_else(|| self.first(Heap::Order).map(|entry| (entry.ask, entry.event)))
     }
 
-    /// Takes out what the policy gives up first.
+    /// Removes the event that the discard policy chooses.
     pub(super) fn pop_discard(&mut self, events: &Events) -> Option<Entry> {
         match self.next_discard(events) {
             None => self.pop_stored(Heap::Discard),
@@ -296,13 +292,13 @@ impl Queue {
         }
     }
 
-    /// The event that the policy gives up first.
+    /// The event that the discard policy chooses.
     pub(super) fn first_to_discard(&self, events: &Events) -> Option<EventAt> {
         let stored = || self.first(Heap::Discard).map(|entry| entry.event);
         self.next_discard(events).map(|plain| plain.event).or_else(stored)
     }
 
-    /// What the policy gives up first, if that is at an end of the ring.
+    /// The event that the discard policy chooses, if it is at an end of the ring.
     fn next_discard(&self, events: &Events) -> Option<Plain> {
         let lifo = self.policy.discard == DiscardPolicy::Lifo;
         let stored = self.sorted.as_ref().and_then(|sorted| sorted.first_serial(Heap::Discard));
@@ -312,7 +308,7 @@ impl Queue {
         ringed.filter(goes_first).copied()
     }
 
-    /// Whether the policy gives up an arriving event before all that wait.
+    /// Whether the discard policy chooses an arriving event before all waiting ones.
     pub(super) fn gives_up(&self, arriving: &Entry, serial: u64) -> bool {
         match self.policy.discard {
             // OMG Notification Service 1.1, 2.5.5, `DiscardPolicy`: with `FifoOrder` the first event received goes
@@ -326,13 +322,13 @@ impl Queue {
         }
     }
 
-    /// Whether there is one that should have gone by itself.
+    /// Whether a waiting event has expired.
     #[inline]
     pub(super) fn has_expired(&self, now: Time) -> bool {
         self.first(Heap::Expiry).is_some_and(|entry| entry.expiry <= now)
     }
 
-    /// Takes out one that has expired.
+    /// Removes an expired event.
     pub(super) fn pop_expired(&mut self, now: Time) -> Option<Entry> {
         if !self.has_expired(now) {
             return None;
@@ -340,19 +336,19 @@ impl Queue {
         self.pop_stored(Heap::Expiry)
     }
 
-    /// Lets one be delivered that has reached its start time. Says whether there was one.
+    /// Starts one event that has reached its start time. Returns whether there was one.
     pub(super) fn start(&mut self, now: Time) -> bool {
         self.sorted.as_mut().is_some_and(|sorted| sorted.start(now))
     }
 
-    /// Takes out any, in the order of delivery, those before their start time last.
+    /// Removes any event, in the order of delivery, those before their start time last.
     pub(super) fn pop_any(&mut self, events: &Events) -> Option<Entry> {
         self.pop(events).or_else(|| self.pop_stored(Heap::Start))
     }
 
     // ---- when ----
 
-    /// Since when the one has waited that has waited for longest. Only known if the policy is paced.
+    /// Since when the longest-waiting event has waited. Only known if the policy is paced.
     pub(super) fn oldest(&self, events: &Events) -> Option<Time> {
         let heap = if self.policy.ages() { Heap::Age } else { Heap::Order };
         let stored = self.first(heap).map(|entry| entry.since);
@@ -360,14 +356,14 @@ impl Queue {
         stored.into_iter().chain(ringed).min()
     }
 
-    /// Since when the one has waited that is delivered next.
+    /// Since when the next event to be delivered has waited.
     pub(super) fn next_since(&self, events: &Events) -> Option<Time> {
         let ringed =
             self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| events.arrival_order(plain.event).0);
         ringed.or_else(|| self.first(Heap::Order).map(|entry| entry.since))
     }
 
-    /// When one expires or may be delivered next, if nothing else happens.
+    /// When an event next expires or reaches its start time.
     #[inline]
     pub(super) fn next_due(&self) -> Option<Time> {
         if self.is_plain() { None } else { self.next_due_stored() }

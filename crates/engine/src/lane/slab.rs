@@ -1,4 +1,4 @@
-//! Things by slot: dense numbers that are used again, each time with a new generation.
+//! A table by slot: dense numbers that are reused, each time with a new generation.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ impl<T> Slab<T> {
         Self { places: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts in what `make` makes of its slot and generation; says the slot.
+    /// Inserts what `make` returns for its slot and generation. Returns the slot.
     pub(super) fn insert(&mut self, make: impl FnOnce(u32, u32) -> T) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place { generation: 0, content: None });
@@ -49,7 +49,7 @@ impl<T> Slab<T> {
         self.places.get_mut(slot as usize)?.content.as_mut()
     }
 
-    /// The content of a slot if it is still of that generation.
+    /// Content of a slot if its generation is this one.
     pub(super) fn get_exact(&mut self, slot: u32, generation: u32) -> Option<&mut T> {
         let place = self.places.get_mut(slot as usize)?;
         if place.generation == generation { place.content.as_mut() } else { None }
@@ -59,12 +59,12 @@ impl<T> Slab<T> {
         self.places.iter().filter_map(|place| place.content.as_ref())
     }
 
-    /// How many slots there are, those without content included.
+    /// Number of slots, empty ones included.
     pub(super) fn places(&self) -> u32 {
         u32::try_from(self.places.len()).unwrap_or(u32::MAX)
     }
 
-    /// Those in so many slots from one on. `None` if there are no slots from there on.
+    /// Contents of `slots` slots from `first` on. `None` if there are no slots from there on.
     pub(super) fn range(&self, first: u32, slots: u32) -> Option<impl Iterator<Item = &T>> {
         let places = self.places.get(first as usize..).filter(|places| !places.is_empty())?;
         Some(places.iter().take(slots as usize).filter_map(|place| place.content.as_ref()))

@@ -1,24 +1,24 @@
-//! Waiting events that leave in another order than they came, or by themselves: places in a table, and binary heaps of
-//! places for each question that is asked of them. A place knows where it is in each heap, so that an event leaves all
-//! of them whichever way it goes.
+//! Waiting events that leave in another order than they came, or by themselves: a table of entries, and binary heaps
+//! of their places, one for each query. An entry has its position in each heap, so that an event is removed from all
+//! of them together.
 
 use alloc::vec::Vec;
 
 use super::queue::{Entry, Policy};
 use crate::{DiscardPolicy, OrderPolicy, Time};
 
-/// What is asked of the waiting events: each heap's first is the answer.
+/// The heaps, one for each query about waiting events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heap {
-    /// Which is delivered next? Of those past their start time.
+    /// The next to be delivered, of events past their start time.
     Order,
-    /// Which start time comes next? Of those yet to come.
+    /// The next start time, of events before it.
     Start,
-    /// Which goes if one must? Of all.
+    /// The next to be discarded, of all events.
     Discard,
-    /// Which expires next? Of those that do.
+    /// The next to expire, of events that do.
     Expiry,
-    /// Which waits for longest? Of those past their start time; only kept where it matters and is not the order anyway.
+    /// The longest-waiting, of events past their start time; only maintained where it matters and is not the order anyway.
     Age,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Sorted {
 struct Place {
     entry: Option<Entry>,
     serial: u64,
-    /// Where it is in each heap; `ABSENT` where it is not.
+    /// Its position in each heap; `ABSENT` where it is in none.
     at: [u32; Heap::COUNT],
 }
 
@@ -54,13 +54,11 @@ impl Sorted {
         Self { policy, ..Self::default() }
     }
 
-    /// How many events wait.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// How many are in a heap.
     pub(super) fn count(&self, heap: Heap) -> usize {
         self.heap(heap).len()
     }
@@ -82,12 +80,10 @@ impl Sorted {
         }
     }
 
-    /// The first of a heap.
     pub(super) fn first(&self, heap: Heap) -> Option<&Entry> {
         self.places.get(*self.heap(heap).first()? as usize)?.entry.as_ref()
     }
 
-    /// Takes out the first of a heap.
     pub(super) fn pop(&mut self, heap: Heap) -> Option<Entry> {
         let at = *self.heap(heap).first()?;
         for heap in Heap::ALL {
@@ -99,7 +95,7 @@ impl Sorted {
         entry
     }
 
-    /// Lets the first be delivered of those that wait for their time, if it has come. Says whether it had.
+    /// Starts the event with the next start time, if that has come. Returns whether it had.
     pub(super) fn start(&mut self, now: Time) -> bool {
         let Some(at) = self.heap(Heap::Start).first().copied() else { return false };
         let has_come = self.first(Heap::Start).is_some_and(|entry| entry.since <= now);
@@ -110,7 +106,7 @@ impl Sorted {
         has_come
     }
 
-    /// Sorts everything anew.
+    /// Rebuilds all heaps by a new policy.
     pub(super) fn set_policy(&mut self, policy: Policy) {
         self.policy = policy;
         for heap in [Heap::Order, Heap::Discard, Heap::Age] {
@@ -129,7 +125,7 @@ impl Sorted {
         }
     }
 
-    /// Gives back memory beyond this many places, of an empty one.
+    /// Shrinks an empty table to this many places.
     pub(super) fn shrink_to(&mut self, places: usize) {
         if self.len == 0 && self.places.capacity() > places {
             self.places.clear();
@@ -140,12 +136,12 @@ impl Sorted {
         }
     }
 
-    /// The serial of the first of a heap.
+    /// Serial of the first entry of a heap.
     pub(super) fn first_serial(&self, heap: Heap) -> Option<u64> {
         Some(self.places.get(*self.heap(heap).first()? as usize)?.serial)
     }
 
-    /// Whether an event that is not there would go before all others of a heap.
+    /// Whether an event that is not in a heap would be its first.
     pub(super) fn would_be_first(&self, heap: Heap, entry: &Entry, serial: u64) -> bool {
         let first = self.first(heap).zip(self.first_serial(heap));
         first.is_none_or(|(first, of)| self.rank(heap, entry, serial) < self.rank(heap, first, of))
@@ -177,7 +173,7 @@ impl Sorted {
         }
     }
 
-    /// What the events of a heap are sorted by, the least first.
+    /// Sort key in a heap, the least first.
     fn rank(&self, heap: Heap, entry: &Entry, serial: u64) -> [u64; 3] {
         let since = entry.since.0;
         let expiry = entry.expiry.0;
@@ -223,7 +219,7 @@ impl Sorted {
         }
     }
 
-    /// Says where it came to rest.
+    /// Moves an entry up the heap. Returns its final position.
     fn rise(&mut self, heap: Heap, mut position: usize) -> usize {
         while position > 0 {
             let parent = (position - 1) / 2;

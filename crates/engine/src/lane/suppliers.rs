@@ -1,4 +1,4 @@
-//! What the events of a supplier have from it and from its channel, found with the first of them and then remembered.
+//! Suppliers as the lane needs them: settings of a supplier and its channel, looked up with its first event and then cached.
 
 use core::time::Duration;
 
@@ -7,35 +7,35 @@ use super::channel::{ChannelState, Whose};
 use super::types::Types;
 use crate::{AcknowledgeAfter, Activity, Event, ProxyKey, ProxyState, Refusal, Reliability, Time};
 
-/// What the events of a supplier have from it, and from its channel.
+/// Settings and traits of a supplier and its channel that apply to its events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Supplier {
     pub(super) source: ProxyKey,
     pub(super) channel: u32,
-    /// Of its events that do not say theirs.
+    /// Priority of events without their own.
     pub(super) priority: i16,
     pub(super) timeout: Option<Duration>,
-    /// Filters on its side have a say in whether its events come in.
+    /// Whether filters on the supplier's side decide about its events.
     pub(super) screened: bool,
-    /// Consumers of the channel are on other lanes too.
+    /// Whether consumers of the channel are on other lanes too.
     pub(super) parted: bool,
-    /// The event comes from another lane, which has asked those filters and tells all other lanes.
+    /// Whether the event comes from another lane, which has applied those filters and notifies all other lanes.
     pub(super) handed_over: bool,
-    /// More than the event's type decides where it goes: filters, or places on several lanes.
+    /// Whether destinations depend on more than the event's type: on filters, or places on several lanes.
     pub(super) sifted: bool,
-    /// Consumers may sort their events or let them expire, or refuse some, or map their priority or lifetime.
+    /// Whether consumers may sort their events or let them expire, refuse some, or map their priority or lifetime.
     pub(super) sorted: bool,
     pub(super) rejected: bool,
     pub(super) mapped: bool,
     pub(super) steps_max: u32,
-    /// Of its events that do not say theirs.
+    /// Reliability of events without their own.
     pub(super) reliability: Reliability,
-    /// How long its answers wait for consumers, if they do.
+    /// Longest wait of its replies for consumers, if they wait.
     pub(super) acknowledged_within: Option<Duration>,
 }
 
 impl Supplier {
-    /// One of this channel.
+    /// A supplier of this channel.
     pub(super) fn of(source: ProxyKey, channel: u32, state: &ChannelState) -> Self {
         let (traits, filtering) = (state.routes.traits, &state.routes.filtering);
         let (parted, mapped) = (!state.bridges.is_empty(), filtering.any_mapping);
@@ -57,34 +57,34 @@ impl Supplier {
         }
     }
 
-    /// The priority by which an event's lane is chosen, where no mapping filter says another.
+    /// Priority that chooses an event's lane, where no mapping filter sets another.
     pub(super) fn lane_priority(&self, event: &Event) -> i16 {
         event.thread_priority.or(event.priority).unwrap_or(self.priority)
     }
 
-    /// Whether an event or its supplier says its priority, so that a mapping filter's default value does not.
+    /// Whether an event or its supplier sets a priority, so that a mapping filter's default value does not apply.
     pub(super) fn says_priority(&self, event: &Event) -> bool {
         event.priority.is_some() || self.priority != 0
     }
 
-    /// The senders that are held if there is no room.
+    /// The senders to block if there is no room.
     pub(super) fn whose(&self) -> Whose {
         if self.handed_over { Whose::Lanes } else { Whose::Suppliers }
     }
 }
 
-/// The suppliers of recent events: each at one place, which it may lose to another one.
+/// Direct-mapped cache of the suppliers of recent events.
 #[derive(Debug)]
 pub(super) struct Suppliers {
     known: [Option<Supplier>; Self::PLACES],
-    /// Where what is heard of each is noted, and whether other lanes may do so too.
+    /// Last activity of each, and whether other lanes may write it too.
     heard: [Option<(Activity, bool)>; Self::PLACES],
 }
 
 impl Suppliers {
     const PLACES: usize = 64;
 
-    /// Forgets all: something may be different.
+    /// Clears the cache, since anything may have changed.
     pub(super) fn forget(&mut self) {
         self.known.fill(None);
         // What is released here, the routing in use still has: it is administration that frees it.
@@ -104,7 +104,7 @@ impl Suppliers {
         }
     }
 
-    /// Notes an event of one that was just found or remembered.
+    /// Notes an event of a supplier that is in the cache.
     #[inline]
     pub(super) fn note_event(&self, source: ProxyKey, now: Time) {
         if let Some(Some((activity, on_several_lanes))) = self.heard.get(Self::place(source)) {
@@ -125,7 +125,7 @@ impl Default for Suppliers {
 }
 
 impl Lane {
-    /// The channel of a connected supplier's proxy, and what else its events have from it.
+    /// A connected supplier's channel and settings.
     #[inline]
     pub(super) fn locate(&mut self, source: ProxyKey) -> Result<Supplier, Refusal> {
         match self.suppliers.find(source) {
@@ -156,7 +156,7 @@ impl Lane {
     }
 }
 
-/// Has an event say all that it has from its supplier, and the names of its type: where it is kept elsewhere neither is known.
+/// Copies into an event its supplier's settings and the names of its type, which are unknown where it is stored.
 pub(super) fn say_all(types: &Types, supplier: &Supplier, event: &mut Event) {
     event.set_supplied(supplier.priority, supplier.timeout);
     if let Some((domain, name)) = types.names(event.event_type) {

@@ -1,8 +1,8 @@
-//! Suppliers' withheld replies: which wait for what, and which may go.
+//! Tickets for suppliers' withheld replies: which wait for what, and which may be sent.
 //!
-//! An event can be held for several reasons at once: the channel's memory, and each outbox that is full. Its ticket
-//! counts them; whatever was a reason wakes the tickets that wait for it, in the order in which they came, and one that
-//! waits for nothing more is released.
+//! A reply can be withheld for several reasons at once: the channel's memory, and each outbox that is full. Its ticket
+//! counts them; when a reason ends, the tickets that wait for it are woken in the order in which they came, and one
+//! that waits for no other is released.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ pub(super) struct Tickets {
 #[derive(Debug)]
 struct Pending {
     ticket: Ticket,
-    /// The channel's slot, so that it can count what it holds.
+    /// Slot of the channel, which counts its withheld replies.
     channel: u32,
     reasons: u32,
 }
@@ -30,8 +30,8 @@ struct Pending {
 pub(super) type Waiters = VecDeque<u32>;
 
 impl Tickets {
-    /// A new ticket; says its place. It has one reason to wait from the start, the admission that is under way, which
-    /// ends with a [`wake`](Self::wake).
+    /// Issues a ticket and returns its place. Its first reason to wait is the admission in progress, which ends with a
+    /// [`wake`](Self::wake).
     pub(super) fn issue(&mut self, channel: u32) -> (u32, Ticket) {
         let ticket = Ticket(self.issued);
         let pending = Pending { ticket, channel, reasons: 1 };
@@ -46,7 +46,7 @@ impl Tickets {
         (u32::try_from(self.pending.len() - 1).unwrap_or(u32::MAX), ticket)
     }
 
-    /// One more reason for the ticket to wait.
+    /// Adds a reason for the ticket to wait.
     pub(super) fn wait(&mut self, at: u32, waiters: &mut Waiters) {
         if let Some(pending) = self.pending.get_mut(at as usize) {
             pending.reasons += 1;
@@ -54,7 +54,7 @@ impl Tickets {
         }
     }
 
-    /// One reason less for the ticket at `at`. Says the channel's slot if it was the last.
+    /// Removes a reason of the ticket at `at`. Returns the channel's slot if it was the last.
     pub(super) fn wake(&mut self, at: u32) -> Option<u32> {
         let pending = self.pending.get_mut(at as usize)?;
         pending.reasons = pending.reasons.saturating_sub(1);

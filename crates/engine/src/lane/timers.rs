@@ -1,8 +1,8 @@
-//! When to look at an outbox again: a binary heap of slots by time, with at most one entry for each slot.
+//! Timers of outboxes: a binary heap of slots by time, with at most one entry for each slot.
 //!
-//! An entry says "not before this", and may be too early: an outbox's time limits move back with every answered delivery, and moving the
-//! entry along each time would cost more than looking once in vain. So a new time is only taken if it is earlier, and an outbox that is
-//! woken says anew when it wants to be looked at next.
+//! An entry means "not before this", and may be too early: an outbox's deadline moves back with every answered
+//! delivery, and updating the entry each time would cost more than one vain check. So a new time is only stored if it
+//! is earlier, and an outbox sets its next time when it is woken.
 
 use alloc::vec::Vec;
 
@@ -11,14 +11,14 @@ use crate::Time;
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: Vec<(Time, u32)>,
-    /// Where each slot's entry is in the heap; `ABSENT` if it has none.
+    /// Position of each slot's entry in the heap; `ABSENT` if it has none.
     position: Vec<u32>,
 }
 
 const ABSENT: u32 = u32::MAX;
 
 impl Timers {
-    /// Looks at `slot` at `time` or earlier.
+    /// Sets the timer of `slot` to `time`, unless it is earlier.
     pub(super) fn set(&mut self, slot: u32, time: Time) {
         let index = slot as usize;
         if self.position.len() <= index {
@@ -40,12 +40,11 @@ impl Timers {
         }
     }
 
-    /// The earliest time of all.
     pub(super) fn first(&self) -> Option<Time> {
         self.heap.first().map(|entry| entry.0)
     }
 
-    /// The slot with the earliest time, if that is `now` or before; its entry is gone then.
+    /// Removes and returns the slot with the earliest time, if that is not after `now`.
     pub(super) fn pop(&mut self, now: Time) -> Option<u32> {
         let (time, slot) = *self.heap.first()?;
         if time > now {

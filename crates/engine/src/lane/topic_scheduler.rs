@@ -1,4 +1,4 @@
-//! Turn taking: where a lane has more than one topic, events wait for their topic's turn before they are handed in.
+//! Scheduling of topics: where a lane has more than one, events wait for their topic's turn before they are handed in.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,15 +13,15 @@ use crate::{
     Topics, TypeId,
 };
 
-/// An event that has its turn.
+/// An event whose turn has come.
 #[derive(Debug)]
 pub struct ScheduledEvent {
-    /// The proxy that it came through.
+    /// The supplier's proxy.
     pub source: ProxyKey,
-    /// The event: it is to be handed in now, with [`Lane::handle_event`]. `None` for one that another lane hands over,
-    /// which the protocol has: it is for [`Lane::begin_handover`].
+    /// The event, to be handed in now by [`Lane::handle_event`]. `None` for a hand-over of another lane, which the
+    /// protocol has: it is for [`Lane::begin_handover`].
     pub pending_event: Option<PendingEvent>,
-    /// The protocol's own note, as it was given with the event.
+    /// The protocol's own note, passed with the event.
     pub token: u64,
 }
 
@@ -33,21 +33,21 @@ struct Queued {
 }
 
 impl Lane {
-    /// Sets the discipline from now on: the main lane's is set this way, the others' comes with the routing. Default
+    /// Sets the discipline from now on: for the main lane; other lanes get theirs with the routing. Default
     /// [`Discipline::Shares`].
     pub fn set_discipline(&mut self, discipline: Discipline) {
         self.topic_scheduler.topic_queues.set_discipline(discipline);
     }
 
-    /// Whether events have to wait for their turn: there are several topics of channels with connected suppliers, or events wait already.
-    /// Otherwise they are handed in as they come.
+    /// Whether events have to wait for their turn: several topics have channels with connected suppliers, or events
+    /// wait already. Otherwise they are handed in as they come.
     #[must_use]
     pub fn schedules_topics(&self) -> bool {
         self.topic_scheduler.in_use > 1 || self.queued_events() > 0
     }
 
-    /// Has an event wait for its turn. Its type and priority are set already. What waits is not charged to the channel's
-    /// memory budget: the protocol bounds it by what it reads.
+    /// Queues an event for its turn. Its type and priority are set already. Waiting events are not charged to the
+    /// channel's memory budget: the protocol limits them by what it reads.
     pub fn schedule_event(&mut self, source: ProxyKey, pending_event: PendingEvent, token: u64, now: Time) {
         self.advance_time(now);
         let topic =
@@ -60,8 +60,8 @@ impl Lane {
         );
     }
 
-    /// Has an event wait for its turn that another lane hands over. The protocol keeps it; at most as many of a channel wait
-    /// as one lane may have under way to another.
+    /// Queues a hand-over of another lane for its turn. The protocol stores the event; at most as many of a channel
+    /// wait as one lane may have under way to another.
     pub fn schedule_handover(&mut self, event: &Event, token: u64, now: Time) {
         self.advance_time(now);
         let source = event.source;
@@ -92,14 +92,14 @@ impl Lane {
         Some(queued.scheduled)
     }
 
-    /// How many events wait for their turn.
+    /// Number of events that wait for their turn.
     #[must_use]
     pub fn queued_events(&self) -> usize {
         self.topic_scheduler.topic_queues.len()
     }
 
-    /// An event's priority among those of its topic: nothing but the order of arrival, unless its supplier's order policy
-    /// is another.
+    /// Priority of an event within its topic: the same for all, so that the order of arrival counts, unless its
+    /// supplier's order policy is by priority.
     fn scheduling_priority(&self, source: ProxyKey, event: &Event) -> i16 {
         match self.snapshot.supplier(source) {
             Some(route) if route.settings.order_policy == OrderPolicy::Priority => {
@@ -115,11 +115,11 @@ impl Lane {
 pub(super) struct TopicScheduler {
     topic_queues: TopicQueues<Queued>,
     channels: HashMap<ChannelId, ChannelTopics>,
-    /// The topic of events of channels that are not there (any more): they are refused when their turn comes.
+    /// Topic of events of channels that do not exist (any more): they are refused when their turn comes.
     strays: u32,
-    /// How many topics there are of channels to which suppliers are connected.
+    /// Number of topics of channels with connected suppliers.
     in_use: usize,
-    /// Working space.
+    /// Working space, retained for its capacity.
     moved: Vec<Waiting<Queued>>,
 }
 
@@ -128,22 +128,22 @@ pub(super) struct TopicScheduler {
 struct ChannelTopics {
     settings: Arc<Topics>,
     rest: u32,
-    /// In the order of `settings.by_type`.
+    /// Topics in the order of `settings.by_type`.
     by_type: Vec<u32>,
-    /// The topics of types that were seen.
+    /// Cache of types' topics.
     known: HashMap<TypeId, u32>,
-    /// How many of the topics in use are its.
+    /// Number of the channel's topics in use.
     in_use: usize,
 }
 
 impl ChannelTopics {
-    /// Whether the types listed are the same, so that each event's topic is too.
+    /// Whether the listed types are the same, so that each event's topic is too.
     fn has_types_of(&self, topics: &Topics) -> bool {
         let listed = topics.by_type.iter().map(|(listed, _)| listed);
         self.settings.by_type.iter().map(|(listed, _)| listed).eq(listed)
     }
 
-    /// Takes over what the same topics may claim now.
+    /// Updates the settings of unchanged topics.
     fn set(&mut self, topics: &Arc<Topics>, topic_queues: &mut TopicQueues<Queued>) {
         for (slot, (_, settings)) in self.by_type.iter().zip(&topics.by_type) {
             topic_queues.set(*slot, *settings);
@@ -153,7 +153,7 @@ impl ChannelTopics {
     }
 }
 
-/// Types with a remembered topic, for each channel. When there are more, they are looked up anew.
+/// Most cached types for each channel. Beyond it the cache is cleared.
 const KNOWN_MAX: usize = 4_096;
 
 impl TopicScheduler {
@@ -163,14 +163,14 @@ impl TopicScheduler {
         Self { topic_queues, channels: HashMap::new(), strays, in_use: 0, moved: Vec::new() }
     }
 
-    /// Takes over the discipline of the lane, unless it is the main lane, which has it set.
+    /// Takes the lane's discipline from the routing, except on the main lane.
     pub(super) fn follow(&mut self, lane: LaneId, snapshot: &Snapshot) {
         if let Some(info) = snapshot.lane(lane) {
             self.topic_queues.set_discipline(info.discipline);
         }
     }
 
-    /// Takes over a channel that is new or changed.
+    /// Updates a channel that is new or changed.
     pub(super) fn update(&mut self, routes: &ChannelRoutes, types: &Types) {
         match self.channels.get_mut(&routes.id) {
             Some(channel) if Arc::ptr_eq(&channel.settings, &routes.topics) => {}
@@ -184,7 +184,7 @@ impl TopicScheduler {
         self.in_use = self.in_use + in_use - core::mem::replace(&mut channel.in_use, in_use);
     }
 
-    /// Makes a channel's topics anew. Its events that wait go to the topic that they belong to now.
+    /// Rebuilds a channel's topics. Its waiting events move to their new topics.
     fn replace(&mut self, routes: &ChannelRoutes, types: &Types) {
         let in_use = self.take_out(routes.id);
         let settings = Arc::clone(&routes.topics);
@@ -200,13 +200,13 @@ impl TopicScheduler {
         self.put_back(types);
     }
 
-    /// Forgets a channel that is gone. Its events that wait keep their order.
+    /// Removes a channel that is gone. Its waiting events keep their order.
     pub(super) fn remove(&mut self, channel: ChannelId, types: &Types) {
         self.in_use -= self.take_out(channel);
         self.put_back(types);
     }
 
-    /// Takes a channel's topics away, and its events that wait, to be put back. Says how many of the topics were in use.
+    /// Removes a channel's topics and its waiting events, to be put back. Returns the number of topics that were in use.
     fn take_out(&mut self, channel: ChannelId) -> usize {
         let Some(gone) = self.channels.remove(&channel) else { return 0 };
         for slot in gone.by_type.iter().copied().chain([gone.rest]) {
@@ -229,7 +229,7 @@ impl TopicScheduler {
         self.moved = moved;
     }
 
-    /// The topic of an event with this number of its type, or with the names that it has itself.
+    /// Topic of an event, by the number of its type or the names in the event.
     fn topic_of(&mut self, channel: ChannelId, event_type: TypeId, event: &Event, types: &Types) -> u32 {
         let Some(channel) = self.channels.get_mut(&channel) else { return self.strays };
         if channel.by_type.is_empty() {

@@ -1,9 +1,9 @@
-//! Event types by number: each pair of names that arrives is looked up once, and compared as a number from then on.
+//! Event types by number: each pair of names is looked up once, and compared as a number from then on.
 //!
-//! A type has users: the channels to which events of it have come, the entries of what was dropped, the events that wait for
-//! their turn. When the last user is gone, so is the type, and its place is another's; its number, which tells how often the
-//! place has changed hands, then stands for nothing. What a channel had is released a few types at a time after the channel
-//! is gone, so nothing of this is on the way of an event.
+//! A type has users: the channels that have received its events, the entries of drops, the events that wait for their
+//! turn. When the last user is gone, the type is released and its slot reused. Its number includes the slot's
+//! generation, and is invalid from then on. The types of a removed channel are released a few at a time, so nothing of
+//! this is on the path of an event.
 
 use core::hash::BuildHasher;
 
@@ -15,36 +15,35 @@ use hashbrown::{DefaultHashBuilder, HashSet, HashTable, hash_set};
 
 use crate::TypeId;
 
-/// Events of a type that a lane took in of suppliers, of all channels together.
+/// Number of events of a type that a lane took in from suppliers, of all channels together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeTraffic<'a> {
     /// The type's domain.
     pub domain: &'a [u8],
     /// Its name.
     pub name: &'a [u8],
-    /// How many there were since the lane knows the type.
+    /// Number of events since the lane knows the type.
     pub events: u64,
 }
 
 /// The event types a lane has seen.
 ///
-/// At most 65,536 types, with at most 1,024 bytes in each of their names and 16 MiB in all: suppliers choose the names,
-/// and must not be able to fill the memory with them. Whatever is beyond is [`TypeId::OTHER`].
+/// At most 65,536 types, with at most 1,024 bytes in each of their names and 16 MiB in all: suppliers choose the
+/// names, and must not be able to fill the memory with them. Every further type is [`TypeId::OTHER`].
 #[derive(Debug, Default)]
 pub(super) struct Types {
-    /// Places in `names`.
+    /// Indexes into `names`.
     table: HashTable<u32>,
     names: Vec<Names>,
-    /// Free places of `names`.
+    /// Free slots of `names`.
     free: Vec<u32>,
-    /// What channels had that are gone.
+    /// Types of removed channels, to be released.
     leaving: VecDeque<hash_set::IntoIter<TypeId>>,
-    /// Types that were released.
+    /// Number of released types.
     released: u64,
     name_bytes: usize,
     hasher: DefaultHashBuilder,
-    /// Types that came lately, by a number made of a few of their names' octets: each at one place, which it may lose to
-    /// another.
+    /// Direct-mapped cache of recent types, by a hash of a few octets of their names.
     recent: [TypeId; Self::RECENT],
 }
 
@@ -52,25 +51,25 @@ pub(super) struct Types {
 struct Names {
     domain: Box<[u8]>,
     name: Box<[u8]>,
-    /// How often the place has changed hands, modulo 32,768.
+    /// Generation of the slot, modulo 32,768.
     generation: u32,
     users: u32,
-    /// Events of it that were taken in of suppliers.
+    /// Number of events taken in from suppliers.
     events: u64,
 }
 
 impl Types {
-    /// Of a number: the place, from 1. The rest is the generation.
+    /// Bits of a number for the slot, counted from 1. The rest is the generation.
     const PLACE_BITS: u32 = 17;
     const GENERATION_MASK: u32 = u32::MAX >> Self::PLACE_BITS;
     const RECENT: usize = 16;
-    /// How many types one turn of the lane releases.
+    /// Types released per round.
     const PER_ROUND: usize = 256;
     const TYPES_MAX: usize = 65_536;
     const NAME_BYTES_MAX: usize = 1_024;
     const ALL_NAMES_BYTES_MAX: usize = 16 << 20;
 
-    /// The number of a type; [`TypeId::OTHER`] if it is new and there is no place for it.
+    /// The number of a type; [`TypeId::OTHER`] if it is new and the table is full.
     #[inline]
     pub(super) fn intern(&mut self, domain: &[u8], name: &[u8]) -> TypeId {
         let octets = [name.first(), name.last(), domain.last()].map(|octet| octet.copied().map_or(0, usize::from));
@@ -123,7 +122,7 @@ impl Types {
         TypeId(generation << Self::PLACE_BITS | (at + 1))
     }
 
-    /// Where a type is; nothing if it is released.
+    /// Slot of a type; `None` if it is released.
     #[inline]
     fn place(&self, id: TypeId) -> Option<u32> {
         let at = (id.0 & !(u32::MAX << Self::PLACE_BITS)).checked_sub(1)?;
@@ -132,31 +131,30 @@ impl Types {
 
     // ---- users ----
 
-    /// How many types there are.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// How many have been released.
+    /// Number of released types.
     pub(super) fn released_count(&self) -> u64 {
         self.released
     }
 
-    /// A type has one more user.
+    /// Adds a user of a type.
     pub(super) fn hold(&mut self, id: TypeId) {
         if let Some(names) = self.place(id).and_then(|at| self.names.get_mut(at as usize)) {
             names.users += 1;
         }
     }
 
-    /// An event has waited for its turn, which has come: its type has another user now, or will have one presently.
+    /// Ends the use of a type by a queued event whose turn has come: the type has another user now, or will have one soon.
     pub(super) fn pass_on(&mut self, id: TypeId) {
         if let Some(names) = self.place(id).and_then(|at| self.names.get_mut(at as usize)) {
             names.users = names.users.saturating_sub(1);
         }
     }
 
-    /// A type has one user less. The last one takes it along.
+    /// Removes a user of a type, and the type with the last one.
     pub(super) fn release(&mut self, id: TypeId) {
         self.pass_on(id);
         let Some(at) = self.place(id) else { return };
@@ -173,19 +171,19 @@ impl Types {
         self.released += 1;
     }
 
-    /// A channel is gone that was a user of these.
+    /// Releases the types of a removed channel, step by step.
     pub(super) fn leave(&mut self, types: HashSet<TypeId>) {
         if !types.is_empty() {
             self.leaving.push_back(types.into_iter());
         }
     }
 
-    /// Whether there is something to release.
+    /// Whether types of removed channels are still to be released.
     pub(super) fn has_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// Releases one turn's worth of what channels had that are gone.
+    /// Releases some of the types of removed channels.
     pub(super) fn release_leaving(&mut self) {
         for _ in 0..Self::PER_ROUND {
             let Some(first) = self.leaving.front_mut() else { break };
@@ -196,7 +194,7 @@ impl Types {
         }
     }
 
-    /// An event of a type was taken in.
+    /// Counts an event of a type that was taken in.
     #[inline]
     pub(super) fn count(&mut self, id: TypeId) {
         if let Some(names) = self.place(id).and_then(|at| self.names.get_mut(at as usize)) {
@@ -204,14 +202,13 @@ impl Types {
         }
     }
 
-    /// The types at so many places with events that were counted; `None` if there are no places from there on.
+    /// Types with counted events, in a range of slots; `None` if there are no slots from `first` on.
     pub(super) fn counted_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = TypeTraffic<'_>>> {
         let from = self.names.get(first as usize..).filter(|rest| !rest.is_empty())?;
         let some = from.iter().take(places as usize).filter(|known| known.events > 0);
         Some(some.map(|known| TypeTraffic { domain: &known.domain, name: &known.name, events: known.events }))
     }
 
-    /// The domain and name of an interned type.
     pub(super) fn names(&self, id: TypeId) -> Option<(&[u8], &[u8])> {
         self.names.get(self.place(id)? as usize).map(|known| (&*known.domain, &*known.name))
     }

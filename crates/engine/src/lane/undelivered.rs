@@ -1,4 +1,4 @@
-//! What consumers have yet to get, asked before a service ends: how much each has, and what it waits for.
+//! Undelivered events, listed before a service ends: how many each consumer has, and what they wait for.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -8,39 +8,39 @@ use super::outbox::Outbox;
 use super::queue::Policy;
 use crate::{BlockedBy, Time};
 
-/// A consumer that fetches its events is taken to go on if it fetched some so lately.
+/// A pull consumer that pulled within this time is expected to continue.
 const FETCHED_LATELY: Duration = Duration::from_secs(1);
 
-/// What the events of a consumer wait for.
+/// What a consumer's events wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WaitsFor {
-    /// That the consumer takes them: it is pushed to, or fetches and has done so within the last second. Only these may be
-    /// delivered if one waits a little.
+    /// The consumer takes them: it is pushed to, or has pulled within the last second. Only these may be delivered if
+    /// the service waits a little.
     Consumer,
-    /// That a consumer which fetches them does so.
+    /// The consumer pulls them.
     Fetching,
-    /// Their `StartTime`.
+    /// Their `StartTime` comes.
     StartTime,
-    /// That administration resumes the consumer.
+    /// Administration resumes the consumer.
     Resumption,
 }
 
-/// Events that wait for one consumer, or to be handed over to another lane, or are unanswered.
+/// Undelivered events of one consumer or bridge, waiting or unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undelivered {
     /// The consumer or lane that they are for.
     pub of: BlockedBy,
-    /// How many there are.
+    /// Number of events.
     pub events: u64,
     /// What they wait for.
     pub waits_for: WaitsFor,
 }
 
 impl Lane {
-    /// Tells what is undelivered in the outboxes at so many places from `first` on, and has batches leave that would wait
-    /// for their `PacingInterval`: nothing is to come that could fill them. False if there are no places from there on.
+    /// Lists undelivered events of the outboxes in a range of places, and makes batches leave without waiting for
+    /// their `PacingInterval`: no event will come to fill them. Returns false if there are no places from `first` on.
     ///
-    /// Looking at all places piece by piece meets each outbox that was there all the time exactly once.
+    /// A walk through all ranges meets each outbox that existed all the time exactly once.
     pub fn undelivered_at(&mut self, first: u32, places: u32, now: Time, into: &mut Vec<Undelivered>) -> bool {
         self.advance_time(now);
         let end = first.saturating_add(places).min(self.outboxes.places());

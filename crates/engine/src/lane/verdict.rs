@@ -1,24 +1,24 @@
-//! What filters say of an event, a proxy's and its admin's together: that it passes, is dropped, or that clients are asked.
+//! Combined verdict of a proxy's filters and its admin's on an event: it passes, is dropped, or remote filters are called.
 
 use crate::{Operator, RemoteFilterGroups};
 
-/// What a group of filters, a consumer's own or its admin's, says of events of one type.
+/// Verdict of a filter group, a consumer's own or its admin's, on events of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// It has no filters and its subscription was never changed: it does not count.
+    /// None: it has no filters and its subscription was never changed, so that it does not count.
     Absent,
     No,
     Yes,
     /// Yes for an event that matches one of its filters.
     Matched,
-    /// What the filters say that clients implement.
+    /// The verdict of its remote filters.
     Remote,
-    /// Yes for an event that matches one of its filters, and what clients' filters say of any other.
+    /// Yes for an event that matches one of its local filters, and the verdict of its remote filters on any other.
     MatchedOrRemote,
 }
 
 impl Group {
-    /// What two filters of a group say together.
+    /// Combined verdict of two filters of a group.
     pub(super) fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Yes, _) | (_, Self::Yes) => Self::Yes,
@@ -28,7 +28,7 @@ impl Group {
     }
 }
 
-/// What a consumer's two groups say of events of one type.
+/// Verdicts of a consumer's two groups on events of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stance {
     pub(super) proxy: Group,
@@ -36,25 +36,25 @@ pub(super) struct Stance {
     pub(super) operator: Operator,
 }
 
-/// What it takes for a consumer to get an event of a type.
+/// Condition for a consumer to get an event of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
     Nothing,
     Everything,
-    /// A match of its own filters, whatever the admin's say, or together with the admin's.
+    /// A match of its own filters, alone or together with a match of the admin's.
     OwnMatch,
-    /// A match of its admin's filters, whatever its own say.
+    /// A match of its admin's filters, whatever its own verdict.
     AdminMatch,
-    /// Either.
+    /// A match of either.
     EitherMatch,
-    /// It must be looked at for each event: a client's filter may have to be asked.
+    /// An evaluation for each event: a remote filter may have to be called.
     ALook,
 }
 
 impl Stance {
     pub(super) const NEVER: Self = Self { proxy: Group::No, admin: Group::No, operator: Operator::And };
 
-    /// The outcome of the two groups together. (OMG Notification Service 1.1, `InterFilterGroupOperator`.)
+    /// Combined condition of the two groups (OMG Notification Service 1.1, `InterFilterGroupOperator`).
     pub(super) fn takes(self) -> Takes {
         use Group::{Absent, Matched, No, Yes};
         let of_one = |group, matched| match group {
@@ -77,12 +77,12 @@ impl Stance {
         }
     }
 
-    /// Whether it matters if an event matches the admin's filters.
+    /// Whether the verdict depends on a match of the admin's filters.
     pub(super) fn depends_on_admin(self) -> bool {
         matches!(self.admin, Group::Matched | Group::MatchedOrRemote)
     }
 
-    /// The verdict on an event, given whether it matched the proxy's and the admin's filters.
+    /// The verdict on an event, from whether it matched the proxy's and the admin's filters.
     pub(super) fn verdict(self, own_match: bool, admin_match: bool) -> Verdict {
         let of_group = |group, matched: bool| match group {
             Group::Absent => None,
@@ -97,16 +97,16 @@ impl Stance {
     }
 }
 
-/// What a group says of an event.
+/// Answer of a group for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     No,
     Yes,
-    /// Its clients' filters decide.
+    /// Its remote filters decide.
     Ask,
 }
 
-/// What both groups together say of an event.
+/// Combined answer of both groups for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Dropped,
@@ -114,7 +114,7 @@ pub(super) enum Verdict {
     Ask(RemoteFilterGroups),
 }
 
-/// Puts the two groups' answers together; one that does not count has none. (OMG Notification Service 1.1,
+/// Combines the two groups' answers; a group that does not count has none. (OMG Notification Service 1.1,
 /// `InterFilterGroupOperator`.)
 pub(super) fn combine(proxy: Option<Answer>, admin: Option<Answer>, operator: Operator) -> Verdict {
     let both = [proxy, admin];

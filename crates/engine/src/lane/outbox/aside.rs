@@ -1,13 +1,15 @@
-//! Set-aside events: an event that its consumer never takes is distinguished from a consumer that takes none by trying a later event.
+//! Set-aside events: trying a later event distinguishes an event that its consumer never takes from a consumer that
+//! takes none.
 //!
-//! A failure puts everything back, and does not say what is at fault: a consumer may close the connection, answer with the same
-//! exception, or not at all. So the failed deliveries of each event are counted. When one has failed `delivery_attempts` times, over
-//! [`ATTEMPTS_TAKE`] at least, it is set aside at its next failure, and the event behind it is tried at once. If that is taken, the first
-//! is undeliverable. If not, the first is back in its place: the consumer is ill, and is tried again as ever. Of several bad events
-//! in a row each has its attempts in turn: one after the other they fail, are set aside together, and the next is tried. Alone in the
-//! backlog, an event waits.
+//! A failure puts everything back, and does not show what is at fault: a consumer may close the connection, answer
+//! with the same exception, or not at all. So the failed deliveries of each event are counted. After
+//! `delivery_attempts` failures, over [`ATTEMPTS_TAKE`] at least, an event is set aside at its next failure, and the
+//! one behind it is tried at once. If the consumer takes that, the first is undeliverable. If not, the first is put
+//! back in its place: the consumer is ill, and is retried as ever. Of several bad events in a row each has its
+//! attempts: one after the other they fail, are set aside together, and the next is tried. Alone in the backlog, an
+//! event waits.
 //!
-//! Deliveries that are set aside stay at the front of the unanswered ones: putting those back, or dropping them, includes these.
+//! Deliveries set aside stay at the front of the unanswered ones: putting those back, or dropping them, includes these.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,13 +19,13 @@ use crate::lane::events::Events;
 use crate::lane::queue::Entry;
 use crate::{OrderPolicy, Time};
 
-/// The time over which the attempts for an event are spread at least.
+/// Shortest time over which the attempts for an event are spread.
 pub(in crate::lane) const ATTEMPTS_TAKE: Duration = Duration::from_secs(5);
 
-/// Attempts after which a consumer that is about to be given up has a later event tried first.
+/// Attempts after which a consumer that is about to be disconnected has a later event tried first.
 const ATTEMPTS_BEFORE_THE_END: u32 = 2;
 
-/// Maximum events of one outbox with counted attempts, and so of those that are set aside.
+/// Most events of one outbox with counted attempts, and so most events set aside.
 const ASIDE_MAX: usize = 8;
 
 /// An event with failed deliveries.
@@ -35,15 +37,15 @@ struct Blamed {
     last: Time,
 }
 
-/// Events that failed, and those that are set aside while a later one is tried.
+/// Events that failed, and events set aside while a later one is tried.
 #[derive(Debug)]
 pub(in crate::lane) struct Aside {
-    /// Deliveries at the front of what is unanswered that are set aside.
+    /// Number of deliveries set aside, at the front of the unanswered ones.
     pub(in crate::lane) deliveries: u32,
-    /// When they go back, unless a later event is under way.
+    /// When they are put back, unless a later event is under way.
     until: Time,
     blamed: Vec<Blamed>,
-    /// When an event was last found undeliverable.
+    /// Time of the last undeliverable event.
     undeliverable_at: Option<Time>,
 }
 
@@ -69,7 +71,7 @@ impl Outbox {
         blamed.push(Blamed { serial, attempts: 1, since: now, last: now });
     }
 
-    /// Whether an event has had its attempts.
+    /// Whether an event has used up its attempts.
     fn is_exhausted(&self, serial: u64, now: Time) -> bool {
         let attempts = self.terms.settings.delivery_attempts;
         self.aside.blamed.iter().find(|known| known.serial == serial).is_some_and(|known| {
@@ -78,8 +80,8 @@ impl Outbox {
         })
     }
 
-    /// Event of the failed delivery at `position`, if that has only one. The events of a batch are delivered alone from now on, and then in
-    /// batches that grow with each that is taken: only one of them may be the reason.
+    /// The event of the failed delivery at `position`, if it has only one. Events of a batch are delivered alone from
+    /// now on, and then in batches that grow with each one taken: only one event may be the reason.
     pub(super) fn failed_event(&mut self, position: Option<usize>, events: &Events) -> Option<u64> {
         let position = position?;
         if self.is_batch(position) {
@@ -89,9 +91,9 @@ impl Outbox {
         self.first_of(position).map(|event| events.arrival_order(event).1)
     }
 
-    /// Counts an attempt of the `failed` event, after all unanswered deliveries were put back, `was_aside` of which were set aside. If the
-    /// event has had its attempts, it is set aside with those before it, provided that another event is there to be tried; true then.
-    /// `until` is the time of the next attempt.
+    /// Counts an attempt of the `failed` event, after all unanswered deliveries were put back, `was_aside` of them
+    /// from aside. If the event has used up its attempts, it is set aside with those before it, provided that there is
+    /// another event to try; true then. `until` is the time of the next attempt.
     pub(super) fn set_aside(
         &mut self,
         (failed, was_aside): (Option<u64>, u32),
@@ -123,19 +125,19 @@ impl Outbox {
         self.aside.deliveries > 0
     }
 
-    /// Puts back what is set aside, with all that is unanswered behind it. Says how many events.
+    /// Puts back the deliveries set aside, and all later unanswered ones. Returns the number of events.
     pub(in crate::lane) fn end_aside(&mut self, events: &Events, now: Time) -> u64 {
         self.aside.deliveries = 0;
         self.put_back_from(0, events, now)
     }
 
-    /// When what is set aside goes back, if nothing else is under way.
+    /// When the deliveries set aside are put back, if nothing else is under way.
     pub(in crate::lane) fn aside_until(&self) -> Option<Time> {
         let is_idle = self.flight.in_flight == self.aside.deliveries && self.trouble.blocked.is_none();
         (is_idle && self.aside.deliveries > 0).then_some(self.aside.until)
     }
 
-    /// Forgets attempts when an event was taken: by order of arrival those of all events, since the consumer was ill then.
+    /// Resets counted attempts after an event was taken: by order of arrival those of all events, since the consumer was ill then.
     #[cold]
     pub(in crate::lane) fn forget_blame(&mut self, position: usize, events: &Events) {
         if matches!(self.terms.settings.order_policy, OrderPolicy::Any | OrderPolicy::Fifo) {
@@ -145,18 +147,18 @@ impl Outbox {
         self.aside.blamed.retain(|known| Some(known.serial) != taken);
     }
 
-    /// Whether failed attempts are counted of some event.
+    /// Whether failed attempts are counted for any event.
     #[inline]
     pub(in crate::lane) fn blames(&self) -> bool {
         !self.aside.blamed.is_empty()
     }
 
-    /// Whether deliveries of all that is here have failed, however large it is: what is kept elsewhere is to be tried instead.
+    /// Whether deliveries of everything in the outbox have failed, however large it is: events stored elsewhere are to be tried instead.
     pub(in crate::lane) fn lacks_another(&self) -> bool {
         self.trouble.failures > 0 && self.backlog() <= self.aside.blamed.len().max(1)
     }
 
-    /// Notes that an event is undeliverable. Says whether that begins an episode: none was for [`EPISODE_OVER_AFTER`].
+    /// Notes an undeliverable event. Returns whether it begins an episode: the first for [`EPISODE_OVER_AFTER`].
     pub(in crate::lane) fn begins_undeliverable(&mut self, now: Time) -> bool {
         let before = self.aside.undeliverable_at.replace(now);
         before.is_none_or(|before| now.since(before) >= EPISODE_OVER_AFTER)

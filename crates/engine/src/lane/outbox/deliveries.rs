@@ -1,4 +1,4 @@
-//! Deliveries from an outbox: when one may begin, how many events it has, and what becomes of those that are unanswered.
+//! Deliveries from an outbox: when one may begin, how many events it has, and what becomes of unanswered ones.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -10,7 +10,7 @@ use crate::lane::events::Events;
 use crate::lane::queue::{Ask, Entry};
 
 impl Outbox {
-    /// Whether a delivery can begin now. While deliveries fail, one at a time finds out whether they still do.
+    /// Whether a delivery can begin now. While deliveries fail, only one at a time is tried.
     #[inline]
     pub(in crate::lane) fn is_ready(&self, events: &Events, now: Time) -> bool {
         // The commonest reasons not to be come first, so that it costs little to ask.
@@ -31,7 +31,7 @@ impl Outbox {
         self.is_batch_due(events, now) && !self.waiting.has_expired(now)
     }
 
-    /// How many events the next delivery may have.
+    /// Most events in the next delivery.
     #[inline]
     fn batch_max(&self) -> u32 {
         // Of what is tried instead of an event that is set aside, too.
@@ -44,8 +44,8 @@ impl Outbox {
         }
     }
 
-    /// How many events a client gets that takes so many at most. `MaximumBatchSize` bounds it too, but for 1: that is
-    /// the default, and would make taking several impossible for clients that never heard of it.
+    /// Number of events for a client that pulls at most `most`. `MaximumBatchSize` limits it too, except that 1 does
+    /// not: as the default it would make pulling several impossible for clients that never set it.
     fn pull_max(&self, most: u32) -> u32 {
         match self.terms.settings.batch_size_max.get() {
             _ if !self.terms.batches => 1,
@@ -54,9 +54,9 @@ impl Outbox {
         }
     }
 
-    /// OMG Notification Service 1.1, 2.5.5, `PacingInterval`: a batch leaves when it is full, or when the first of it has
-    /// waited for that long. An event that others are asked about is a batch of its own, and so is full;
-    /// events of a batch that was rejected have waited already.
+    /// OMG Notification Service 1.1, 2.5.5, `PacingInterval`: a batch leaves when it is full, or when its first event
+    /// has waited for that long. An event with remote filters to call is a batch of its own, and so is full; events of
+    /// a rejected batch have waited already.
     fn is_batch_due(&self, events: &Events, now: Time) -> bool {
         !self.waiting.policy().paced
             || self.waiting.ready() >= self.batch_max() as usize
@@ -64,7 +64,7 @@ impl Outbox {
             || self.paced_until(events).is_none_or(|due| due <= now)
     }
 
-    /// When the pacing interval of the event is over that has waited for longest.
+    /// When the pacing interval of the oldest waiting event ends.
     pub(super) fn paced_until(&self, events: &Events) -> Option<Time> {
         let oldest = self.waiting.oldest(events).filter(|_| self.waiting.policy().paced)?;
         Some(oldest + self.terms.settings.pacing_interval)
@@ -75,8 +75,8 @@ impl Outbox {
         !self.flight.credits.is_empty()
     }
 
-    /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest. `taken` is called with each
-    /// of its events.
+    /// Begins the next delivery to a push consumer, or to the client that has waited longest. `taken` is called with
+    /// each of its events.
     #[inline]
     pub(in crate::lane) fn hand_out(
         &mut self,
@@ -89,7 +89,7 @@ impl Outbox {
         self.begin((self.terms.pull, credit), most, (events, now), taken)
     }
 
-    /// Begins a delivery to a client that takes what there is.
+    /// Begins a delivery of the waiting events to a client.
     pub(in crate::lane) fn hand_out_now(
         &mut self,
         most: u32,
@@ -127,7 +127,7 @@ impl Outbox {
         Some(Handed { serial, deadline, pulled, ask })
     }
 
-    /// Adds so many events to a delivery that has begun like this, if there are as many.
+    /// Adds up to `most` events to a delivery that has begun with `begun`.
     fn fill_batch(&mut self, most: u32, begun: Unanswered, events: &Events, mut taken: impl FnMut(EventAt)) {
         let mut room = BATCH_BYTES_MAX.saturating_sub(events.weight(begun.entry.event));
         for _ in 0..most {
@@ -144,7 +144,7 @@ impl Outbox {
         }
     }
 
-    /// Where the events of an unanswered delivery are: the first of them.
+    /// Index of the first event of an unanswered delivery.
     #[inline]
     pub(in crate::lane) fn position(&self, serial: u32) -> Option<usize> {
         // Serials rise from front to back, with gaps where a later one was answered first. They are compared by their
@@ -158,14 +158,14 @@ impl Outbox {
         self.flight.unanswered.get(at).is_some_and(|event| event.serial == serial).then_some(at)
     }
 
-    /// Notes that the delivery at `position` is done with. Says how many events it has.
+    /// Ends the delivery at `position`. Returns its number of events.
     #[inline]
     pub(in crate::lane) fn end(&mut self, position: usize) -> usize {
         self.flight.in_flight = self.flight.in_flight.saturating_sub(1);
         self.count_of(position)
     }
 
-    /// Takes out the unanswered event at the front.
+    /// Removes the unanswered event at the front.
     #[inline]
     pub(in crate::lane) fn pop_unanswered(&mut self, events: &Events) -> Option<EventAt> {
         let event = self.flight.unanswered.pop_front()?.entry.event;
@@ -173,7 +173,7 @@ impl Outbox {
         Some(event)
     }
 
-    /// Takes out so many unanswered events from `position` on.
+    /// Removes `count` unanswered events from `position` on.
     pub(in crate::lane) fn take_unanswered(
         &mut self,
         position: usize,
@@ -187,7 +187,7 @@ impl Outbox {
         }
     }
 
-    /// Takes events out of the delivery at `position` by their places in it, which rise. The last one that is left stays.
+    /// Removes events from the delivery at `position`, by their rising indexes in it. The last one left stays.
     #[cold]
     pub(in crate::lane) fn leave_out(
         &mut self,
@@ -211,7 +211,7 @@ impl Outbox {
         }
     }
 
-    /// How many events the delivery at `position` has.
+    /// Number of events of the delivery at `position`.
     #[inline]
     fn count_of(&self, position: usize) -> usize {
         if !self.terms.batches {
@@ -225,13 +225,13 @@ impl Outbox {
         end - position
     }
 
-    /// Whether the delivery at `position` was asked for.
+    /// Whether the delivery at `position` was pulled.
     #[inline]
     pub(in crate::lane) fn is_pulled(&self, position: usize) -> bool {
         self.flight.unanswered.get(position).is_some_and(|event| event.pulled)
     }
 
-    /// Puts back the delivery at `position` and all later ones. Says how many events.
+    /// Puts back the delivery at `position` and all later ones. Returns the number of events.
     pub(in crate::lane) fn put_back_from(&mut self, position: usize, events: &Events, now: Time) -> u64 {
         let mut count = 0;
         let mut last = None;
@@ -247,7 +247,7 @@ impl Outbox {
         count
     }
 
-    /// Puts back the delivery at `position` and no other. Says how many events.
+    /// Puts back the delivery at `position` and no other. Returns the number of events.
     pub(in crate::lane) fn put_back_one(&mut self, position: usize, events: &Events, now: Time) -> u64 {
         let count = self.end(position);
         for event in self.flight.unanswered.drain(position..position + count).rev() {
@@ -268,8 +268,8 @@ impl Outbox {
         self.flight.unanswered.get(position).map(|event| event.entry.event)
     }
 
-    /// Puts back a rejected batch, to be delivered again in batches of half its size, and all deliveries behind it, so that the
-    /// order stays. Says how many events.
+    /// Puts back a rejected batch, to be delivered again in batches of half its size, and all later deliveries, so
+    /// that the order stays. Returns the number of events.
     pub(in crate::lane) fn split(&mut self, position: usize, events: &Events, now: Time) -> u64 {
         let (count, is_pulled) = (self.count_of(position), self.is_pulled(position));
         // Each client that pulls has its own batch.
@@ -290,7 +290,7 @@ impl Outbox {
         put_back
     }
 
-    /// Has the events of the delivery at `position`, which failed, come alone when everything is put back.
+    /// Makes the events of the failed delivery at `position` be delivered alone once everything is put back.
     pub(super) fn single_out(&mut self, position: usize) {
         let end = position + self.count_of(position);
         for event in
@@ -302,7 +302,8 @@ impl Outbox {
         self.flight.split = Split { batch_max: 1, left: self.flight.split.left.max(put_back) };
     }
 
-    /// So many events from `position` on are done with. Batches grow again with each that the consumer takes of what was put back.
+    /// Notes that `count` events from `position` on are complete. Batches grow again with each one that the consumer takes of the events
+    /// put back.
     #[cold]
     pub(in crate::lane) fn note_split(&mut self, position: usize, count: u64, taken: bool) {
         let Split { batch_max, left } = self.flight.split;
@@ -314,7 +315,7 @@ impl Outbox {
         };
     }
 
-    /// Notes that an event was rejected. Says whether that begins an episode: nothing was for [`EPISODE_OVER_AFTER`].
+    /// Notes a rejected event. Returns whether it begins an episode: the first for [`EPISODE_OVER_AFTER`].
     pub(in crate::lane) fn begins_rejections(&mut self, now: Time) -> bool {
         let before = self.trouble.rejected_at.replace(now);
         before.is_none_or(|before| now.since(before) >= EPISODE_OVER_AFTER)
@@ -322,7 +323,7 @@ impl Outbox {
 
     // ---- clients that wait for events to pull ----
 
-    /// Notes that one more waits; says whether there was room to note it.
+    /// Adds a waiting pull. Returns whether there was room for it.
     pub(in crate::lane) fn wait(&mut self, most: u32) -> bool {
         let has_room = self.flight.credits.len() < WAITING_PULLS_MAX as usize;
         if has_room {
@@ -331,12 +332,12 @@ impl Outbox {
         has_room
     }
 
-    /// The client that began to wait last is gone.
+    /// Removes the latest waiting pull.
     pub(in crate::lane) fn cancel_wait(&mut self) {
         self.flight.credits.pop_back();
     }
 
-    /// Nothing comes of the delivery at `position`: the client that waited for it goes on waiting, before all others.
+    /// Makes the client that waited for the delivery at `position`, which failed, wait again, before all others.
     pub(in crate::lane) fn wait_again(&mut self, position: usize) {
         if let Some(credit) = self.flight.unanswered.get_mut(position).and_then(|event| event.credit.take()) {
             self.flight.credits.push_front(credit);

@@ -1,4 +1,4 @@
-//! The messages of one topic that wait: the highest priority first, first in first out among equals (Tempo, §IV.C).
+//! Waiting messages of one topic: the highest priority first, first in first out among equals (Tempo, §IV.C).
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Ordering;
@@ -9,7 +9,7 @@ use crate::Time;
 #[derive(Debug)]
 pub(in crate::lane) struct Waiting<M> {
     pub(super) priority: i16,
-    /// Counts up with each message of the lane.
+    /// Serial number among the lane's messages.
     pub(super) serial: u64,
     pub(super) arrived: Time,
     pub(in crate::lane) message: M,
@@ -41,7 +41,7 @@ impl<M> Ord for Waiting<M> {
     }
 }
 
-/// The messages of one topic. It keeps its memory, so that it allocates only when more wait than ever before.
+/// Messages of one topic. The memory is retained, so that it allocates only when more wait than ever before.
 #[derive(Debug)]
 pub(super) struct Messages<M>(BinaryHeap<Waiting<M>>);
 
@@ -54,7 +54,6 @@ impl<M> Messages<M> {
         self.0.push(waiting);
     }
 
-    /// The one that is next.
     pub(super) fn first(&self) -> Option<&Waiting<M>> {
         self.0.peek()
     }

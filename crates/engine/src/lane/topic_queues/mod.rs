@@ -1,19 +1,19 @@
-//! Turns inside a lane: topics, each with messages that wait, and a discipline that says which topic is next.
+//! Turns inside a lane: topics with waiting messages, and a discipline that chooses the next topic.
 //!
-//! Serving one message to all its destinations is the unit; nothing is interrupted, and as long as anything waits there is
-//! a turn to be had.
+//! The unit is one message, served to all its destinations; nothing is interrupted, and a turn is given whenever a
+//! message waits.
 //!
 //! [`Discipline::Shares`] is the topic scheduler of Tempo (§IV.B). Each topic has a share, which is a rate measured in
-//! *virtual time*, and takes its turns by earliest deadline. The deadline of a topic for which a message waits is
-//! `start + min(deadline, 1/share)`; a message taken moves virtual time to its deadline, and its topic's start on by
-//! 1/share. A topic to which a message comes while none waits starts at the present virtual time, or where its last message
-//! left it if that is later. So over any stretch of virtual time during which it always has messages waiting, a topic gets
-//! `share` messages for each second, within one message; and what others do not use passes by them, for virtual time moves
-//! as fast as there is work. When nothing waits at all, all are quits.
+//! *virtual time*, and takes its turns by earliest deadline. The deadline of a topic with a waiting message is `start
+//! + min(deadline, 1/share)`; taking a message moves virtual time to its deadline, and the topic's start on by
+//! 1/share. A topic that gets a message while none waits starts at the current virtual time, or where its last message
+//! left it if that is later. So over any stretch of virtual time during which it always has messages waiting, a topic
+//! gets `share` messages for each second, within one message; and unused shares are not saved up, for virtual time
+//! moves as fast as there is work. When nothing waits at all, the accounts are reset.
 //!
 //! The other disciplines count real time from each message's arrival.
 //!
-//! Taking a message in and giving one out costs O(log topics + log messages of the topic). Memory is kept.
+//! Adding or removing a message costs O(log topics + log messages of the topic). Memory is retained.
 
 mod messages;
 #[cfg(test)]
@@ -28,13 +28,13 @@ use messages::Messages;
 pub(in crate::lane) use messages::Waiting;
 use turns::{Share, VirtualTime};
 
-/// Topics and the messages that wait for their turn.
+/// Topics, and their messages waiting for a turn.
 #[derive(Debug)]
 pub(super) struct TopicQueues<M> {
     discipline: Discipline,
     topics: Slab<Topic<M>>,
     topics_count: usize,
-    /// Slots of the topics for which messages wait: a binary heap by `Topic::key`.
+    /// Slots of topics with waiting messages: a binary heap by `Topic::key`.
     heap: Vec<u32>,
     waiting: usize,
     virtual_time: VirtualTime,
@@ -44,18 +44,18 @@ pub(super) struct TopicQueues<M> {
 #[derive(Debug)]
 struct Topic<M> {
     settings: TopicSettings,
-    /// Decides between topics that are equal otherwise: the lower goes first.
+    /// Tie-break between topics: the lower goes first.
     order: u64,
     share: Share,
     messages: Messages<M>,
     key: Key,
-    /// Its place in the heap; `ABSENT` if nothing waits.
+    /// Position in the heap; `ABSENT` if no message waits.
     position: u32,
 }
 
 const ABSENT: u32 = u32::MAX;
 
-/// What decides which topic is next: the least goes first.
+/// Sort key of topics: the least goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     criticality: Reverse<i16>,
@@ -79,7 +79,7 @@ impl<M> TopicQueues<M> {
 
     // ---- topics ----
 
-    /// A new topic. Says its slot.
+    /// Adds a topic. Returns its slot.
     pub(super) fn add(&mut self, settings: TopicSettings, order: u64) -> u32 {
         // Room for all topics, so that none is made when messages come.
         self.topics_count += 1;
@@ -89,7 +89,7 @@ impl<M> TopicQueues<M> {
         self.topics.insert(|_, _| Topic { settings, order, share, messages, key: Key::default(), position: ABSENT })
     }
 
-    /// Changes what a topic may claim. The messages that wait for it keep waiting.
+    /// Changes a topic's settings. Its messages keep waiting.
     pub(super) fn set(&mut self, slot: u32, settings: TopicSettings) {
         let Some(topic) = self.topics.get_mut(slot) else { return };
         if topic.settings != settings {
@@ -99,7 +99,7 @@ impl<M> TopicQueues<M> {
         }
     }
 
-    /// Takes a topic away; no messages wait for it.
+    /// Removes a topic without waiting messages.
     pub(super) fn remove(&mut self, slot: u32) {
         self.take_out(slot);
         if self.topics.remove(slot).is_some() {
@@ -107,7 +107,7 @@ impl<M> TopicQueues<M> {
         }
     }
 
-    /// Takes a topic's messages out, for [`put_back`](Self::put_back).
+    /// Removes a topic's messages, for [`put_back`](Self::put_back).
     pub(super) fn take_all(&mut self, slot: u32, into: &mut Vec<Waiting<M>>) {
         self.take_out(slot);
         let Some(topic) = self.topics.get_mut(slot) else { return };
@@ -129,14 +129,14 @@ impl<M> TopicQueues<M> {
 
     // ---- messages ----
 
-    /// Has a message wait for its topic's turn.
+    /// Queues a message for its topic's turn.
     pub(super) fn push(&mut self, slot: u32, priority: i16, message: M, now: Time) {
         let serial = self.next_serial;
         self.next_serial += 1;
         self.put_back(slot, Waiting { priority, serial, arrived: now, message });
     }
 
-    /// Has a message wait for a topic's turn at the place where it was among those that wait.
+    /// Queues a removed message for a topic's turn, with its former rank among those that wait.
     pub(super) fn put_back(&mut self, slot: u32, waiting: Waiting<M>) {
         let Some(topic) = self.topics.get_mut(slot) else { return };
         if topic.messages.is_empty() {
@@ -147,7 +147,7 @@ impl<M> TopicQueues<M> {
         self.place(slot);
     }
 
-    /// The message with the next turn.
+    /// Removes the message with the next turn.
     pub(super) fn pop(&mut self) -> Option<M> {
         let slot = *self.heap.first()?;
         let topic = self.topics.get_mut(slot)?;
@@ -165,14 +165,13 @@ impl<M> TopicQueues<M> {
         Some(waiting.message)
     }
 
-    /// How many messages wait.
     pub(super) const fn len(&self) -> usize {
         self.waiting
     }
 
     // ---- the heap ----
 
-    /// Puts a topic where it belongs, after its messages, settings or share changed.
+    /// Updates a topic's position in the heap, after its messages, settings or share changed.
     fn place(&mut self, slot: u32) {
         let discipline = self.discipline;
         let Some(topic) = self.topics.get_mut(slot) else { return };
@@ -198,7 +197,7 @@ impl<M> TopicQueues<M> {
         }
     }
 
-    /// Moves a topic in the heap up or down to its place.
+    /// Moves a topic up or down to its position in the heap.
     fn restore(&mut self, slot: u32) {
         let Some(at) = self.topics.get(slot).map(|topic| topic.position as usize) else { return };
         let risen = self.rise(at);
@@ -253,7 +252,7 @@ impl<M> TopicQueues<M> {
 }
 
 impl<M> Topic<M> {
-    /// When it is its turn; `None` if nothing waits.
+    /// Sort key of the topic; `None` if no message waits.
     fn key_under(&self, discipline: Discipline) -> Option<Key> {
         let first = self.messages.first()?;
         let deadline = || {
