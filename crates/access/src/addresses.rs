@@ -3,18 +3,18 @@
 use core::net::IpAddr;
 use core::str::FromStr;
 
-/// An address, or all addresses with the same beginning (`10.0.0.0/8`). IPv4 addresses that are written as IPv6 (`::ffff:10.0.0.1`) are the
-/// IPv4 addresses that they stand for.
+/// An address, or all addresses with a common prefix (`10.0.0.0/8`). IPv4 addresses written as IPv6
+/// (`::ffff:10.0.0.1`) count as the IPv4 addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressRange {
     is_v6: bool,
-    /// The address, its first bit at the top, without what is behind the prefix.
+    /// Bits of the address, left-aligned, with zeros after the prefix.
     bits: u128,
-    /// How many bits count.
+    /// Length of the prefix in bits.
     prefix: u32,
 }
 
-/// The bits of an address, the first at the top.
+/// Bits of an address, left-aligned, and whether it is IPv6.
 fn bits_of(address: IpAddr) -> (bool, u128) {
     match address.to_canonical() {
         IpAddr::V4(address) => (false, u128::from(address.to_bits()) << 96),
@@ -30,14 +30,14 @@ const fn mask(prefix: u32) -> u128 {
 }
 
 impl AddressRange {
-    /// Whether an address is in it.
+    /// Whether the range includes an address.
     #[must_use]
     pub fn has(&self, address: IpAddr) -> bool {
         let (is_v6, bits) = bits_of(address);
         is_v6 == self.is_v6 && (bits ^ self.bits) & mask(self.prefix) == 0
     }
 
-    /// Whether every address of the other is in it.
+    /// Whether the range includes the whole of another.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.is_v6 == other.is_v6 && self.prefix <= other.prefix && (other.bits ^ self.bits) & mask(self.prefix) == 0
@@ -79,27 +79,27 @@ impl core::fmt::Display for AddressRange {
     }
 }
 
-/// Several of them.
+/// A list of address ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressRanges(Vec<AddressRange>);
 
 impl AddressRanges {
-    /// Whether an address is in one of them.
+    /// Whether one of the ranges includes an address.
     #[must_use]
     pub fn has(&self, address: IpAddr) -> bool {
         self.0.iter().any(|range| range.has(address))
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Reads them.
+    /// Parses ranges.
     ///
     /// # Errors
-    /// Gives the first text that is none.
+    /// The first text that is not a range.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, &'t str> {
         let ranges = texts.into_iter().map(|text| text.parse().map_err(|()| text));
         Ok(Self(ranges.collect::<Result<_, _>>()?))

@@ -1,4 +1,4 @@
-//! Patterns for what a certificate says of its holder: each is about one kind of name, so that a name of another kind never passes for it.
+//! Patterns for the names in a client's certificate. Each is for one kind of name, so that a name of another kind never matches it.
 
 use core::fmt;
 use core::str::FromStr;
@@ -7,17 +7,17 @@ use std::borrow::Cow;
 use accounts::CertifiedName;
 use engine::wildcard;
 
-/// What stands for a separator of a distinguished name, in subjects and in patterns alike. Subjects have control characters in hexadecimal
-/// only (`tls`), so that no value has any of these.
+/// Replacement for a separator of a distinguished name, in subjects and in patterns. Subjects have control characters
+/// only in hexadecimal (`tls`), so that no value includes one of these.
 const COMMA: char = '\u{1}';
 const PLUS: char = '\u{2}';
 const EQUALS: char = '\u{3}';
 
-/// The name behind `certificate:` in a rule.
+/// A pattern from a rule: the text after `certificate:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificatePattern {
     kind: NameKind,
-    /// As it is compared: a subject with its separators marked, a name without significant case in small letters.
+    /// In the form that is compared: a subject with marked separators, other names in lower case where case is not significant.
     pattern: String,
     written: String,
 }
@@ -25,9 +25,9 @@ pub struct CertificatePattern {
 /// Kind of name that a pattern is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameKind {
-    /// `*`: any certificate, whatever it says.
+    /// `*`: any certificate, whatever its names.
     Any,
-    /// The subject, as RFC 4514 writes it.
+    /// The subject, in the notation of RFC 4514.
     Subject,
     Dns,
     Uri,
@@ -39,13 +39,13 @@ impl NameKind {
     const ALTERNATIVE: [(Self, &'static str); 4] =
         [(Self::Dns, "dns"), (Self::Uri, "uri"), (Self::Ip, "ip"), (Self::Email, "email")];
 
-    /// The kind of alternative name with that prefix, in large letters or small ones.
+    /// The kind of alternative name with that prefix, in any case.
     fn of_prefix(prefix: &str) -> Option<Self> {
         let found = Self::ALTERNATIVE.iter().find(|(_, name)| name.eq_ignore_ascii_case(prefix));
         found.map(|(kind, _)| *kind)
     }
 
-    /// A name as it is compared: host names and addresses are the same in large letters and in small ones.
+    /// A name in the form that is compared: host names and addresses are in lower case.
     fn compared(self, name: &str) -> Cow<'_, str> {
         match self {
             Self::Subject => Cow::Owned(marked(name)),
@@ -91,14 +91,14 @@ impl CertificatePattern {
         }
     }
 
-    /// Whether every certificate that the other matches is matched by this one too.
+    /// Whether this pattern matches every certificate that `other` matches.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.kind == NameKind::Any || self.kind == other.kind && wildcard::covers(&self.pattern, &other.pattern)
     }
 }
 
-/// A distinguished name (RFC 4514) with its separators marked: commas and plus signs that are not escaped, and the first equals sign of
-/// each part. A client may choose a value that reads like a part, and not what parts there are.
+/// A distinguished name (RFC 4514) with marked separators: unescaped commas and plus signs, and the first equals sign
+/// of each part. So a value that a client chose to look like a part does not add one.
 fn marked(name: &str) -> String {
     let (mut is_escaped, mut has_type) = (false, false);
     let mark = |char| {

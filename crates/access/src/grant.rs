@@ -1,4 +1,4 @@
-//! What rules say of a client, a right and a channel, once and for all event types.
+//! Result of the rules for one client, right and channel, computed once for all event types.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use engine::{EventType, Permitted};
 
 use crate::{Decision, RuleNumber};
 
-/// What a client may do on a channel, with the rules that say so.
+/// What a client may do on a channel, and the rules that decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// Whatever the event type.
+    /// Allowed for every event type.
     All(Scope),
-    /// Whatever the event type, it may not.
+    /// Denied for every event type.
     Nothing(Scope),
-    /// It depends on that.
+    /// Allowed for some event types.
     Some(Scope),
 }
 
 impl Grant {
-    /// Whether it may for some event type.
+    /// Whether any event type is allowed.
     #[must_use]
     pub const fn is_any(&self) -> bool {
         !matches!(self, Self::Nothing(_))
     }
 
-    /// Which rules say so of which event types.
+    /// The rules that decide, with their event types.
     #[must_use]
     pub const fn scope(&self) -> &Scope {
         match self {
@@ -32,70 +32,70 @@ impl Grant {
         }
     }
 
-    /// Whether it may for an event of this type.
+    /// Decision for an event of this type.
     #[must_use]
     pub fn decide(&self, domain: &[u8], name: &[u8]) -> Decision {
         self.scope().decide(domain, name)
     }
 }
 
-/// The event types of which rules speak, in the order of the rules: the first part that has a type decides.
+/// Event types of the rules, in the order of the rules: the first part that includes a type decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// What the engine looks at: one part for each rule, and the rest.
+    /// The engine's view: one part for each rule, and the rest.
     types: Permitted,
-    /// The rules, one for each part, and behind them the one that speaks of the rest.
+    /// The rule of each part, and at last the one that decides about the rest.
     rules: Vec<RuleNumber>,
 }
 
-/// Some event types of which one rule decides.
+/// Event types that one rule decides about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<'s> {
-    /// Which; nothing for all those that are in no part before it.
+    /// The event types; `None` for all that are in no earlier part.
     pub types: Option<&'s [EventType]>,
-    /// Whether it may for these.
+    /// Whether they are allowed.
     pub allowed: bool,
-    /// Which rule says so.
+    /// The rule that decides.
     pub rule: RuleNumber,
 }
 
-/// Why something is denied.
+/// Reason of a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why<'s> {
-    /// This rule says so, or none says anything.
+    /// This rule, or [`RuleNumber::NONE`] if no rule applies.
     Rule(RuleNumber),
-    /// For each part another rule says so, and no one event type was asked about.
+    /// Several rules, one for each part, because the request names no one event type.
     Parts(&'s Scope),
 }
 
 impl Scope {
-    /// What an engine looks at.
+    /// The event types as the engine reads them.
     #[must_use]
     pub const fn types(&self) -> &Permitted {
         &self.types
     }
 
-    /// The rules that it is made of. Two scopes with the same rules say the same, where the rules are the same.
+    /// The rules of all parts. Under one set of rules, two scopes with the same rules are equal.
     #[must_use]
     pub fn rules(&self) -> &[RuleNumber] {
         &self.rules
     }
 
-    /// The parts, in their order. The last one is the rest.
+    /// The parts in order. The last one is the rest.
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let listed = self.types.parts().map(|(types, allowed)| (Some(types), allowed));
         let all = listed.chain([(None, self.types.rest())]);
         all.zip(&self.rules).map(|((types, allowed), rule)| Part { types, allowed, rule: *rule })
     }
 
-    /// Whether it may for an event of this type.
+    /// Decision for an event of this type.
     #[must_use]
     pub fn decide(&self, domain: &[u8], name: &[u8]) -> Decision {
         let (at, allowed) = self.types.find(domain, name);
         Decision { allowed, rule: self.rules.get(at).copied().unwrap_or_default() }
     }
 
-    /// What says what it may not: for an event type, or for none in particular.
+    /// Reason of a denial: for an event type, or for none in particular.
     #[must_use]
     pub fn why(&self, of: Option<(&[u8], &[u8])>) -> Why<'_> {
         match (of, self.rules.as_slice()) {
@@ -106,7 +106,7 @@ impl Scope {
     }
 }
 
-/// Rules that speak of a client, put together in their order.
+/// A grant under construction, from the rules that apply to a client, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Building {
     parts: Vec<(Arc<[EventType]>, bool)>,
@@ -114,13 +114,13 @@ pub(crate) struct Building {
 }
 
 impl Building {
-    /// One that speaks of some event types.
+    /// Adds a rule for some event types.
     pub(crate) fn add(&mut self, rule: RuleNumber, types: &Arc<[EventType]>, allows: bool) {
         self.parts.push((Arc::clone(types), allows));
         self.rules.push(rule);
     }
 
-    /// One that speaks of all others.
+    /// Ends with a rule for all other event types.
     pub(crate) fn finish(self, rule: RuleNumber, allows: bool) -> Grant {
         let Self { parts, mut rules } = self;
         let is_one_answer = parts.iter().all(|(_, part)| *part == allows);

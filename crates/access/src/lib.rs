@@ -1,11 +1,11 @@
 //! Rights of clients on channels and event types.
 //!
-//! An operator writes [`Rules`] in the configuration. The first rule that speaks of a client, a right, a channel and an event type decides;
-//! where there are rules and none speaks, the answer is no. Where there are no rules this crate is not asked. Rules are looked through once
-//! for each client, right and channel: what comes out is a [`Grant`], which says all that there is to know of event types, so that nothing
-//! but that is looked at for an event.
+//! An operator writes [`Rules`] in the configuration. The first rule that applies to a client, a right, a channel and
+//! an event type decides; if there are rules and none applies, the request is denied. Without rules this crate is not
+//! used. Rules are evaluated once for each client, right and channel. The result is a [`Grant`], which has the
+//! decision for every event type, so that an event only needs a look-up there.
 //!
-//! Nothing here knows a socket, a clock or a protocol. That of several rules some can never decide is found before they are used
+//! Nothing here knows a socket, a clock or a protocol. Rules that can never decide are found before they are used
 //! ([`Rules::warnings`]).
 
 mod addresses;
@@ -30,11 +30,11 @@ use engine::ChannelId;
 /// Right that rules grant to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {
-    /// Supply events to a channel.
+    /// To supply events to a channel.
     Publish,
-    /// Get a channel's events.
+    /// To receive a channel's events.
     Subscribe,
-    /// Make, change and destroy channels and what others have in them, and look at everything.
+    /// To create, change and destroy channels and other clients' objects in them, and to read everything.
     Administer,
 }
 
@@ -42,7 +42,7 @@ impl Right {
     /// Every right.
     pub const ALL: [Self; 3] = [Self::Publish, Self::Subscribe, Self::Administer];
 
-    /// What it is called in the configuration and in log lines.
+    /// Name in the configuration and in log lines.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Right {
         }
     }
 
-    /// The right of that name.
+    /// The right with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|right| right.name() == name)
@@ -65,17 +65,17 @@ impl core::fmt::Display for Right {
     }
 }
 
-/// A channel as rules know it.
+/// A channel as rules see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Channel<'a> {
-    /// Its number. None of one that is about to be made, and of the whole service.
+    /// The number. `None` for a channel to be created, and for the whole service.
     pub id: Option<ChannelId>,
-    /// Its name: the one under which the configuration declares it, else the one that its creator gave it.
+    /// The name: the one under which the configuration declares the channel, else the one that its creator gave it.
     pub name: Option<&'a str>,
 }
 
 impl Channel<'_> {
-    /// What concerns no one channel: only rules on all channels (`*`) speak of it.
+    /// Stands for requests that concern no one channel: only rules on all channels (`*`) apply.
     pub const SERVICE: Self = Self { id: None, name: None };
 }
 
@@ -90,21 +90,21 @@ impl core::fmt::Display for Channel<'_> {
     }
 }
 
-/// A rule by its number, counted from 1 in the order of the configuration; 0 is none: nothing spoke, and so the answer is no.
+/// Number of a rule, counted from 1 in the order of the configuration; 0 if no rule applied, so that the decision is no.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleNumber(pub u32);
 
 impl RuleNumber {
-    /// No rule spoke.
+    /// No rule applied.
     pub const NONE: Self = Self(0);
 }
 
-/// An answer, and the rule that gave it.
+/// A decision, and the rule that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether it may be.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// Which rule says so.
+    /// The rule that decided.
     pub rule: RuleNumber,
 }
 

@@ -1,46 +1,47 @@
-//! Which addresses the service may call.
+//! Addresses that the service may call.
 //!
-//! A client that connects a consumer gives a reference, and with that the service an address to connect to: from where the service is, and
-//! perhaps not from where the client is. So that no client has it talk to what trusts this host, some addresses are never called.
+//! A client that connects a consumer gives a reference, and so an address for the service to connect to: from the service's host, and
+//! perhaps not reachable from the client. Some addresses are never called, so that no client can make the service talk to programs that
+//! trust this host.
 
 use core::net::{IpAddr, SocketAddr};
 
 use crate::{AddressRange, AddressRanges};
 
-/// Where the client is for which an address is called.
+/// Location of the client for which an address is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CalledFor {
-    /// On this machine, where it could connect to the machine's addresses itself; or it is the service itself.
+    /// On this machine, where it could connect to the machine's addresses itself; also the service itself.
     Local,
     /// On another machine.
     Foreign,
 }
 
-/// The addresses at which clients are called.
+/// Addresses at which clients may be called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutgoingPolicy {
-    /// All but link-local ones, and for foreign clients all but this machine's, where none are named.
+    /// Permitted addresses. `None`: all but link-local ones and, for foreign clients, this machine's.
     allow: Option<AddressRanges>,
-    /// Where the service listens itself for others than CORBA's clients.
+    /// Addresses at which the service itself listens for others than CORBA clients.
     own: Vec<SocketAddr>,
 }
 
 impl OutgoingPolicy {
-    /// These, or all but link-local ones and, for clients on other machines, this machine's.
+    /// Permits these addresses, or by default all but link-local ones and, for clients on other machines, this machine's.
     #[must_use]
     pub const fn new(allow: Option<AddressRanges>) -> Self {
         Self { allow, own: Vec::new() }
     }
 
-    /// Excludes addresses at which the service listens for others than CORBA's clients.
+    /// Excludes addresses at which the service listens for others than CORBA clients.
     #[must_use]
     pub fn but(mut self, own: impl IntoIterator<Item = SocketAddr>) -> Self {
         self.own.extend(own);
         self
     }
 
-    /// Reason for which the service does not call an address, if there is one. `is_here` says whether an address is this host's, and is
-    /// asked only where that matters.
+    /// Reason not to call an address, if there is one. `is_here` returns whether an address is this host's, and is
+    /// only called where that matters.
     #[must_use]
     pub fn refuses(
         &self,

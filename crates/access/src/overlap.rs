@@ -1,15 +1,15 @@
-//! Rules that can never decide: others before them speak of all that they speak of.
+//! Finds rules that can never decide, because earlier rules apply to everything they apply to.
 //!
-//! A rule is taken apart into its entries: each client pattern with each right, channel and event type. If an earlier rule covers each of
-//! these combinations, the rule is never reached. Where what covers it says the opposite, that is said too: the operator wanted something
-//! else. A rule with very many combinations is only held against one earlier rule at a time.
+//! A rule is split into combinations of its entries: client pattern, right, channel and event type. If an earlier rule
+//! covers each of these, the rule is never reached. If a covering rule decides the opposite, the warning says so: the
+//! operator meant something else. A rule with very many combinations is only compared with one earlier rule at a time.
 
 use engine::EventType;
 
 use crate::rules::{ChannelPattern, Rule};
 use crate::{Right, RuleNumber, Rules, WhoPattern};
 
-/// Combinations of one rule that are looked at, each with every earlier rule.
+/// Most combinations of one rule that are compared with every earlier rule.
 const COMBINATIONS_MAX: usize = 4_096;
 
 /// One combination of a rule's entries.
@@ -47,7 +47,7 @@ impl Rule {
 }
 
 impl Rules {
-    /// What is odd about them, a line for each rule that can never decide, naming it and those that stand before it.
+    /// Warnings: a line for each rule that can never decide, which names it and the rules before it.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -65,7 +65,7 @@ impl Rules {
     }
 }
 
-/// The earlier rules that together speak of all that a rule speaks of, and each first; nothing if they do not.
+/// The earlier rules that together cover a rule, by rising number; `None` if they do not.
 fn covering<'r>(rule: &Rule, earlier: &[(RuleNumber, &'r Rule)]) -> Option<Vec<(RuleNumber, &'r Rule)>> {
     if rule.count() > COMBINATIONS_MAX {
         let whole = earlier.iter().find(|(_, other)| rule.combinations().all(|one| other.covers(one)));

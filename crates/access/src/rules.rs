@@ -1,4 +1,4 @@
-//! Rules, and what they say.
+//! Rules of access, and their decisions.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,37 +8,37 @@ use engine::{ChannelId, EventType, wildcard};
 use crate::grant::Building;
 use crate::{BadWho, Channel, Decision, Grant, Right, RuleNumber, Scope, Who, WhoPattern, Why};
 
-/// Rules that there may be.
+/// Most rules.
 pub const RULES_MAX: usize = 1_024;
-/// Entries of each list of a rule.
+/// Most entries of each list of a rule.
 pub const LIST_MAX: usize = 256;
 
-/// Rules that one denial names, where each decides of some event types.
+/// Most rules that one denial names, where each decides about some event types.
 const NAMED_MAX: usize = 8;
 
-/// A rule as it is written.
+/// A rule as written in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleText {
-    /// What it is called in log lines, beside its number.
+    /// Name in log lines, beside its number.
     pub name: Option<String>,
-    /// Whom it is about.
+    /// Patterns of the clients it applies to.
     pub who: Vec<String>,
-    /// The rights.
+    /// Names of the rights.
     pub may: Vec<String>,
-    /// The channels: numbers, names, which may have stars, or `*`. Empty for all.
+    /// Channels: numbers, names with optional stars, or `*`. Empty for all.
     pub on: Vec<String>,
-    /// The event types, `DOMAIN/NAME`, which may have stars. Empty for all.
+    /// Event types, `DOMAIN/NAME` with optional stars. Empty for all.
     pub types: Vec<String>,
-    /// False for a denial.
+    /// Whether the rule allows; false for a denial.
     pub allow: bool,
 }
 
-/// A rule that makes no sense.
+/// An invalid rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRule {
-    /// Which one.
+    /// Number of the rule.
     pub rule: RuleNumber,
-    /// Why.
+    /// What is wrong with it.
     pub why: String,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for BadRule {
 
 impl core::error::Error for BadRule {}
 
-/// The rules of a service, in their order. There is at least one.
+/// The rules of a service, in order; at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules(Vec<Rule>);
 
@@ -60,7 +60,7 @@ pub(crate) struct Rule {
     pub(crate) who: Vec<WhoPattern>,
     pub(crate) may: Vec<Right>,
     pub(crate) on: Vec<ChannelPattern>,
-    /// All if there is none.
+    /// Empty for all types.
     pub(crate) types: Arc<[EventType]>,
     pub(crate) allow: bool,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Rule {
 /// One entry of a rule's `on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChannelPattern {
-    /// Every channel, also one that is not there yet, and the service itself.
+    /// Every channel, including future ones, and the service itself.
     All,
     Number(ChannelId),
     Name(String),
@@ -180,10 +180,10 @@ impl fmt::Display for Rule {
 }
 
 impl Rules {
-    /// Reads them. None are no rules: then there is nothing to ask, and everything is allowed.
+    /// Parses rules. `None` if there are none: everything is allowed then.
     ///
     /// # Errors
-    /// Says which one makes no sense, and why.
+    /// The first invalid rule, with the reason.
     pub fn parse(texts: &[RuleText]) -> Result<Option<Self>, BadRule> {
         if texts.len() > RULES_MAX {
             let why = format!("there are {RULES_MAX} rules at most");
@@ -194,7 +194,7 @@ impl Rules {
         Ok((!rules.is_empty()).then_some(Self(rules)))
     }
 
-    /// What the rules say of a client, a right and a channel.
+    /// Decision about a client, a right and a channel.
     #[must_use]
     pub fn grant(&self, who: &Who<'_>, right: Right, channel: Channel<'_>) -> Grant {
         let mut building = Building::default();
@@ -210,8 +210,8 @@ impl Rules {
         building.finish(RuleNumber::NONE, false)
     }
 
-    /// The entries that let a client use a right on a channel, for some event type at least: the number of each rule, and the first of its
-    /// entries that means this client. Two clients that the same entries admit are one to the operator.
+    /// Entries that let a client use a right on a channel, for some event type at least: the number of each rule, and the index of its
+    /// first entry that matches the client. Clients admitted by the same entries are one to the operator.
     #[must_use]
     pub fn admitted_by(&self, who: &Who<'_>, right: Right, channel: Channel<'_>) -> Vec<(RuleNumber, usize)> {
         let mut admitting = Vec::new();
@@ -226,31 +226,31 @@ impl Rules {
         admitting
     }
 
-    /// What the rules say of a client, a right, a channel and an event type.
+    /// Decision about a client, a right, a channel and an event type.
     #[must_use]
     pub fn decide(&self, who: &Who<'_>, right: Right, channel: Channel<'_>, of: (&[u8], &[u8])) -> Decision {
         self.grant(who, right, channel).decide(of.0, of.1)
     }
 
-    /// Whether a client may do anything on a channel: then it may know that the channel is there.
+    /// Whether a client may do anything on a channel, and so may know that it exists.
     #[must_use]
     pub fn knows(&self, who: &Who<'_>, channel: Channel<'_>) -> bool {
         Right::ALL.into_iter().any(|right| self.grant(who, right, channel).is_any())
     }
 
-    /// Whether a client may do anything anywhere, as far as one rule alone shows: then it may look names up.
+    /// Whether a client may do anything anywhere, as far as single rules show, and so may look names up.
     #[must_use]
     pub fn knows_any(&self, who: &Who<'_>) -> bool {
         self.0.iter().any(|rule| rule.allow && rule.who.iter().any(|pattern| pattern.matches(who)))
     }
 
-    /// Whether a rule names a channel: then it matters what channels are called.
+    /// Whether a rule refers to channels by name, so that names matter.
     #[must_use]
     pub fn name_channels(&self) -> bool {
         self.0.iter().flat_map(|rule| &rule.on).any(|pattern| matches!(pattern, ChannelPattern::Name(_)))
     }
 
-    /// A rule for people: its number, and what it is called.
+    /// A rule's number and name, for messages.
     #[must_use]
     pub fn title(&self, rule: RuleNumber) -> String {
         if rule == RuleNumber::NONE {
@@ -262,13 +262,13 @@ impl Rules {
         }
     }
 
-    /// What a rule says, for people.
+    /// A rule's text, for messages.
     #[must_use]
     pub fn text(&self, rule: RuleNumber) -> String {
         self.get(rule).map_or_else(String::new, ToString::to_string)
     }
 
-    /// Which rule denies something, or which ones, for people.
+    /// The rule or rules that deny something, for messages.
     #[must_use]
     pub fn denial(&self, why: Why<'_>) -> String {
         match why {
@@ -300,7 +300,7 @@ impl Rules {
         shown.join("; ")
     }
 
-    /// Their numbers.
+    /// Numbers of all rules.
     pub fn numbers(&self) -> impl Iterator<Item = RuleNumber> + use<> {
         (0..self.0.len()).map(number_of)
     }
@@ -314,7 +314,6 @@ impl Rules {
     }
 }
 
-/// Rules are counted from 1.
 fn number_of(at: usize) -> RuleNumber {
     RuleNumber(u32::try_from(at).map_or(u32::MAX, |at| at.saturating_add(1)))
 }

@@ -1,11 +1,11 @@
-//! Tokens: secrets by which clients of JSON and HTTP authenticate themselves. Only their hashes are kept.
+//! Tokens: secrets by which clients of JSON and HTTP authenticate themselves. Only their hashes are stored.
 
 use core::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-/// Octets of a token, at most and at least. A short one can be guessed, whatever is done about it.
+/// Length of a token, in octets. A shorter one can be guessed, whatever is done about it.
 const TOKEN_BYTES: core::ops::RangeInclusive<usize> = 16..=1_024;
 
 /// The SHA-256 of a token.
@@ -14,16 +14,16 @@ pub fn digest_of(token: &[u8]) -> [u8; 32] {
     Sha256::digest(token).into()
 }
 
-/// The tokens of a service: names and hashes.
+/// The tokens of a service, as names with hashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens(Vec<(Arc<str>, [u8; 32])>);
 
-/// A token that makes no sense. Its text is left out.
+/// An invalid token, reported without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadToken {
-    /// Its name.
+    /// The token's name.
     pub name: String,
-    /// Why.
+    /// What is wrong with it.
     pub why: &'static str,
 }
 
@@ -36,10 +36,10 @@ impl fmt::Display for BadToken {
 impl core::error::Error for BadToken {}
 
 impl Tokens {
-    /// Adds one of which the hash is known, in hexadecimal digits.
+    /// Adds a token by its hash, in hexadecimal digits.
     ///
     /// # Errors
-    /// That is no hash.
+    /// The text is not a hash.
     pub fn add_hash(&mut self, name: &str, hexadecimal: &str) -> Result<(), BadToken> {
         let bad = || BadToken { name: name.to_owned(), why: "has no SHA-256, which is 64 hexadecimal digits" };
         let mut digest = [0; 32];
@@ -55,7 +55,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// Adds one as it is; space around it does not count.
+    /// Adds a token by its text; surrounding white space is removed.
     ///
     /// # Errors
     /// It is too short, or too long.
@@ -68,7 +68,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// The name of the token that a client shows. It takes as long whichever it is, and whether it is one.
+    /// The name of a client's token. Takes the same time for every token, valid or not.
     #[must_use]
     pub fn find(&self, token: &[u8]) -> Option<&Arc<str>> {
         let shown = digest_of(token.get(..*TOKEN_BYTES.end()).unwrap_or(token));
@@ -82,7 +82,7 @@ impl Tokens {
         self.0.get(found).map(|(name, _)| name)
     }
 
-    /// Whether there is none.
+    /// Whether there are no tokens.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()

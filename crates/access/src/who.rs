@@ -9,23 +9,23 @@ use engine::wildcard;
 
 use crate::{AddressRange, CertificatePattern};
 
-/// Client as rules know it: the one place where what is known of a client becomes what rules look at.
+/// A client as rules see it: the only place that turns what is known of a client into the input of rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Who<'a> {
-    /// The address that its connection, or its datagrams, come from.
+    /// Address of its connection, or of its datagrams.
     pub address: Option<IpAddr>,
-    /// What its certificate says that it is, where it has shown one that holds.
+    /// Names in its verified certificate, if it has shown one.
     pub certified: Option<&'a CertifiedName>,
-    /// The name of the token that it has shown.
+    /// Name of the token that it has shown.
     pub token: Option<&'a str>,
-    /// The protocol that it is itself, where what comes has no client of ours behind it.
+    /// The protocol, if that itself is the client because its events have no client of the service behind them.
     pub protocol: Option<&'a str>,
-    /// What it is called, for log lines alone: it proves nothing, and no rule looks at it.
+    /// Name for log lines alone: it proves nothing, and rules ignore it.
     pub name: Option<&'a str>,
 }
 
 impl<'a> Who<'a> {
-    /// A client, by the account of its connection.
+    /// The client of a connection's account.
     #[must_use]
     pub fn of(account: &'a Account) -> Self {
         let identity = account.identity();
@@ -38,18 +38,19 @@ impl<'a> Who<'a> {
         }
     }
 
-    /// Whether it has shown nothing by which it is known, so that there is its address at most.
+    /// Whether the client is known by its address at most, having shown nothing else.
     #[must_use]
     pub const fn is_bare(&self) -> bool {
         self.certified.is_none() && self.token.is_none() && self.protocol.is_none()
     }
 
-    /// Reads the client that an operator means, in the words of rules: an address, `token:NAME`, `door:NAME` or `certificate:NAME` (a
-    /// subject, or an alternative name with its kind), or several of them with commas between, a certificate last, since its subject may
-    /// have commas; `anonymous` has nothing. A certificate is made of the name, and kept in `name`.
+    /// Parses an operator's description of a client, in the words of rules: an address, `token:NAME`, `door:NAME` or
+    /// `certificate:NAME` (a subject, or an alternative name with its kind), or several of them separated by commas, a
+    /// certificate last, since its subject may have commas; `anonymous` has nothing. A certificate is made of the
+    /// name, and stored in `name`.
     ///
     /// # Errors
-    /// Says which part makes no sense.
+    /// The invalid part.
     pub fn parse(text: &'a str, name: &'a mut CertifiedName) -> Result<Self, BadWho> {
         let mut who = Self::default();
         let (text, subject) = match text.split_once("certificate:") {
@@ -113,20 +114,20 @@ pub enum WhoPattern {
     Anonymous,
     /// An address or a range of them.
     Address(AddressRange),
-    /// `certificate:PATTERN`: the subject or an alternative name matches, whichever the pattern is about.
+    /// `certificate:PATTERN`: the subject or an alternative name matches, by the pattern's kind.
     Certificate(CertificatePattern),
     /// `token:PATTERN`: the token's name matches.
     Token(String),
-    /// `door:NAME`: the bridge to another world.
+    /// `door:NAME`: the bridge to another protocol's network, such as DDS.
     Protocol(String),
 }
 
-/// Names that an operator gives to clients, by the patterns of rules. They are for people: no rule looks at them.
+/// Names that an operator gives to clients, by the patterns of rules. They are for logs: rules ignore them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientNames(Vec<(Vec<WhoPattern>, Arc<str>)>);
 
 impl ClientNames {
-    /// The name of the first entry that means a client.
+    /// The name of the first entry that matches a client.
     #[must_use]
     pub fn of(&self, account: &Account) -> Option<&Arc<str>> {
         if self.0.is_empty() {
@@ -136,13 +137,13 @@ impl ClientNames {
         self.0.iter().find(|(patterns, _)| patterns.iter().any(|pattern| pattern.matches(&who))).map(|(_, name)| name)
     }
 
-    /// How many names there are.
+    /// Number of entries.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -155,7 +156,7 @@ impl FromIterator<(Vec<WhoPattern>, Arc<str>)> for ClientNames {
     }
 }
 
-/// Error: an entry of `who` makes no sense.
+/// Error: an invalid entry of `who`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadWho(pub String);
 
@@ -211,7 +212,7 @@ impl fmt::Display for WhoPattern {
 }
 
 impl WhoPattern {
-    /// Whether it means this one.
+    /// Whether the pattern matches this client.
     #[must_use]
     pub fn matches(&self, who: &Who<'_>) -> bool {
         match self {
@@ -224,7 +225,7 @@ impl WhoPattern {
         }
     }
 
-    /// Whether each client that the other means is meant by it too.
+    /// Whether this pattern matches every client that `other` matches.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Everybody, _) | (Self::Anonymous, Self::Anonymous) => true,
@@ -237,7 +238,7 @@ impl WhoPattern {
     }
 }
 
-/// The prefix of a kind of alternative name, as certificates are read (`tls`).
+/// The prefix of a kind of alternative name, as certificates are parsed (`tls`).
 fn alternative_prefix(kind: &str) -> Option<&'static str> {
     ["DNS", "URI", "IP", "email"].into_iter().find(|prefix| prefix.eq_ignore_ascii_case(kind))
 }

@@ -1,11 +1,11 @@
-//! What a client shows to identify itself, beside the address that it comes from, and what it is called.
+//! Identity that a client shows beside its address, and its name.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::CertifiedName;
 
-/// What a client has shown on its connection. Each of these is shown once, on the thread that has the connection, and stays; later requests
-/// are judged by it.
+/// What a client has shown on its connection. Each item is shown once, on the thread that owns the connection, and
+/// stays; later requests are judged by it.
 #[derive(Debug, Default)]
 pub struct Identity {
     certified: OnceLock<Arc<CertifiedName>>,
@@ -15,8 +15,8 @@ pub struct Identity {
     given_names: GivenName,
 }
 
-/// What the configuration calls a client, in the order in which it did: the last one counts. A name that was shown stays where it is, so
-/// that it can be lent. There are as many as the client has shown identities and the operator has changed its name.
+/// Names that the configuration has given a client, in order: the last one counts. A name once returned stays in place, so that it can
+/// be lent. There are as many as the client has shown identities and the operator has changed its name.
 #[derive(Debug, Default)]
 struct GivenName {
     name: Option<Arc<str>>,
@@ -34,7 +34,7 @@ impl GivenName {
 }
 
 impl Identity {
-    /// What its certificate says, if it has shown one that holds.
+    /// The names in its certificate, if it has shown a valid one.
     #[must_use]
     pub fn certified(&self) -> Option<&Arc<CertifiedName>> {
         self.certified.get()
@@ -46,20 +46,20 @@ impl Identity {
         self.token.get()
     }
 
-    /// The protocol that it is itself: what comes there has no client of ours behind it.
+    /// The protocol, if that itself is the client because its events have no client of the service behind them.
     #[must_use]
     pub fn protocol(&self) -> Option<&'static str> {
         self.protocol.get().copied()
     }
 
-    /// What the client is called in logs, statistics and metrics: what it says of itself, else what the configuration calls it.
-    /// It proves nothing: no rule of access looks at it, and several clients may have the same one.
+    /// The client's name in logs, statistics and metrics: the name it gave itself, else the one from the
+    /// configuration. It proves nothing: rules of access ignore it, and several clients may have the same one.
     #[must_use]
     pub fn name(&self) -> Option<&Arc<str>> {
         self.own_name.get().or_else(|| self.given_names.last().name.as_ref())
     }
 
-    /// Sets the name that the configuration gives the client; `None` removes it. A name that the client says of itself goes first.
+    /// Sets the name from the configuration; `None` removes it. A name that the client gave itself takes precedence.
     pub fn give_name(&self, name: Option<&Arc<str>>) {
         let mut next = Box::new(GivenName { name: name.cloned(), next: OnceLock::new() });
         // Another thread may be faster.
@@ -71,17 +71,17 @@ impl Identity {
         }
     }
 
-    /// It has shown a certificate. False if it had shown one before: that counts.
+    /// Notes the certificate that the client has shown. False if it had shown one before, which stays.
     pub fn certify(&self, name: Arc<CertifiedName>) -> bool {
         self.certified.set(name).is_ok()
     }
 
-    /// It has shown a token of that name. False if it had shown one before: that counts.
+    /// Notes the name of the token that the client has shown. False if it had shown one before, which stays.
     pub fn show_token(&self, name: Arc<str>) -> bool {
         self.token.set(name).is_ok()
     }
 
-    /// It is no client but a protocol.
+    /// Notes that the client is a protocol itself. False if that was noted before.
     pub fn note_protocol(&self, name: &'static str) -> bool {
         self.protocol.set(name).is_ok()
     }

@@ -1,19 +1,20 @@
-//! What each client has of what the service has to give: every [`Resource`] has a limit, and no client can have all of it.
+//! Accounts of the service's resources by client: every [`Resource`] has a limit, and no client can use all of it.
 //!
-//! A client is charged by its connection ([`Account`]) and by the address that the connection came from; IPv6 addresses are taken together
-//! by their first 64 bits, since a host has all of those. A claim is granted if the limit of the whole process allows it, and if what the
-//! address has then is no more than a fixed multiple of what is left for everybody (the dynamic thresholds by which switches share their
-//! buffers: Choudhury and Hahne, 1998). The multiple follows from `limits.client_share_percent`, the percentage that one address may have
-//! while no other has anything: with 75 it is three times what is left, so that two addresses that want all can have three sevenths each,
-//! and a seventh is left for others. The same rule, applied to what is left of the address's share, divides that among its connections. A
-//! small amount of each resource is granted to every address, whatever its share, as long as the limit allows it.
+//! A client is charged by its connection ([`Account`]) and by the address that the connection came from; IPv6
+//! addresses are grouped by their first 64 bits, since a host has all of those. A claim is granted if the limit of the
+//! whole process allows it, and if the address then has no more than a fixed multiple of what is left for everybody
+//! (the dynamic thresholds by which switches share their buffers: Choudhury and Hahne, 1998). The multiple follows
+//! from `limits.client_share_percent`, the percentage that one address may have while no other has anything: with 75
+//! it is three times what is left, so that two addresses that claim all can have three sevenths each, and a seventh is
+//! left for others. The same rule, applied to what is left of the address's share, divides that among its connections.
+//! A small amount of each resource is granted to every address, whatever its share, as long as the limit allows it.
 //!
 //! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
 //! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
 //!
 //! # Adding a limit
 //!
-//! A row of `resources!` has its key in the configuration. By hand: its limit and what every address is granted in `ceilings`
+//! A row of `resources!` has its key in the configuration. By hand: its limit and the amount granted to every address in `ceilings`
 //! (`crates/service/src/start/limits.rs`), and `check_nothing_is_kept` of the simulation. The compiler asks for two counters
 //! (`Counter::of_refusal`). The owner claims it with `Account::charge` before anything is allocated, and the `Charge` stays with the thing.
 
@@ -36,7 +37,7 @@ use hashbrown::HashMap;
 
 macro_rules! resources {
     ($($(#[doc = $help:literal])+ $variant:ident = $name:literal, $setting:literal;)+) => {
-        /// What clients are charged for.
+        /// A resource that clients are charged for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Resource {
             $($(#[doc = $help])+ $variant,)+
@@ -46,13 +47,13 @@ macro_rules! resources {
             /// Every resource.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// What it is called in log lines and refusals.
+            /// Name in log lines and refusals.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// The setting that its limit follows from; empty where none does.
+            /// The setting that determines its limit; empty if none does.
             #[must_use]
             pub const fn setting(self) -> &'static str {
                 match self { $(Self::$variant => $setting,)+ }
@@ -62,24 +63,24 @@ macro_rules! resources {
 }
 
 resources! {
-    /// Connections from clients that are open.
+    /// Open connections from clients.
     Connections = "connections", "limits.connections_max";
-    /// Connections to clients that are open or being made.
+    /// Connections to clients, open or being opened.
     Outgoing = "connections to clients", "limits.outgoing_connections_max";
-    /// Octets of messages that have begun and are not complete.
+    /// Octets of incomplete messages.
     IncompleteBytes = "octets of incomplete messages", "limits.incomplete_bytes_max";
-    /// Octets that were written for clients, on connections of either direction, and that they have not read.
+    /// Octets written to clients, on connections of either direction, that they have not read.
     ReplyBytes = "octets written and not read", "limits.unread_reply_bytes_max";
-    /// Octets of requests that administration has and has not answered.
+    /// Octets of requests that administration has not yet answered.
     RequestBytes = "octets of administrative requests", "limits.memory_bytes";
-    /// Octets that administration keeps: objects, filters, properties, names, references, subscriptions.
+    /// Octets of objects that administration stores: filters, properties, names, references, subscriptions.
     RetainedBytes = "retained octets", "limits.memory_bytes";
     /// Event channels.
     Channels = "channels", "";
-    /// Proxies, of all channels.
+    /// Proxies of all channels.
     Proxies = "proxies", "limits.proxies_max";
-    /// Event types that consumers and their admins name: by what it takes to look through them. A type that a
-    /// lane does not know is held against all of its channel in one go.
+    /// Event types that consumers and their admins name, by the cost to search them: a lane compares an unknown type
+    /// with all of its channel in one go.
     EventTypes = "event types", "limits.event_types_max";
     /// Threads of thread pools.
     Threads = "threads", "lanes.threads_max";
@@ -89,15 +90,15 @@ resources! {
     LookupThreads = "threads that look host names up", "";
     /// TLS handshakes under way, of accepted connections and of outgoing ones.
     Handshakes = "TLS handshakes", "";
-    /// Connections to HTTP that are open.
+    /// Open HTTP connections.
     HttpConnections = "connections to HTTP", "http.connections_max";
-    /// Topics and roles that clients of Tempo have announced.
+    /// Topics and roles that Tempo clients have announced.
     Announced = "announced topics", "tempo.topics_max";
-    /// Octets of messages of Tempo that wait for their topic's turn.
+    /// Octets of Tempo messages that wait for their topic's turn.
     InputBytes = "queued octets of topics", "limits.memory_bytes";
     /// Scheduling analyses under way.
     Analyses = "analyses", "";
-    /// Callbacks for when the service is there again.
+    /// Callbacks to be called when the service is available again.
     Registrations = "reconnection callbacks", "";
 }
 
@@ -128,7 +129,7 @@ impl Amounts {
         self.of(resource).fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Adds, unless what there is then is not `allowed`.
+    /// Adds an amount, unless the new sum is not `allowed`.
     fn add_if(&self, resource: Resource, amount: u64, allowed: impl Fn(u64) -> bool) -> bool {
         let sum = |now: u64| now.checked_add(amount).filter(|sum| allowed(*sum));
         self.of(resource).fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
@@ -140,7 +141,7 @@ impl Amounts {
     }
 }
 
-/// The limit of each resource, and what shares follow from.
+/// The limit of each resource, and the parameters of fair shares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ceilings {
     client_percent: u8,
@@ -154,14 +155,14 @@ struct Ceiling {
 }
 
 impl Ceilings {
-    /// No limits as yet, and shares of so many percent (1 to 100): what one address may have of each resource while no other
-    /// has any of it. 100 leaves it without a share.
+    /// No limits yet, and the percentage (1 to 100) of each resource that one address may have while no other has any.
+    /// 100 disables shares.
     #[must_use]
     pub const fn new(client_percent: u8) -> Self {
         Self { client_percent, limits: [Ceiling { limit: u64::MAX, minimum: 0 }; COUNT] }
     }
 
-    /// Limits one resource. Every address may have `minimum` of it whatever its share.
+    /// Sets the limit of one resource. Every address may have `minimum` of it whatever its share.
     #[must_use]
     pub const fn with(mut self, resource: Resource, limit: u64, minimum: u64) -> Self {
         #[expect(clippy::indexing_slicing, reason = "there is a place for each resource")]
@@ -176,13 +177,13 @@ impl Ceilings {
         self.limits[resource as usize]
     }
 
-    /// Whether a claimant may have so much, where so much is left besides.
+    /// Whether a claimant may have the amount `has` while `left` is free besides.
     fn is_fair(&self, has: u64, left: u64) -> bool {
         let percent = u128::from(self.client_percent);
         u128::from(has) * (100_u128.saturating_sub(percent)) <= percent * u128::from(left)
     }
 
-    /// The most that may be had besides, where so much is left for everybody.
+    /// The most that a claimant may have while `left` is free for everybody.
     fn fair_part(&self, left: u64) -> u64 {
         let percent = u128::from(self.client_percent);
         let part = (percent * u128::from(left)).checked_div(100_u128.saturating_sub(percent));
@@ -190,7 +191,7 @@ impl Ceilings {
     }
 }
 
-/// What all clients have together.
+/// Usage of all clients together.
 #[derive(Debug)]
 pub struct Accounts {
     ceilings: Ceilings,
@@ -204,7 +205,7 @@ impl Accounts {
         Arc::new(Self { ceilings, used: Amounts::default() })
     }
 
-    /// How much of a resource is in use.
+    /// Amount of a resource in use.
     #[must_use]
     pub fn used(&self, resource: Resource) -> u64 {
         self.used.read(resource)
@@ -216,14 +217,14 @@ impl Accounts {
         self.ceilings.of(resource).limit
     }
 
-    /// An account that is in no table: the service's own, or a test's.
+    /// An account outside the table of addresses: the service's own, or a test's.
     #[must_use]
     pub fn account_of(self: &Arc<Self>, ip: IpAddr) -> Arc<Account> {
         Arc::new(Account::new(&Arc::new(Address::new(self, ip)), ip))
     }
 }
 
-/// What the connections from one address have.
+/// Usage of the connections from one address.
 #[derive(Debug)]
 struct Address {
     accounts: Arc<Accounts>,
@@ -237,19 +238,19 @@ impl Address {
     }
 }
 
-/// What one connection has. It outlives its connection as long as something is charged to it.
+/// Usage of one connection. It outlives the connection while anything is charged to it.
 #[derive(Debug)]
 pub struct Account {
     address: Arc<Address>,
-    /// The address that its connection came from; `address` may stand for several.
+    /// The connection's own address; `address` may stand for several.
     from: IpAddr,
     identity: Identity,
-    /// Its connection has a place beside the limit.
+    /// Whether the connection has a reserved place beyond the limit.
     is_reserved: AtomicBool,
     used: Amounts,
 }
 
-/// Octets that a client's name takes.
+/// Octets charged for a client's name.
 const fn octets_of_name(name: &str) -> u64 {
     64 + name.len() as u64
 }
@@ -262,10 +263,10 @@ impl Drop for Account {
     }
 }
 
-/// Why a claim was not granted.
+/// A claim that was not granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
-    /// What was claimed.
+    /// The resource claimed.
     pub resource: Resource,
     /// Limit that the claim exceeds: the service's or the client's.
     pub by: SpentBy,
@@ -274,9 +275,9 @@ pub struct Spent {
 /// Limit of a resource that a claim exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpentBy {
-    /// That of the whole service: its limit is reached.
+    /// The limit of the whole service.
     All,
-    /// That of the client, its connection or its address: the rest is for others.
+    /// The share of the client's connection or address: the rest is for others.
     Client,
 }
 
@@ -292,7 +293,7 @@ impl core::fmt::Display for Spent {
 
 impl core::error::Error for Spent {}
 
-/// An account is equal to itself only.
+/// An account equals only itself.
 impl PartialEq for Account {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
@@ -312,34 +313,34 @@ impl Account {
         }
     }
 
-    /// The address that its connection came from.
+    /// The address of the connection.
     #[must_use]
     pub const fn from(&self) -> IpAddr {
         self.from
     }
 
-    /// Whether it is a client's, and not the service's own.
+    /// Whether the account is a client's, and not the service's own.
     #[must_use]
     pub const fn is_outside(&self) -> bool {
         !self.from.is_unspecified()
     }
 
-    /// Its connection has a place beside the limit: no proxies are granted to it.
+    /// Notes that the connection has a reserved place beyond the limit: no proxies are granted to it.
     pub fn note_reserved(&self) {
         self.is_reserved.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its connection has a place beside the limit.
+    /// Whether the connection has a reserved place beyond the limit.
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         self.is_reserved.load(Ordering::Relaxed)
     }
 
-    /// The client says what it is called, in a text that was checked. Its octets stay charged until the account is gone. False if it had
-    /// said a name before: that one stays.
+    /// Sets the name that the client gave itself, in a text already checked. Its octets stay charged until the account
+    /// is gone. False if the client had given a name before, which stays.
     ///
     /// # Errors
-    /// As those of [`Account::charge`].
+    /// Those of [`Account::charge`].
     pub fn set_name(&self, name: &str) -> Result<bool, Spent> {
         self.take(Resource::RetainedBytes, octets_of_name(name))?;
         let is_first = self.identity.own_name.set(name.into()).is_ok();
@@ -349,59 +350,59 @@ impl Account {
         Ok(is_first)
     }
 
-    /// What the client has shown to identify itself.
+    /// The identity that the client has shown.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The address that is charged: of IPv6 the first half stands for all that begin so.
+    /// The address that is charged: for IPv6 its first half.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.address.ip
     }
 
-    /// What all clients have together.
+    /// The accounts of all clients.
     #[must_use]
     pub fn accounts(&self) -> &Arc<Accounts> {
         &self.address.accounts
     }
 
-    /// How much of a resource the connection has.
+    /// Amount of a resource that the connection uses.
     #[must_use]
     pub fn used(&self, resource: Resource) -> u64 {
         self.used.read(resource)
     }
 
-    /// How much of a resource all connections of its address have.
+    /// Amount of a resource that all connections of its address use.
     #[must_use]
     pub fn used_by_address(&self, resource: Resource) -> u64 {
         self.address.used.read(resource)
     }
 
-    /// Claims an amount of a resource, which is given back when what this returns is dropped, on whichever thread.
+    /// Claims an amount of a resource, to be returned when the charge is dropped, on whichever thread.
     ///
     /// # Errors
-    /// When the limit of the service, or the client's share, is spent. Nothing was claimed then.
+    /// The limit of the service, or the client's share, is spent. Nothing is claimed then.
     pub fn charge(self: &Arc<Self>, resource: Resource, amount: u64) -> Result<Charge, Spent> {
         self.take(resource, amount)?;
         Ok(Charge { account: Arc::clone(self), resource, amount })
     }
 
-    /// Claims what cannot be refused any more: beyond share and limit if need be.
+    /// Claims an amount that cannot be refused any more, beyond share and limit if need be.
     #[must_use]
     pub fn charge_anyway(self: &Arc<Self>, resource: Resource, amount: u64) -> Charge {
         self.take_anyway(resource, amount);
         Charge { account: Arc::clone(self), resource, amount }
     }
 
-    /// The same as [`Account::charge`] for callers that keep the amount themselves: each such claim needs its [`Account::give`].
+    /// Claims an amount for a caller that tracks it itself: each such claim needs its [`Account::give`].
     ///
-    /// Of two claims of one address at the same time on two threads, one may be refused that would have been granted a moment
-    /// later. The limit holds always.
+    /// Of two claims of one address at the same time on two threads, one may be refused that would have been granted a
+    /// moment later. The limit holds always.
     ///
     /// # Errors
-    /// As those of [`Account::charge`].
+    /// Those of [`Account::charge`].
     pub fn take(&self, resource: Resource, amount: u64) -> Result<(), Spent> {
         let Address { accounts, used: of_address, .. } = &*self.address;
         let Accounts { ceilings, used: of_all } = &**accounts;
@@ -430,14 +431,14 @@ impl Account {
         Ok(())
     }
 
-    /// Claims what cannot be refused any more, such as what has been read already: beyond share and limit if need be.
+    /// Claims an amount that cannot be refused any more, such as for octets already read, beyond share and limit if need be.
     pub fn take_anyway(&self, resource: Resource, amount: u64) {
         self.address.used.add(resource, amount);
         self.used.add(resource, amount);
         self.address.accounts.used.add(resource, amount);
     }
 
-    /// Gives back what [`Account::take`] or [`Account::take_anyway`] claimed.
+    /// Returns an amount claimed by [`Account::take`] or [`Account::take_anyway`].
     pub fn give(&self, resource: Resource, amount: u64) {
         self.address.accounts.used.subtract(resource, amount);
         self.used.subtract(resource, amount);
@@ -445,7 +446,7 @@ impl Account {
     }
 }
 
-/// What an account has been charged, until this is dropped.
+/// An amount charged to an account, until this is dropped.
 #[derive(Debug)]
 pub struct Charge {
     account: Arc<Account>,
@@ -454,22 +455,22 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// How much it is.
+    /// The amount.
     #[must_use]
     pub const fn amount(&self) -> u64 {
         self.amount
     }
 
-    /// The account that has it.
+    /// The account charged.
     #[must_use]
     pub const fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
-    /// Makes it more or less.
+    /// Changes the amount.
     ///
     /// # Errors
-    /// When it would be more and that is not granted: it stays as it was.
+    /// A larger amount is not granted: the charge stays as it was.
     pub fn resize(&mut self, amount: u64) -> Result<(), Spent> {
         match amount.checked_sub(self.amount) {
             Some(more) => self.account.take(self.resource, more)?,
@@ -479,7 +480,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Makes it what there is by now, which cannot be refused any more: beyond share and limit if need be.
+    /// Sets the amount to the current use, which cannot be refused any more, beyond share and limit if need be.
     pub fn adjust(&mut self, amount: u64) {
         match amount.checked_sub(self.amount) {
             Some(more) => self.account.take_anyway(self.resource, more),
@@ -495,18 +496,17 @@ impl Drop for Charge {
     }
 }
 
-/// The addresses that have connections, or from which something comes that is still kept. The thread that accepts
-/// connections alone has it.
+/// Addresses with connections, or with charges that outlive them. Only the thread that accepts connections owns it.
 #[derive(Debug)]
 pub struct Addresses {
     accounts: Arc<Accounts>,
     known: HashMap<IpAddr, Arc<Address>>,
-    /// All that are known, in the order in which they are looked at for whether they are still needed.
+    /// Known addresses, in the order in which they are checked for being unused.
     order: VecDeque<IpAddr>,
 }
 
-/// Known addresses that are looked at when a new one comes: more than one, so that those which are not needed go faster
-/// than others come, and few, so that no connection waits for them.
+/// Known addresses checked when a new one comes: more than one, so that unused ones are removed faster than others
+/// come, and few, so that no connection waits for it.
 const LOOKED_AT: usize = 4;
 
 impl Addresses {
@@ -516,7 +516,7 @@ impl Addresses {
         Self { accounts: Arc::clone(accounts), known: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// An account for a new connection from there.
+    /// Opens an account for a new connection from an address.
     pub fn open(&mut self, from: IpAddr) -> Arc<Account> {
         let (from, ip) = (from.to_canonical(), representative(from));
         if let Some(address) = self.known.get(&ip) {
@@ -530,7 +530,7 @@ impl Addresses {
         account
     }
 
-    /// Forgets a few addresses of which no account is left.
+    /// Removes some addresses without accounts.
     fn forget_some(&mut self) {
         for _ in 0..LOOKED_AT {
             let Some(ip) = self.order.pop_front() else { return };
@@ -544,7 +544,7 @@ impl Addresses {
     }
 }
 
-/// The address under which one is known.
+/// The address that stands for `ip` in the table.
 fn representative(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => {

@@ -1,25 +1,24 @@
-//! The principal that asks.
+//! The principal of a request.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::Account;
 
-/// The principal of a request. It goes with everything that administration is asked, and with each connection from when it is accepted.
+/// The principal of a request: passed with every request to administration, and with each connection from its acceptance on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Principal {
     /// No client: the service itself, or the program that it is part of. Nothing is charged.
     Service,
-    /// An operator that asks over HTTP: an account of its own, which has the address and what was shown, and is charged for nothing.
+    /// An operator on HTTP, with an account of its own that has the address and the identity shown, and is charged for nothing.
     Operator(Arc<Account>),
-    /// A client, known by the account of the connection on which it asks: that has the address that the connection came from,
-    /// and is charged.
+    /// A client, known by the account of its connection, which has the connection's address, and is charged.
     Client(Arc<Account>),
 }
 
 impl Principal {
-    /// The address from which it asks, if it is outside.
+    /// The address of the request, if it comes from outside.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
         match self {
@@ -29,7 +28,7 @@ impl Principal {
         }
     }
 
-    /// The address by which turns are shared, if it is outside: of IPv6 the first half stands for all that begin so.
+    /// The address by which turns are shared, if the request comes from outside: for IPv6 its first half.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
@@ -38,7 +37,7 @@ impl Principal {
         }
     }
 
-    /// Account that is charged for what it asks for; none if it is not outside, or an operator.
+    /// The account charged for the request; `None` for the service itself and for operators.
     #[must_use]
     pub const fn account(&self) -> Option<&Arc<Account>> {
         match self {

@@ -8,20 +8,20 @@ use crate::{Account, Spent, SpentBy};
 /// A claim of a client that was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What was claimed, and the limit that is spent.
+    /// The resource claimed, and the limit that is spent.
     pub spent: Spent,
     /// The client's address.
     pub ip: IpAddr,
-    /// How much of it all connections of that address have.
+    /// Amount that all connections of that address use.
     pub has: u64,
-    /// How much of it all clients have together.
+    /// Amount that all clients use together.
     pub used: u64,
     /// The limit for all clients together.
     pub limit: u64,
 }
 
 impl Refused {
-    /// Makes the report of an account's claim that was not granted.
+    /// Makes the report of a refused claim.
     #[must_use]
     pub fn new(spent: Spent, account: &Account) -> Self {
         let (accounts, resource) = (account.accounts(), spent.resource);

@@ -1,12 +1,12 @@
-//! Fair shares in virtual time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B): how far each topic is with its own.
+//! Fair shares in virtual time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B): the progress of each topic.
 //!
-//! The engine's lanes and the end points of the small protocol take turns by the same arithmetic; how they keep their topics,
-//! and find the one that is next, is their own. Nothing here allocates.
+//! The engine's lanes and the end points of Tempo take turns by the same arithmetic; each stores its topics, and finds
+//! the next one, in its own way. Nothing here allocates.
 //!
-//! Virtual time is counted in picoseconds, in 128 bits, so that it never wraps. What of 1/share is not whole is carried, so
-//! that a topic with a share of 3 is at exactly 1 s after three messages, and no drift builds up however many follow. With
-//! shares of at most 1,000,000, two multiples of two topics' 1/share are equal or at least a picosecond apart: the order of
-//! deadlines is exact.
+//! Virtual time is counted in picoseconds, in 128 bits, so that it never wraps. The fraction of 1/share is carried, so
+//! that a topic with a share of 3 is at exactly 1 s after three messages, and no drift builds up however many follow.
+//! With shares of at most 1,000,000, two multiples of two topics' 1/share are equal or at least a picosecond apart:
+//! the order of deadlines is exact.
 
 #![no_std]
 
@@ -15,57 +15,57 @@ use core::time::Duration;
 const PICOS_PER_SECOND: u128 = 1_000_000_000_000;
 const PICOS_PER_NANO: u128 = 1_000;
 
-/// Virtual time, which moves with the work that is done: by the messages that are served.
+/// Virtual time, which advances with each message served.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VirtualTime {
     now: u128,
-    /// Counts up whenever nothing waits any more.
+    /// Counts up whenever no message waits any more.
     busy_period: u64,
 }
 
 impl VirtualTime {
-    /// The beginning.
+    /// Virtual time 0.
     #[must_use]
     pub const fn new() -> Self {
         Self { now: 0, busy_period: 0 }
     }
 
-    /// Picoseconds since the beginning.
+    /// Picoseconds since 0.
     #[must_use]
     pub const fn now(&self) -> u128 {
         self.now
     }
 
-    /// A message of the topic with this share is served.
+    /// Serves a message of the topic with this share.
     pub fn serve(&mut self, share: &mut Share) {
         self.now = self.now.max(share.deadline());
         share.advance();
     }
 
-    /// Nothing waits any more: all topics are quits.
+    /// Ends the busy period, as no message waits any more: all topics begin anew.
     pub const fn rest(&mut self) {
         self.busy_period += 1;
     }
 }
 
-/// One topic's progress. `start` is where the share of its next message begins: each message moves it on by 1/share.
+/// One topic's progress. `start` is where the share of its next message begins: each message advances it by 1/share.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     share: u128,
-    /// The whole part of 1/share, and what is left of it, in parts of `share`.
+    /// The whole part of 1/share, and the remainder, in units of 1/`share` picosecond.
     step: u128,
     step_rest: u128,
-    /// `None`: 1/share.
+    /// `None` for 1/share.
     deadline: Option<u128>,
     start: u128,
     start_rest: u128,
-    /// In which busy period of the lane `start` was.
+    /// The lane's busy period to which `start` belongs.
     busy_period: u64,
 }
 
 impl Share {
-    /// The share of a topic, in messages a second (1 if it is 0), and within what virtual time of its turn's beginning it is to be
-    /// served; without that, within 1/share.
+    /// A topic's share, in messages a second (1 if it is 0), and the virtual time from the beginning of its turn
+    /// within which it is to be served; `None` for 1/share.
     #[must_use]
     pub fn new(share: u32, deadline: Option<Duration>) -> Self {
         let mut new = Self {
@@ -82,7 +82,7 @@ impl Share {
         new
     }
 
-    /// Takes over changed settings. What the topic has had stays had.
+    /// Changes the settings. The progress so far stays.
     pub fn set(&mut self, share: u32, deadline: Option<Duration>) {
         self.share = u128::from(share.max(1));
         self.step = PICOS_PER_SECOND / self.share;
@@ -91,8 +91,8 @@ impl Share {
         self.start_rest = 0;
     }
 
-    /// Notes a message for the topic, for which none waited. It cannot have saved up what it did not use; and what it had
-    /// beforehand still counts, as long as others have been waiting ever since.
+    /// Notes a message for the topic, for which none waited. Unused turns are not saved up; turns taken in advance
+    /// still count, as long as others have been waiting ever since.
     pub fn awake(&mut self, time: &VirtualTime) {
         if self.busy_period != time.busy_period || self.start < time.now {
             self.busy_period = time.busy_period;
@@ -101,7 +101,7 @@ impl Share {
         }
     }
 
-    /// By when, in virtual time, its next message is to be served.
+    /// Deadline of its next message, in virtual time.
     #[must_use]
     pub fn deadline(&self) -> u128 {
         match self.deadline {
@@ -110,7 +110,7 @@ impl Share {
         }
     }
 
-    /// One of its messages is served.
+    /// Advances the start by one served message.
     pub fn advance(&mut self) {
         (self.start, self.start_rest) = self.next();
     }
