@@ -1,4 +1,4 @@
-//! From [`Tree`] to [`Program`]: constants calculated, instructions chosen, jumps set, cost counted.
+//! Compiles a [`Tree`] to a [`Program`]: computes constants, selects instructions, sets jumps, and counts the cost.
 
 use crate::constraint::{Comparison, Cost, Steps};
 use crate::error::Reason;
@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What compiling gives.
+/// A compiled constraint, with its conditions and cost.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) program: Program,
@@ -30,7 +30,7 @@ pub(crate) enum Condition {
     Other,
 }
 
-/// The steps that calculating a constant may take; beyond, it is left to the evaluations.
+/// Most steps to compute a constant; beyond it the computation is left to the evaluations.
 const CONSTANT_STEPS: u32 = 100_000;
 
 /// Compiles a tree with checked types.
@@ -62,12 +62,12 @@ pub(crate) fn compile(tree: &Tree) -> Result<Compiled> {
 
 struct Compiler<'t> {
     tree: &'t Tree,
-    /// What each node always is.
+    /// Constant value of each node, if it has one.
     constants: Vec<Option<Literal>>,
     ops: Vec<Op>,
     offsets: Vec<u32>,
     paths: Paths,
-    /// How many values wait where the next instruction goes, and the most so far.
+    /// Number of values on the stack at the next instruction, and the most so far.
     waiting: u32,
     stack: u32,
 }
@@ -85,7 +85,7 @@ impl Compiler<'_> {
 
     // Constants.
 
-    /// Operands stand before their operators, so one pass calculates everything that can be.
+    /// Computes all constants in one pass, since operands precede their operators.
     fn calculate_constants(&mut self) {
         for node in &self.tree.nodes {
             let constant = self.calculate(node);
@@ -104,7 +104,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The number a constant is in arithmetic. It is that from now on: the character `'A'` becomes 65.
+    /// The number of a constant in arithmetic. The constant is replaced by it: the character `'A'` becomes 65.
     fn number(&mut self, id: Id) -> Option<Number> {
         let number = self.constant(id)?.number()?;
         if let Some(constant) = self.constants.get_mut(id as usize) {
@@ -148,7 +148,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The node that says the same as this one: `TRUE and x` is `x`, if `x` can only be true or false.
+    /// The equivalent simpler node: `TRUE and x` is `x`, if `x` can only be true or false.
     fn same(&self, mut id: Id) -> Id {
         loop {
             let (left, right, neutral) = match self.tree.node(id) {
@@ -180,7 +180,7 @@ impl Compiler<'_> {
         self.tree.paths.get(path).is_some_and(|path| path.root == Root::CurrentTime)
     }
 
-    /// A path of the tree with one part more.
+    /// A path of the tree, extended by one part.
     fn path_and(&mut self, index: u32, part: Part) -> u32 {
         let Some(path) = self.tree.paths.get(index) else { return u32::MAX };
         let parts = path.parts.iter().cloned().chain([part]).collect();
@@ -188,10 +188,10 @@ impl Compiler<'_> {
         self.paths.place(path)
     }
 
-    /// Instructions that leave the value of `id` in the accumulator.
+    /// Emits instructions that leave the value of `id` in the accumulator.
     ///
-    /// Goes down along first operands by a loop and into second ones by recursion: the latter is as deep as the
-    /// parentheses are, the former as long as the text.
+    /// Descends along first operands by a loop and into second ones by recursion: the recursion is as deep as the
+    /// parentheses, the loop as long as the text.
     fn expression(&mut self, id: Id) -> Result<()> {
         let mut pending = Vec::new();
         let mut next = Some(id);
@@ -208,7 +208,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Emits a node that needs no other, or says which of its operands comes first.
+    /// Emits a node without operands, or returns the operand that comes first.
     fn begin(&mut self, id: Id) -> Result<Option<Id>> {
         let offset = self.tree.offset(id);
         if let Some(constant) = self.constant(id) {
@@ -242,7 +242,7 @@ impl Compiler<'_> {
         Ok(None)
     }
 
-    /// A comparison that is one instruction: of fields or names with constants, or of two names.
+    /// The single instruction of a comparison of fields or names with constants, or of two names, if there is one.
     fn simple_comparison(&mut self, op: Comparison, left: Id, right: Id) -> Option<Op> {
         let field = |node: &Node| match node {
             Node::Field(path) | Node::Name(path) if !self.is_current_time(*path) => Some(*path),
@@ -285,7 +285,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Two names compared: either may be a field, and the other one an enumerator of its type.
+    /// A comparison of two names: either may be a field, and the other one an enumerator of its type.
     fn names_test(&mut self, op: Comparison, left: u32, right: u32) -> Op {
         let name = |path| match self.tree.paths.get(path).map(|path| &path.root) {
             Some(Root::Name(name)) => Part::Ordinal(name.clone()),
@@ -308,7 +308,7 @@ impl Compiler<'_> {
         (self.constant(left).is_some() || name(left)) && !name(right)
     }
 
-    /// Emits the rest of a node, the value of the operand that came first being in the accumulator.
+    /// Emits the rest of a node, with the value of its first operand in the accumulator.
     fn complete(&mut self, id: Id) -> Result<()> {
         let offset = self.tree.offset(id);
         match self.tree.node(id) {
@@ -364,7 +364,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// The accumulator waits while the right side is worked out, then `op` takes both.
+    /// Emits a push of the accumulator, the right side, and `op`, which takes both.
     fn with_right(&mut self, right: Id, op: Op, offset: u32) -> Result<()> {
         if self.waiting >= STACK_MAX {
             return fault(offset as usize, Reason::TooManyWaiting { operands_max: STACK_MAX });
@@ -378,7 +378,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// `and` and `or`: the right side is jumped over if the left one decides. If that is known beforehand, this is not called.
+    /// Emits `and` or `or`: the right side is jumped over if the left one decides. Not called if that is known beforehand.
     fn branch(&mut self, left: Id, right: Id, offset: u32, operator: (&'static str, fn(u32) -> Op)) -> Result<()> {
         let (operator, jump) = operator;
         let found = self.tree.kind(right);
@@ -397,7 +397,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Checks that the accumulator is true or false, where only the event can tell.
+    /// Emits a check that the accumulator is true or false, where only the event can tell.
     fn truth(&mut self, id: Id) {
         if self.tree.kind(id) != Kind::Truth && !self.test_last_field(true) {
             let offset = self.tree.offset(id);
@@ -405,7 +405,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A field that was just read, as a comparison with `TRUE` or `FALSE`: the same, but one instruction. Not if another
+    /// Fuses the field read last and a comparison with `TRUE` or `FALSE` to one instruction. Not if another
     /// instruction was the last.
     fn test_last_field(&mut self, value: bool) -> bool {
         let (Some(last), Some(at)) = (self.ops.last_mut(), self.offsets.last()) else { return false };
@@ -414,7 +414,7 @@ impl Compiler<'_> {
         true
     }
 
-    /// A jump to a jump goes where that one will go.
+    /// Makes a jump to a jump go to the final target.
     fn thread_jumps(&mut self) {
         for at in (0..self.ops.len()).rev() {
             let (mut target, is_true) = match self.ops.get(at) {
@@ -488,7 +488,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The cheapest and the dearest way through a program.
+/// Cost of the cheapest and of the most expensive way through a program.
 fn cost(program: &Program) -> Cost {
     let read = |path: &u32| match program.paths.get(*path as usize) {
         // The time is at hand.

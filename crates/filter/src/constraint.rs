@@ -1,4 +1,4 @@
-//! The language itself: [`Constraint`], from text to verdict.
+//! The language: [`Constraint`], from text to verdict.
 
 use crate::compile::{Compiled, Condition, compile};
 use crate::error::{ConstraintError, column};
@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use core::cmp::Ordering;
 use core::fmt;
 
-/// The bounds a constraint must keep to be installed.
+/// Limits of a constraint that is to be installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest text, in bytes. Default 16,384.
@@ -38,39 +38,39 @@ pub struct Constraint {
     conjuncts: Box<[Condition]>,
 }
 
-/// What an evaluation costs, in [`Steps`], if it does not fail and each part of a path costs one step; long texts and
-/// sequences, and what must be skipped on the way to a field, cost more.
+/// Cost of an evaluation, in [`Steps`], if it does not fail and each part of a path costs one step; long texts and
+/// sequences, and data to skip on the way to a field, cost more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// With every short cut taken.
+    /// Cost with every short cut taken.
     pub best: u32,
-    /// With none.
+    /// Cost without any short cut.
     pub worst: u32,
 }
 
-/// What a constraint says of an event.
+/// Result of a constraint for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The event matches.
     Match,
-    /// It does not.
+    /// The event does not match.
     NoMatch,
-    /// The question makes no sense for this event: it has no such field, or one of another type. Counts as no match.
+    /// The event has no such field, or one of another type. Counts as no match.
     Failed(Failure),
-    /// The steps were spent before there was an answer. Counts as no match.
+    /// The steps were spent before there was a result. Counts as no match.
     Cut,
 }
 
-/// Why and where an evaluation failed.
+/// Reason and place of a failed evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Why.
+    /// Reason.
     pub kind: FailureKind,
-    /// The operand or operator at which it failed: its offset in the constraint's text, in bytes.
+    /// Place: offset of the operand or operator in the constraint's text, in bytes.
     pub offset: u32,
 }
 
-/// Why an evaluation failed.
+/// Reason of a failed evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureKind {
@@ -84,10 +84,10 @@ pub enum FailureKind {
     NotASequence,
 }
 
-/// What is left of the work an evaluation may do. One step is about one operator or one part of a path.
+/// Steps left for evaluations. One step is about one operator or one part of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// The number left.
+    /// Number of steps left.
     pub left: u32,
 }
 
@@ -98,7 +98,7 @@ impl Steps {
         Self { left }
     }
 
-    /// Takes `n`; false if there were fewer, and then none are left.
+    /// Takes `n` steps; false if there were fewer, and then none are left.
     #[inline]
     pub fn take(&mut self, n: u32) -> bool {
         let enough = self.left >= n;
@@ -106,7 +106,7 @@ impl Steps {
         enough
     }
 
-    /// Whether none are left.
+    /// Whether no steps are left.
     #[must_use]
     #[inline]
     pub fn is_spent(&self) -> bool {
@@ -114,7 +114,7 @@ impl Steps {
     }
 }
 
-/// How a comparison compares.
+/// Operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// `==`
@@ -132,7 +132,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// Whether it holds of two values in this order.
+    /// Whether the comparison is true for two values in this order.
     #[must_use]
     #[inline]
     pub fn holds(self, order: Ordering) -> bool {
@@ -150,18 +150,18 @@ impl Comparison {
 /// One of the conditions that must all hold for a constraint to match.
 #[derive(Clone, Copy, Debug)]
 pub enum Conjunct<'c> {
-    /// A field compared with a constant; `3 < $x` is given as `$x > 3`, `$x` as `$x == TRUE`, `not $x` as
-    /// `$x == FALSE`.
+    /// A field compared with a constant; `3 < $x` becomes `$x > 3`, `$x` becomes `$x == TRUE`, `not $x` becomes `$x ==
+    /// FALSE`.
     Compare {
         /// The field.
         path: &'c Path,
-        /// How.
+        /// The operator.
         op: Comparison,
         /// The constant.
         constant: &'c Literal,
     },
-    /// A field compared by `==` or `!=` with a name: the name of an enumerator if the field is an enumeration value;
-    /// otherwise the name is that of another field, and the constraint must be asked.
+    /// A field compared by `==` or `!=` with a name: of an enumerator if the field is an enumeration value; otherwise
+    /// of another field, and the constraint must be evaluated.
     Name {
         /// The field.
         path: &'c Path,
@@ -170,16 +170,16 @@ pub enum Conjunct<'c> {
         /// The name.
         name: &'c str,
     },
-    /// Anything else.
+    /// Any other condition.
     Other,
 }
 
 impl Constraint {
-    /// Makes a constraint of its text. An empty text is `TRUE` (Notification Service 1.1, 2.4).
+    /// Parses and compiles a text. An empty text is `TRUE` (Notification Service 1.1, 2.4).
     ///
     /// # Errors
     ///
-    /// What is wrong with the text, and where.
+    /// The fault in the text, and its place.
     pub fn parse(text: &str, limits: &Limits) -> Result<Self, ConstraintError> {
         let tree = parse(text, limits)?;
         let compiled = compile(&tree).map_err(|fault| ConstraintError::new(text, fault.offset, fault.reason))?;
@@ -188,56 +188,56 @@ impl Constraint {
         Ok(Self { text: text.into(), program, nodes, cost, always, conjuncts })
     }
 
-    /// The text it was made of.
+    /// The source text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many operands and operators it has.
+    /// Number of operands and operators.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// What an evaluation costs.
+    /// Cost of an evaluation.
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.cost
     }
 
-    /// The verdict, where it is the same for every event: true for an empty text and `TRUE`.
+    /// The verdict, if it is the same for every event: true for an empty text and `TRUE`.
     #[must_use]
     pub fn always(&self) -> Option<bool> {
         self.always
     }
 
-    /// The paths it reads, each once.
+    /// The paths that the constraint reads, each once.
     #[must_use]
     pub fn paths(&self) -> &[Path] {
         &self.program.paths
     }
 
-    /// What was understood: the tree, the types, the cost and what cuts evaluation short, for people.
+    /// Prints how the constraint was parsed: the tree, the types, the cost and the short cuts of its evaluation.
     #[must_use]
     pub fn explain(&self) -> Explanation<'_> {
         Explanation::new(self)
     }
 
-    /// Its verdict on an event.
+    /// Evaluates the constraint for an event.
     pub fn matches<F: Fields + ?Sized>(&self, fields: &F, steps: &mut Steps) -> Verdict {
         self.program.run(fields, steps)
     }
 
-    /// The column, from 1 in characters, at which an evaluation failed.
+    /// Column of a failure, from 1, in characters.
     #[must_use]
     pub fn column(&self, failure: Failure) -> usize {
         column(&self.text, failure.offset as usize)
     }
 
-    /// Its conditions, all of which must hold, so that a bank can look them up rather than ask each constraint; none if
-    /// the constraint is [always](Self::always) the same. It matches exactly the events for which each of them gives
-    /// true.
+    /// Conditions of the constraint, all of which must hold, so that a bank can look them up rather than evaluate each
+    /// constraint; none if the constraint is [always](Self::always) the same. It matches exactly the events for which
+    /// each condition is true.
     pub fn conjuncts(&self) -> impl Iterator<Item = Conjunct<'_>> {
         let path = |index: u32| self.program.paths.get(index as usize);
         self.conjuncts.iter().map(move |condition| {

@@ -1,10 +1,10 @@
-//! Why a text is not a constraint.
+//! Errors in the text of a constraint.
 
 use crate::tree::Kind;
 use alloc::boxed::Box;
 use core::fmt;
 
-/// Why a text is not a constraint, and where. Prints as a sentence with the column.
+/// An error in the text of a constraint, with its place. Prints as a sentence with the column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConstraintError {
     text: Box<str>,
@@ -12,13 +12,13 @@ pub struct ConstraintError {
     reason: Reason,
 }
 
-/// What is wrong with a constraint. Prints as a sentence without the place.
+/// An error without its place. Prints as a sentence.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reason {
     /// The text is longer than [`Limits::bytes_max`](crate::Limits::bytes_max).
     TooLong {
-        /// Its length in bytes.
+        /// Length in bytes.
         bytes: usize,
         /// The limit.
         bytes_max: u32,
@@ -38,18 +38,18 @@ pub enum Reason {
         /// The limit.
         depth_max: u32,
     },
-    /// So many operators wait for their right side that the evaluation would need more than its fixed working space.
+    /// So many operators wait for their right side that the evaluation would exceed its stack.
     TooManyWaiting {
         /// The limit.
         operands_max: u32,
     },
-    /// A character that means nothing here.
+    /// A character that is not part of the language.
     Character(char),
-    /// Something that is written otherwise in this language.
+    /// A token spelt as in another language.
     Spelling {
-        /// What was written.
+        /// The token as written.
         written: Box<str>,
-        /// What is to be written.
+        /// The correct spelling.
         correct: &'static str,
     },
     /// A string without its closing apostrophe.
@@ -58,16 +58,16 @@ pub enum Reason {
     Escape(char),
     /// A number that no type of IDL holds.
     NumberTooLarge {
-        /// The largest there is.
+        /// The largest number allowed.
         max: u64,
     },
     /// A number with letters or an underscore attached.
     NumberSuffix,
-    /// Something else must stand here.
+    /// Another token is expected here.
     Expected {
-        /// What.
+        /// The expected token.
         expected: &'static str,
-        /// What stands here instead.
+        /// The token found.
         found: Box<str>,
     },
     /// A keyword where a name must be.
@@ -81,7 +81,7 @@ pub enum Reason {
     NoFunctions(Box<str>),
     /// A name without `$` followed by `.` or `[`.
     PathWithoutDollar(Box<str>),
-    /// Something after `._d`, `._length`, `._type_id` or `._repos_id`.
+    /// A part after `._d`, `._length`, `._type_id` or `._repos_id`.
     AfterLastPart,
     /// `$curtime` has no such member.
     CurrentTimeMember,
@@ -91,28 +91,28 @@ pub enum Reason {
     NotTruth {
         /// The operator it belongs to; `None` for the constraint as a whole.
         operator: Option<&'static str>,
-        /// What it is.
+        /// Kind of the operand.
         found: Kind,
     },
     /// An operand that must be a number is not.
     NotNumber {
         /// The operator.
         operator: &'static str,
-        /// What it is.
+        /// Kind of the operand.
         found: Kind,
     },
     /// An operand that must be text is not.
     NotText {
         /// The operator.
         operator: &'static str,
-        /// What it is.
+        /// Kind of the operand.
         found: Kind,
     },
     /// The two sides of a comparison are of kinds that never compare.
     Incomparable {
-        /// The left side.
+        /// Kind of the left side.
         left: Kind,
-        /// The right side.
+        /// Kind of the right side.
         right: Kind,
         /// The left side is a `not …`, which binds tighter than the comparison.
         not: bool,
@@ -126,26 +126,26 @@ impl ConstraintError {
         Self { text: text.into(), offset, reason }
     }
 
-    /// Where it is wrong: the column from 1, in characters.
+    /// Column of the error, from 1, in characters.
     #[must_use]
     pub fn column(&self) -> usize {
         column(&self.text, self.offset)
     }
 
-    /// What is wrong.
+    /// The error without its place.
     #[must_use]
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
 
-    /// Two lines: the constraint, and a `^` under the place.
+    /// Prints two lines: the constraint, and a `^` under the error.
     #[must_use]
     pub fn caret(&self) -> Caret<'_> {
         Caret { text: &self.text, column: self.column() }
     }
 }
 
-/// The column, from 1 in characters, of a byte offset.
+/// Column of a byte offset, from 1, in characters.
 pub(crate) fn column(text: &str, offset: usize) -> usize {
     text.char_indices().take_while(|(at, _)| *at < offset).count() + 1
 }

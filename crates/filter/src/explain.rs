@@ -1,4 +1,4 @@
-//! What was understood of a constraint, for people.
+//! Explanation of a constraint in text.
 
 use crate::constraint::{Constraint, Limits};
 use crate::parser::parse;
@@ -10,8 +10,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Prints what [`Constraint::explain`] tells: the conditions as a tree, what ends the evaluation early, the cost, and
-/// the fields that are read.
+/// Prints the text of [`Constraint::explain`]: the conditions as a tree, the short cuts of the evaluation, the cost,
+/// and the fields that are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation<'c> {
     constraint: &'c Constraint,
@@ -23,7 +23,7 @@ impl<'c> Explanation<'c> {
     }
 }
 
-/// Nesting beyond this is printed on one line.
+/// Nesting depth beyond which a subtree is printed on one line.
 const DEPTH_MAX: usize = 32;
 
 impl fmt::Display for Explanation<'_> {

@@ -1,4 +1,4 @@
-//! A constraint's text as tokens. Trading Object Service 1.0, annex B, with the tokens that Notification Service 1.1,
+//! Tokens of a constraint's text. Trading Object Service 1.0, annex B, with the tokens that Notification Service 1.1,
 //! 2.4 adds.
 
 use crate::constraint::Comparison;
@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
-/// Where a text is wrong, and how.
+/// A fault in a text, and its offset.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) offset: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Fault {
 
 pub(crate) type Result<T> = core::result::Result<T, Box<Fault>>;
 
-/// A fault, as what a function returns.
+/// A fault as an `Err`.
 pub(crate) fn fault<T>(offset: usize, reason: Reason) -> Result<T> {
     Err(Box::new(Fault { offset, reason }))
 }
@@ -44,7 +44,7 @@ pub(crate) enum Token<'t> {
     CloseBracket,
 }
 
-/// The text and how far it is read.
+/// The text, and the offset read so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexer<'t> {
     pub(crate) text: &'t str,
@@ -62,7 +62,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Takes `byte` if it is next, after white space.
+    /// Skips white space, and takes `byte` if it is next.
     pub(crate) fn take(&mut self, byte: u8) -> bool {
         self.skip_space();
         let is_next = self.peek() == Some(byte);
@@ -70,7 +70,7 @@ impl<'t> Lexer<'t> {
         is_next
     }
 
-    /// The next token, which begins at `self.at` when white space is skipped.
+    /// Skips white space and takes the next token, which begins at `self.at` then.
     pub(crate) fn token(&mut self) -> Result<Token<'t>> {
         let Some(byte) = self.peek() else { return Ok(Token::End) };
         match byte {
@@ -129,7 +129,7 @@ impl<'t> Lexer<'t> {
         self.text.get(at..).and_then(|rest| rest.chars().next()).unwrap_or(char::REPLACEMENT_CHARACTER)
     }
 
-    /// A name, and whether a backslash stands before it.
+    /// Takes a name, and returns whether a backslash precedes it.
     pub(crate) fn word(&mut self) -> Result<(&'t str, bool)> {
         let begin = self.at;
         let escaped = self.peek() == Some(b'\\');
@@ -146,7 +146,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Digits as a number; none is a fault that names `expected`.
+    /// Takes digits as a number; if there are none, the fault names `expected`.
     pub(crate) fn digits(&mut self, expected: &'static str, max: u64) -> Result<u64> {
         let start = self.at;
         while self.peek().is_some_and(|b| b.is_ascii_digit()) {
@@ -162,7 +162,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// An integer, or a float if it has a point or an exponent: `3`, `3.`, `.25`, `1e-3`.
+    /// Takes an integer, or a float if it has a point or an exponent: `3`, `3.`, `.25`, `1e-3`.
     fn number(&mut self) -> Result<Literal> {
         let start = self.at;
         let mut float = false;
@@ -198,7 +198,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// How many bytes long the exponent is that begins here; 0 if it has no digits.
+    /// Length in bytes of the exponent that begins here; 0 if it has no digits.
     fn exponent(&self) -> usize {
         let rest = self.text.as_bytes().get(self.at + 1..).unwrap_or_default();
         let sign = usize::from(matches!(rest.first(), Some(b'+' | b'-')));
@@ -206,7 +206,7 @@ impl<'t> Lexer<'t> {
         if digits == 0 { 0 } else { 1 + sign + digits }
     }
 
-    /// A string in apostrophes, with `\'`, `\\`, `\n` and `\t`.
+    /// Takes a string in apostrophes, with `\'`, `\\`, `\n` and `\t`.
     pub(crate) fn string(&mut self) -> Result<Box<str>> {
         let start = self.at;
         self.at += 1;
@@ -232,7 +232,7 @@ impl<'t> Lexer<'t> {
         fault(start, Reason::UnclosedText)
     }
 
-    /// What stands at an offset, for an error.
+    /// The text at an offset, for an error.
     pub(crate) fn describe(&self, at: usize) -> Box<str> {
         let mut here = Lexer { text: self.text, at };
         if here.peek().is_none() {
@@ -246,7 +246,7 @@ impl<'t> Lexer<'t> {
     }
 }
 
-/// What was written, as far as an error needs it.
+/// The written text, shortened for an error.
 pub(crate) fn shortened(written: &str) -> Box<str> {
     match written.char_indices().nth(WRITTEN_MAX) {
         Some((end, _)) => format!("{}…", written.get(..end).unwrap_or_default()).into(),
@@ -254,5 +254,5 @@ pub(crate) fn shortened(written: &str) -> Box<str> {
     }
 }
 
-/// The most characters of a constraint that an error repeats.
+/// Most characters of a constraint that an error repeats.
 const WRITTEN_MAX: usize = 24;

@@ -67,10 +67,10 @@ pub use text::{Chars, Text};
 pub use tree::Kind;
 pub use value::{Fields, Literal, Value};
 
-/// Whether `name` names the one grammar there is.
+/// Whether `name` names the only grammar supported.
 ///
-/// `EXTENDED_TCL` is the standard's name (Notification Service 1.1, 2.4); `ETCL` is what ALMA's clients and TAO say,
-/// and `TCL` what omniNotify's do.
+/// `EXTENDED_TCL` is the standard's name (Notification Service 1.1, 2.4); ALMA's clients and TAO use `ETCL`, and
+/// omniNotify's clients `TCL`.
 #[must_use]
 pub fn is_grammar(name: &str) -> bool {
     matches!(name, "EXTENDED_TCL" | "ETCL" | "TCL")

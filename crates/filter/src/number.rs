@@ -1,4 +1,4 @@
-//! Numbers: compared as the numbers they are, whatever their types, and calculated with.
+//! Numbers of all IDL types, compared by value, and arithmetic with them.
 
 use core::cmp::Ordering;
 
@@ -32,11 +32,11 @@ impl Arithmetic {
     }
 }
 
-/// Beyond this, not every integer is a `double`.
+/// Largest magnitude up to which every integer is a `double`.
 const EXACT: i64 = 1 << 53;
 
 impl Number {
-    /// How two numbers compare, exactly; `None` if one is not a number (NaN).
+    /// Exact order of two numbers; `None` if one is not a number (NaN).
     #[inline]
     pub(crate) fn compare(self, other: Self) -> Option<Ordering> {
         match (self, other) {
@@ -52,10 +52,10 @@ impl Number {
         }
     }
 
-    /// `self op other`; `None` if that divides by zero.
+    /// `self op other`; `None` for a division by zero.
     ///
-    /// Two integers give an integer, division truncating towards zero, unless the result fits neither a `long long` nor
-    /// an `unsigned long long`; then, and if either is a float, the result is a `double`.
+    /// Two integers give an integer, division truncating towards zero, unless the result fits neither a `long long`
+    /// nor an `unsigned long long`; then, and if either is a float, the result is a `double`.
     pub(crate) fn calculate(self, op: Arithmetic, other: Self) -> Option<Self> {
         if let (Some(a), Some(b)) = (self.integer(), other.integer()) {
             let exact = match op {

@@ -1,8 +1,8 @@
-//! From text to [`Tree`]: the grammar, and what can be known of types.
+//! Parses text to a [`Tree`]: the grammar, and the types known without an event.
 //!
 //! Operators by how tightly they bind, loosest first (Trading Object Service 1.0, annex B): `or`; `and`; the six
-//! comparisons; `in`; `~`; `+ -`; `* / %`; `not`, unary `-` and `+`, `exist`, `default`. Those from the comparisons to `~`
-//! do not associate; the others associate to the left.
+//! comparisons; `in`; `~`; `+ -`; `* / %`; `not`, unary `-` and `+`, `exist`, `default`. Those from the comparisons to
+//! `~` do not associate; the others associate to the left.
 
 use crate::constraint::{Comparison, Limits};
 use crate::error::{ConstraintError, Reason};
@@ -14,7 +14,7 @@ use crate::value::{Literal, single};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Parses a constraint, checking its types and keeping to `limits`.
+/// Parses a constraint within `limits`, and checks its types.
 pub(crate) fn parse(text: &str, limits: &Limits) -> core::result::Result<Tree, ConstraintError> {
     if text.len() > limits.bytes_max as usize {
         let reason = Reason::TooLong { bytes: text.len(), bytes_max: limits.bytes_max };
@@ -33,9 +33,9 @@ pub(crate) fn parse(text: &str, limits: &Limits) -> core::result::Result<Tree, C
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
-    /// The token that is next …
+    /// The next token.
     token: Token<'t>,
-    /// … and where it starts.
+    /// Offset of the next token.
     start: usize,
     tree: Tree,
     limits: Limits,
@@ -192,7 +192,7 @@ impl<'t> Parser<'t> {
         self.push(node, at)
     }
 
-    /// Whether an operator takes what one of its sides is known to be.
+    /// Checks that an operand has a type that the operator takes.
     fn takes(&self, operator: Operator, side: Id) -> Result<()> {
         let found = self.tree.kind(side);
         let (holds, reason) = match operator {
@@ -219,7 +219,7 @@ impl<'t> Parser<'t> {
         fault(at, Reason::Incomparable { left: one, right: other, not })
     }
 
-    /// An operand with what stands before it.
+    /// An operand with its prefix operators.
     fn operand(&mut self) -> Result<Id> {
         let at = self.start;
         match core::mem::replace(&mut self.token, Token::End) {
@@ -261,7 +261,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Goes one deeper past the token that was just taken.
+    /// Parses one level deeper, after the token just taken.
     fn nested(&mut self, at: usize, inner: impl FnOnce(&mut Self) -> Result<Id>) -> Result<Id> {
         if self.depth >= self.limits.depth_max {
             return fault(at, Reason::TooDeep { depth_max: self.limits.depth_max });
@@ -315,7 +315,7 @@ impl<'t> Parser<'t> {
         self.lexer.text.as_bytes().get(at).copied()
     }
 
-    /// The path that `exist`, `default` or `in` takes: `$path` or a name.
+    /// The path after `exist`, `default` or `in`: `$path` or a name.
     fn path_operand(&mut self, expected: &'static str) -> Result<u32> {
         match self.token {
             Token::Dollar => self.dollar(),
@@ -331,7 +331,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `default $u._d` asks of the union `$u`, as `default $u` does.
+    /// The union `$u` of `default $u._d`, which means the same as `default $u`.
     fn union_of(&mut self, path: u32, at: usize) -> Result<u32> {
         Ok(match self.tree.paths.get(path) {
             Some(Path { root, parts }) if parts.last() == Some(&Part::Discriminator) => {
@@ -344,7 +344,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// A path, its `$` being the token that was last taken.
+    /// A path whose `$` was the last token taken.
     fn dollar(&mut self) -> Result<u32> {
         let at = self.start;
         let beside = self.lexer.at;
@@ -437,7 +437,7 @@ impl<'t> Parser<'t> {
         Ok(Part::Named(name))
     }
 
-    /// What stands in `.( )`, and the closing parenthesis.
+    /// The label in `.( )`, and the closing parenthesis.
     fn label(&mut self) -> Result<Part> {
         self.lexer.skip_space();
         let at = self.lexer.at;
@@ -486,12 +486,12 @@ fn named(name: &str, parts: Vec<Part>) -> Path {
     Path { root, parts: parts.into() }
 }
 
-/// Whether nothing can follow.
+/// Whether no part may follow.
 fn is_last(part: &Part) -> bool {
     matches!(part, Part::Discriminator | Part::Length | Part::TypeId | Part::ReposId)
 }
 
-/// Whether `$curtime` has these: it is a `TimeBase::UtcT`, and its `time` has halves as it had when it was a structure.
+/// Whether `$curtime` has these parts: it is a `TimeBase::UtcT`, whose `time` has halves as when it was a structure.
 fn is_current_time(parts: &[Part]) -> bool {
     let member = |part: &Part| match part {
         Part::Member(name) => Some(Box::<str>::from(&**name)),

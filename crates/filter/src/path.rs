@@ -1,7 +1,7 @@
-//! What a constraint names of an event: a [`Path`] from a [`Root`] through [`Part`]s.
+//! Paths to places in an event: a [`Path`] leads from a [`Root`] through [`Part`]s.
 //!
-//! A path is what the text said, no more: which member a position means, or where a short-hand name is found, is the
-//! business of the implementation of [`Fields`](crate::Fields) for an event.
+//! A path is the parsed text and no more: the implementation of [`Fields`](crate::Fields) for an event decides which
+//! member a position means, or where a short-hand name is found.
 
 use crate::tree::Kind;
 use alloc::boxed::Box;
@@ -14,26 +14,26 @@ use core::fmt;
 /// Notification Service 1.1, 2.4.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path {
-    /// Where it starts.
+    /// Start of the path.
     pub root: Root,
-    /// The way from there, outermost first.
+    /// Parts from there on, outermost first.
     pub parts: Box<[Part]>,
 }
 
-/// Where a path starts.
+/// Start of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Root {
     /// The event itself: a `$` followed by nothing or by parts (`$`, `$.header`, `$[3]`, `$(name)`).
     Event,
     /// `$name`, or `name` without the `$`: a run-time variable, or the short-hand of a field of the event.
     Name(Box<str>),
-    /// `$curtime`: the time now. Its parts are [`Member`](Part::Member)s `time`, `high` and `low`, checked when the
-    /// constraint is made. It is answered from [`Fields::current_time`](crate::Fields::current_time); no other method
-    /// of `Fields` is asked for a path with this root.
+    /// `$curtime`: the current time. Its parts are [`Member`](Part::Member)s `time`, `high` and `low`, checked when
+    /// the constraint is parsed. Its value comes from [`Fields::current_time`](crate::Fields::current_time); no other
+    /// method of `Fields` is called for a path with this root.
     CurrentTime,
 }
 
-/// One part of the way.
+/// One part of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// `.name`: a member of a structure, exception or value; of a union, its active member if it has that name.
@@ -46,21 +46,21 @@ pub enum Part {
     Named(Box<str>),
     /// `._d`: the discriminator of a union. Always last.
     Discriminator,
-    /// `.(label)`: the active member of a union, if that is the one with this label.
+    /// `.(label)`: the active member of a union, if it is the one with this label.
     Label(Label),
-    /// `.()`: the active member of a union, if that is its default member.
+    /// `.()`: the active member of a union, if it is the default member.
     ///
-    /// If the discriminator selects no member at all (an implicit default, CORBA 3.3 part 1, 7.11), there is a
-    /// [`Composite`](crate::Value::Composite) here.
+    /// If the discriminator selects no member at all (an implicit default, CORBA 3.3 part 1, 7.11), the value is a
+    /// [`Composite`](crate::Value::Composite).
     Default,
-    /// `._length`: how many elements a sequence or array has. Always last.
+    /// `._length`: the number of elements of a sequence or array. Always last.
     Length,
     /// `._type_id`: the unscoped name of the type. Always last.
     TypeId,
     /// `._repos_id`: the repository id of the type. Always last.
     ReposId,
-    /// The ordinal of the enumerator with this name in the type of the enumeration value there; nothing where the type has none of that
-    /// name. Always last. No constraint writes it: a comparison such as `$severity <= MINOR` asks for it.
+    /// The ordinal of the enumerator with this name in the type of the enumeration value; no value if the type has none of that name.
+    /// Always last. It has no syntax of its own: a comparison such as `$severity <= MINOR` reads it.
     Ordinal(Box<str>),
 }
 
@@ -78,7 +78,7 @@ pub enum Label {
 }
 
 impl Path {
-    /// What its value is known to be whatever the event.
+    /// Kind of the part's value, as far as it is the same for every event.
     pub(crate) fn kind(&self) -> Kind {
         match (&self.root, self.parts.last()) {
             (_, Some(Part::Length | Part::Ordinal(_))) => Kind::Number,
@@ -89,7 +89,7 @@ impl Path {
     }
 }
 
-/// Paths, each once, known by their places.
+/// Distinct paths, by index.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Paths {
     all: Vec<Path>,
@@ -97,7 +97,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// The place of `path`, which is put in if it is new.
+    /// The index of `path`, which is added if it is new.
     pub(crate) fn place(&mut self, path: Path) -> u32 {
         let next = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
         let place = *self.places.entry(path.clone()).or_insert(next);
@@ -122,7 +122,7 @@ impl PartialEq for Paths {
     }
 }
 
-/// The words that cannot stand as a name without a backslash.
+/// Words that need a backslash to be names.
 pub(crate) const KEYWORDS: [&str; 6] = ["and", "default", "exist", "in", "not", "or"];
 
 /// Whether `name` is a keyword of the language: one of the operators, or `TRUE` or `FALSE` in any case.
@@ -130,7 +130,7 @@ pub(crate) fn is_keyword(name: &str) -> bool {
     KEYWORDS.contains(&name) || name.eq_ignore_ascii_case("TRUE") || name.eq_ignore_ascii_case("FALSE")
 }
 
-/// Whether `name` can be written as it is: a letter or `_`, then letters, digits and `_`.
+/// Whether `name` needs no escape: a letter or `_`, then letters, digits and `_`.
 pub(crate) fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
@@ -178,7 +178,7 @@ impl fmt::Display for Label {
     }
 }
 
-/// A name as it must be written to be read back as a name: `\in`.
+/// Prints a name so that it is parsed as a name: `\in`.
 pub(crate) struct Written<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Written<'_> {
@@ -188,7 +188,7 @@ impl fmt::Display for Written<'_> {
     }
 }
 
-/// A string as a literal: in apostrophes, with `\'` and `\\`.
+/// Prints a string as a literal: in apostrophes, with `\'` and `\\`.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {

@@ -1,9 +1,9 @@
 //! A constraint as a program, and its evaluation.
 //!
-//! The program works on one value, the *accumulator*; what an operator's left side gave waits on a small stack of fixed
-//! size while the right side is worked out. The common conditions, a field against a constant, are one instruction and
-//! need no stack. `and` and `or` are jumps over what need not be looked at. There is no recursion and no allocation, and
-//! the program only ever runs forward, so that its length bounds the evaluation even without its step budget.
+//! The program works on one value, the *accumulator*; the value of an operator's left side waits on a small stack of
+//! fixed size while the right side is computed. The common conditions, a field against a constant, are one instruction
+//! and need no stack. `and` and `or` are jumps over what need not be evaluated. There is no recursion and no allocation,
+//! and the program only ever runs forward, so that its length bounds the evaluation even without its step budget.
 
 use crate::constraint::{Comparison, Failure, FailureKind, Steps, Verdict};
 use crate::number::{Arithmetic, Number};
@@ -12,22 +12,22 @@ use crate::text::Text;
 use crate::value::{Fields, Literal, Value};
 use alloc::boxed::Box;
 
-/// The most values that can wait on the stack.
+/// Largest stack, in values.
 pub(crate) const STACK_MAX: u32 = 64;
-/// Enough for nearly every constraint, so that a large stack need not be cleared for each evaluation.
+/// A stack for nearly every constraint, so that a large one need not be cleared for each evaluation.
 const STACK_SMALL: usize = 4;
 
 /// One instruction. Paths and targets are indices.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Op {
-    /// The accumulator becomes whether the field, which stands at that offset of the text, compares so with the constant.
+    /// Compares a field, which is at that offset of the text, with a constant.
     Test {
         path: u32,
         op: Comparison,
         constant: Literal,
         at: u32,
     },
-    /// The same with a name: an enumerator beside an enumeration value, otherwise a field. Whether it is `==` or `!=`.
+    /// Compares a field with a name by `==` or `!=`: an enumerator beside an enumeration value, otherwise a field.
     TestName {
         path: u32,
         equal: bool,
@@ -35,30 +35,30 @@ pub(crate) enum Op {
         field: u32,
         at: u32,
     },
-    /// A field is compared by its order with a name: an enumerator of its type if it is an enumeration value, otherwise a field.
+    /// Compares a field with a name by order: an enumerator of its type if it is an enumeration value, otherwise a field.
     OrderName {
         path: u32,
         op: Comparison,
-        /// The ordinal of the name in the field's type.
+        /// Path of the name's ordinal in the field's type.
         ordinal: u32,
         field: u32,
         at: u32,
     },
-    /// The accumulator becomes the field.
+    /// Loads a field into the accumulator.
     Field(u32),
-    /// The accumulator becomes the constant.
+    /// Loads a constant into the accumulator.
     Constant(Literal),
-    /// The accumulator waits on the stack.
+    /// Pushes the accumulator.
     Push,
-    /// What waits compares so with the accumulator.
+    /// Compares the popped value with the accumulator.
     Compare(Comparison),
-    /// The accumulator compares so with the constant.
+    /// Compares the accumulator with a constant.
     CompareConstant(Comparison, Literal),
-    /// The accumulator compares so with a name: an enumerator beside an enumeration value, otherwise a field.
+    /// Compares the accumulator with a name: an enumerator beside an enumeration value, otherwise a field.
     CompareName(Comparison, u32),
-    /// The same of two names.
+    /// Compares two names by `==` or `!=`: either may be a field, and the other an enumerator of its type.
     CompareNames(Comparison, u32, u32),
-    /// Two names by their order, each with the ordinal that the other one has in its type.
+    /// Compares two names by order, each with the path of the other's ordinal in its type.
     OrderNames {
         op: Comparison,
         left: u32,
@@ -66,26 +66,26 @@ pub(crate) enum Op {
         in_left: u32,
         in_right: u32,
     },
-    /// What waits, calculated with the accumulator.
+    /// Calculates with the popped value and the accumulator.
     Calculate(Arithmetic),
-    /// The accumulator, calculated with the constant.
+    /// Calculates with the accumulator and a constant.
     CalculateConstant(Arithmetic, Literal),
     Negate,
-    /// The accumulator as a number.
+    /// Converts the accumulator to a number.
     Plus,
     Not,
-    /// Nothing, if the accumulator is true or false; otherwise the evaluation fails.
+    /// Fails unless the accumulator is true or false.
     Truth,
     JumpIfFalse(u32),
     JumpIfTrue(u32),
     Exist(u32),
-    /// Whether the union selects its default member: the path of that member, and of the discriminator.
+    /// Whether a union selects its default member: paths of that member, and of the discriminator.
     Default(u32, u32),
-    /// Whether the accumulator is in the sequence.
+    /// Whether the sequence at this path has an element equal to the accumulator.
     In(u32),
-    /// Whether a name, as a field or an enumerator, is in the sequence.
+    /// Whether a sequence has an element equal to a name, which is a field or an enumerator.
     NameIn(u32, u32),
-    /// Whether what waits is part of the accumulator.
+    /// Whether the popped text is part of the accumulator.
     Substring,
     /// Whether the constant is part of the accumulator.
     ConstantSubstring(Literal),
@@ -95,17 +95,17 @@ pub(crate) enum Op {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
     pub(crate) ops: Box<[Op]>,
-    /// Where in the text each instruction comes from.
+    /// Offset in the text of each instruction.
     pub(crate) offsets: Box<[u32]>,
     pub(crate) paths: Box<[Path]>,
-    /// How many values wait at most.
+    /// Stack needed, in values.
     pub(crate) stack: u32,
 }
 
-/// Why an instruction did not succeed.
+/// Reason for which an instruction stopped.
 enum Stop {
     Failed(FailureKind),
-    /// The event has no such field, which stands at this offset.
+    /// The event has no such field; offset of the field in the text.
     Missing(u32),
     Cut,
 }
@@ -186,9 +186,9 @@ struct Machine<'r, 's, F: ?Sized, const N: usize> {
 }
 
 impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
-    /// A field against a constant. The path is not that of `$curtime`.
+    /// Compares a field with a constant. The path is not that of `$curtime`.
     ///
-    /// What is found is looked at where it was put: moving a [`Value`] costs more than comparing most.
+    /// The value is compared in place: moving a [`Value`] costs more than most comparisons.
     #[inline]
     fn test(&mut self, path: u32, op: Comparison, constant: &Literal, at: u32) -> Result<(), Stop> {
         let path = self.paths.get(path as usize).ok_or(Stop::Cut)?;
@@ -213,7 +213,7 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         if cost > 0 && !self.steps.take(cost) { Err(Stop::Cut) } else { Ok(*text == constant) }
     }
 
-    /// A field against a name, by `==` or `!=`. The path is not that of `$curtime`.
+    /// Compares a field with a name by `==` or `!=`. The path is not that of `$curtime`.
     #[inline]
     fn test_name(&mut self, path: u32, equal: bool, enumerator: &str, other: u32, at: u32) -> Result<(), Stop> {
         let path = self.paths.get(path as usize).ok_or(Stop::Cut)?;
@@ -227,7 +227,7 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         self.set(holds)
     }
 
-    /// A field against a name by their order. The path is not that of `$curtime`.
+    /// Compares a field with a name by order. The path is not that of `$curtime`.
     fn order_name(&mut self, (path, ordinal): (u32, u32), op: Comparison, other: u32, at: u32) -> Result<(), Stop> {
         let value = self.look(path)?.ok_or(Stop::Missing(at))?;
         let right = if matches!(value, Value::Enum { .. }) { ordinal } else { other };
@@ -242,7 +242,7 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         Ok(())
     }
 
-    /// Carries out an instruction.
+    /// Executes an instruction.
     fn step(&mut self, op: &'r Op) -> Result<(), Stop> {
         match op {
             Op::Field(path) => self.accumulator = self.field(*path)?,
@@ -268,7 +268,7 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         Ok(())
     }
 
-    /// Carries out an instruction that gives true or false.
+    /// Executes an instruction whose result is true or false.
     fn truth(&mut self, op: &'r Op) -> Result<bool, Stop> {
         match op {
             Op::Compare(op) => {
@@ -355,7 +355,7 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         left.holds(op, right).ok_or(Stop::Failed(FailureKind::WrongType))
     }
 
-    /// A value with a name: as an enumerator if the value is an enumeration's, otherwise as a field.
+    /// Compares a value with a name: an enumerator if the value is an enumeration's, otherwise a field.
     fn compare_name(&mut self, left: &Value<'_>, op: Comparison, name: u32) -> Result<bool, Stop> {
         if let (Value::Enum { .. }, Comparison::Eq | Comparison::Ne) = (left, op) {
             let enumerator = Value::Text(Text::new(self.name(name)));
@@ -365,7 +365,7 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         self.compare(left, op, &right)
     }
 
-    /// Two names: the one that is a field is, and the other is an enumerator or a field too.
+    /// Compares two names: one is a field, and the other an enumerator of its type or a field too.
     fn compare_names(&mut self, op: Comparison, left: u32, right: u32) -> Result<bool, Stop> {
         if let Some(value) = self.look(left)? {
             return self.compare_name(&value, op, right);
@@ -376,8 +376,8 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         }
     }
 
-    /// Two names by their order: the one that is a field is, and the other is an enumerator of its type or a field too. With each comes
-    /// the ordinal that the other one has in its type.
+    /// Compares two names by order: one is a field, and the other an enumerator of its type or a field too. Each has
+    /// the path of the other's ordinal in its type.
     fn order_names(&mut self, op: Comparison, left: (u32, u32), right: (u32, u32)) -> Result<bool, Stop> {
         if let Some(value) = self.look(left.0)? {
             let other = if matches!(value, Value::Enum { .. }) { left.1 } else { right.0 };
@@ -430,7 +430,7 @@ fn calculate<'r>(left: &Value<'_>, op: Arithmetic, right: &Value<'_>) -> Result<
     Ok(left.calculate(op, right).ok_or(FailureKind::DivisionByZero)?.into())
 }
 
-/// `$curtime`, a `TimeBase::UtcT` of which nothing but the time is known. Notification Service 1.1, 2.4.
+/// Value of `$curtime`, a `TimeBase::UtcT` of which only the time is known. Notification Service 1.1, 2.4.
 fn current_time(now: u64, parts: &[Part]) -> Option<Value<'static>> {
     let name = |part: Option<&Part>| match part {
         Some(Part::Member(name)) => match &**name {

@@ -1,28 +1,28 @@
-//! Characters as they lie in an event, compared without being copied.
+//! Text in an event, compared without being copied.
 
 use crate::constraint::Steps;
 use core::cmp::Ordering;
 use core::fmt;
 
-/// Characters as they lie in the event.
+/// Text in an event.
 ///
 /// Two texts are equal if their characters are, whatever their encodings, and compare by their characters' numbers.
 #[derive(Clone, Copy)]
 pub struct Text<'f> {
     /// The bytes, without a terminating zero.
     pub bytes: &'f [u8],
-    /// How they are to be read.
+    /// Encoding of the bytes.
     pub chars: Chars,
 }
 
-/// How characters are encoded.
+/// Encoding of characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chars {
-    /// UTF-8. A byte that is not equals no character but itself.
+    /// UTF-8. An invalid byte equals only the same byte.
     Utf8,
     /// ISO 8859-1, one byte a character.
     Latin1,
-    /// UTF-16, the more significant byte first, without a byte order mark. Half a surrogate pair equals itself only.
+    /// UTF-16, the more significant byte first, without a byte order mark. An unpaired surrogate equals only itself.
     Utf16Be,
     /// UTF-16, the less significant byte first.
     Utf16Le,
@@ -35,12 +35,12 @@ impl Chars {
     }
 }
 
-/// What a byte that is not UTF-8 counts as: beyond the characters.
+/// Number added to an invalid byte of UTF-8: beyond all characters.
 const NOT_A_CHARACTER: u32 = 0x11_0000;
 
-/// Bytes looked at for one step.
+/// Bytes compared for one step.
 const BYTES_PER_STEP: usize = 64;
-/// Places at which a substring is tried for one step.
+/// Positions at which a substring is tried for one step.
 const TRIES_PER_STEP: u32 = 16;
 
 impl<'f> Text<'f> {
@@ -50,25 +50,25 @@ impl<'f> Text<'f> {
         Self { bytes: text.as_bytes(), chars: Chars::Utf8 }
     }
 
-    /// Whether this is the one character `c`.
+    /// Whether the text is the single character `c`.
     #[must_use]
     pub fn is_char(&self, c: char) -> bool {
         let mut characters = self.characters();
         characters.next() == Some(u32::from(c)) && characters.next().is_none()
     }
 
-    /// The characters' numbers.
+    /// The numbers of the text's characters.
     pub(crate) fn characters(&self) -> Characters<'f> {
         Characters { rest: self.bytes, chars: self.chars }
     }
 
-    /// What it costs to compare this with another text, beyond the one step of the comparison.
+    /// Steps to compare this with another text, beyond the one of the comparison itself.
     #[inline]
     pub(crate) fn steps(&self, other: &Text<'_>) -> u32 {
         steps_for(self.bytes.len().min(other.bytes.len()))
     }
 
-    /// Whether this is a part of `whole`; `None` if the steps are spent first.
+    /// Whether this is a substring of `whole`; `None` if the steps are spent first.
     pub(crate) fn is_within(&self, whole: &Text<'_>, steps: &mut Steps) -> Option<bool> {
         if !steps.take(steps_for(whole.bytes.len())) {
             return None;
@@ -94,7 +94,7 @@ impl<'f> Text<'f> {
         Some(false)
     }
 
-    /// The same for different encodings, where the bytes cannot be compared.
+    /// Whether this is a substring of `whole` in another encoding, so that bytes cannot be compared.
     fn is_within_by_characters(&self, whole: &Text<'_>, steps: &mut Steps) -> Option<bool> {
         let mut rest = whole.characters();
         let mut tried: u32 = 0;
@@ -189,7 +189,7 @@ impl Characters<'_> {
         Some(if self.chars == Chars::Utf16Be { u16::from_be_bytes(*unit) } else { u16::from_le_bytes(*unit) })
     }
 
-    /// The next character of UTF-16, or half of one that stands alone.
+    /// The next character of UTF-16, or an unpaired surrogate.
     fn wide(&mut self) -> Option<u32> {
         let first = self.unit()?;
         let mut ahead = self.clone();

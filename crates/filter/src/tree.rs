@@ -1,4 +1,4 @@
-//! A constraint as a tree, in an arena: each node stands after those it is made of.
+//! A constraint as a tree, in an arena: each node comes after its operands.
 
 use crate::constraint::Comparison;
 use crate::number::Arithmetic;
@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// What is known of an operand before there is an event.
+/// Kind of an operand, as far as it is known without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -18,9 +18,9 @@ pub enum Kind {
     Number,
     /// A string.
     Text,
-    /// A string of one character, which is also that character, and in arithmetic its number.
+    /// A string of one character, which may also stand for that character, and in arithmetic for its number.
     Character,
-    /// A field of the event: whatever it is.
+    /// A field of the event, of any kind.
     Field,
 }
 
@@ -67,9 +67,9 @@ pub(crate) enum Node {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tree {
     pub(crate) nodes: Vec<Node>,
-    /// What each node is known to be.
+    /// Kind of each node.
     pub(crate) kinds: Vec<Kind>,
-    /// Where each node's operand or operator stands in the text.
+    /// Offset in the text of each node's operand or operator.
     pub(crate) offsets: Vec<u32>,
     /// Each distinct path once.
     pub(crate) paths: Paths,
@@ -93,7 +93,7 @@ impl Tree {
         self.offsets.get(id as usize).copied().unwrap_or_default()
     }
 
-    /// Adds a node; its operands are there already.
+    /// Adds a node, whose operands are in the tree already.
     pub(crate) fn push(&mut self, node: Node, offset: u32) -> Id {
         let kind = self.kind_of(&node);
         self.nodes.push(node);
@@ -115,7 +115,7 @@ impl Tree {
     }
 }
 
-/// How tightly an operator binds; what stands in parentheses is [`TIGHTEST`].
+/// How tightly an operator binds; an operand in parentheses has [`TIGHTEST`].
 pub(crate) fn power(node: &Node) -> u8 {
     match node {
         Node::Or(..) => 1,
@@ -143,7 +143,7 @@ impl Comparison {
         }
     }
 
-    /// The comparison with its sides exchanged.
+    /// This comparison with exchanged sides.
     pub(crate) fn mirrored(self) -> Self {
         match self {
             Self::Lt => Self::Gt,
@@ -155,12 +155,12 @@ impl Comparison {
     }
 }
 
-/// Prints a node as text that is parsed to the same tree, with no more parentheses than that needs.
+/// Prints a node as text that is parsed to the same tree, with as few parentheses as possible.
 pub(crate) struct Printed<'t>(pub(crate) &'t Tree, pub(crate) Id);
 
 enum Fragment {
     Node(Id),
-    /// In parentheses unless it binds at least as tightly as this.
+    /// An operand, in parentheses unless it binds at least as tightly as this.
     Operand(Id, u8),
     Text(&'static str),
     Path(u32),
@@ -189,7 +189,7 @@ impl fmt::Display for Printed<'_> {
     }
 }
 
-/// Prints `node` or puts its pieces on the stack, last first.
+/// Prints `node` or pushes its fragments on the stack, last first.
 fn print_node(tree: &Tree, node: &Node, fragments: &mut Vec<Fragment>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let own = power(node);
     let mut binary = |left, left_power, operator, right| {

@@ -1,4 +1,4 @@
-//! What stands at a path, and how values compare.
+//! Values of fields, and comparisons of them.
 
 use crate::constraint::{Comparison, Steps};
 use crate::number::Number;
@@ -8,26 +8,26 @@ use alloc::boxed::Box;
 use core::cmp::Ordering;
 use core::fmt;
 
-/// What a constraint reads of an event.
+/// Access to the fields of an event.
 ///
-/// Implemented by each protocol, lazily over the event's bytes; nothing here may allocate. `Any` values are looked through:
-/// a path goes on inside an `Any` as if its value stood there itself, and what a path leads to is never an `Any`.
+/// Implemented by each protocol, lazily over the event's bytes; nothing here may allocate. `Any` values are
+/// transparent: a path continues inside an `Any` as if its value were in its place, and a path never ends at an `Any`.
 pub trait Fields {
     /// The value at `path`, or `None` if the event has none there.
     ///
-    /// The cost of walking there is taken from `steps`: one for the root and one for each part, and more for what must
-    /// be skipped. When they are spent, the answer is `None` and [`Steps::is_spent`] says why.
+    /// The cost of the path is taken from `steps`: one for the root and one for each part, and more for data to skip.
+    /// When the steps are spent, the result is `None` and [`Steps::is_spent`] is true.
     fn field<'f>(&'f self, path: &Path, steps: &mut Steps) -> Option<Value<'f>>;
 
     /// Whether the sequence or array at `path` has an element that [equals](Value::equals) `needle`; `None` if there is
     /// no sequence or array there or its elements cannot be compared with `needle`.
     fn contains(&self, path: &Path, needle: &Value<'_>, steps: &mut Steps) -> Option<bool>;
 
-    /// Now, in units of 100 ns since 15 October 1582 (`TimeBase::TimeT`), for `$curtime`.
+    /// Current time, in units of 100 ns since 15 October 1582 (`TimeBase::TimeT`), for `$curtime`.
     fn current_time(&self) -> u64;
 }
 
-/// What stands at a path.
+/// Value of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'f> {
     /// A `boolean`.
@@ -42,23 +42,23 @@ pub enum Value<'f> {
     Char(char),
     /// A `string` or `wstring`.
     Text(Text<'f>),
-    /// An enumeration's value.
+    /// A value of an enumeration.
     Enum {
-        /// Its place in the enumeration, from 0.
+        /// Ordinal in the enumeration, from 0.
         ordinal: u32,
         /// The enumerator's name.
         name: Text<'f>,
     },
-    /// Something that exists but is no single value: a structure, union, sequence, array, object reference …
+    /// A value of another type: a structure, union, sequence, array, object reference …
     Composite,
 }
 
 impl Value<'_> {
-    /// Whether the two are equal; `None` if they are of kinds that do not compare.
+    /// Whether two values are equal; `None` if they are of kinds that do not compare.
     ///
     /// Numbers compare as numbers whatever their types; a character equals the string of that one character;
-    /// enumeration values are equal if their names are, and an enumeration value equals a string that is its name and a
-    /// number that is its ordinal.
+    /// enumeration values are equal if their names are, and an enumeration value equals a string with its name and a
+    /// number with its ordinal.
     #[must_use]
     #[inline]
     pub fn equals(&self, other: &Value<'_>) -> Option<bool> {
@@ -75,10 +75,10 @@ impl Value<'_> {
         }
     }
 
-    /// How the two compare: `None` if they are of kinds that have no order, `Some(None)` if one is not a number (NaN).
+    /// Order of two values: `None` if they are of kinds without order, `Some(None)` if one is not a number (NaN).
     ///
-    /// Numbers compare as numbers, texts and characters by the numbers of their characters, `FALSE` is less than `TRUE`,
-    /// and enumeration values compare by their ordinals, with numbers also.
+    /// Numbers compare as numbers, texts and characters by the numbers of their characters, `FALSE` is less than
+    /// `TRUE`, and enumeration values compare by their ordinals, with numbers also.
     #[must_use]
     pub fn ordered(&self, other: &Value<'_>) -> Option<Option<Ordering>> {
         match (self, other) {
@@ -91,7 +91,7 @@ impl Value<'_> {
         }
     }
 
-    /// Whether `self op other` holds; `None` if they are of kinds that do not compare so.
+    /// Whether `self op other` is true; `None` if the kinds do not compare by this operator.
     #[must_use]
     #[inline]
     pub fn holds(&self, op: Comparison, other: &Value<'_>) -> Option<bool> {
@@ -102,7 +102,7 @@ impl Value<'_> {
         }
     }
 
-    /// The number it is in a comparison: an integer, a float, or an enumeration value's ordinal.
+    /// The value as a number in a comparison: an integer, a float, or an enumeration value's ordinal.
     #[inline]
     fn comparable_number(&self) -> Option<Number> {
         match self {
@@ -114,7 +114,7 @@ impl Value<'_> {
         }
     }
 
-    /// The number it is in arithmetic: also 0 or 1 for a boolean, and a character's number.
+    /// The value as a number in arithmetic: also 0 or 1 for a boolean, and a character's number.
     pub(crate) fn number(&self) -> Option<Number> {
         match self {
             Self::Bool(value) => Some(Number::Int(i64::from(*value))),
@@ -123,7 +123,7 @@ impl Value<'_> {
         }
     }
 
-    /// The text it is for `~`, a character being put into `buffer`.
+    /// The value as text for `~`; a character is written into `buffer`.
     pub(crate) fn text<'b>(&'b self, buffer: &'b mut [u8; 4]) -> Option<Text<'b>> {
         match self {
             Self::Text(text) => Some(*text),
@@ -132,7 +132,7 @@ impl Value<'_> {
         }
     }
 
-    /// What comparing the two costs beyond one step.
+    /// Steps to compare two values, beyond the one of the comparison itself.
     #[inline]
     pub(crate) fn steps(&self, other: &Value<'_>) -> u32 {
         match (self, other) {
@@ -152,7 +152,7 @@ impl From<Number> for Value<'_> {
     }
 }
 
-/// A constant of a constraint. Prints as it is written.
+/// A constant of a constraint. Prints as in the source.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Literal {
     /// `TRUE`, `FALSE`.
@@ -161,14 +161,14 @@ pub enum Literal {
     Int(i64),
     /// An integer beyond `i64`.
     UInt(u64),
-    /// A number with a point or an exponent, or what was calculated from some.
+    /// A number with a point or an exponent, or computed from such.
     Float(f64),
-    /// A string; also a character, which is written as a string of one.
+    /// A string, or a character, which is written as a string of one.
     Text(Box<str>),
 }
 
 impl Literal {
-    /// The same as a field of an event would be.
+    /// The constant as a value, to be compared with fields.
     #[must_use]
     #[inline]
     pub fn value(&self) -> Value<'_> {
@@ -181,7 +181,7 @@ impl Literal {
         }
     }
 
-    /// The number it is in arithmetic, where a string of one character is that character's.
+    /// The constant as a number in arithmetic, where a string of one character has that character's number.
     pub(crate) fn number(&self) -> Option<Number> {
         match self {
             Self::Text(text) => single(text).and_then(|c| Value::Char(c).number()),

@@ -1,11 +1,11 @@
-//! Which constraints of a bank can match at all: found by looking values up, not by asking each constraint.
+//! Index of a bank: finds the constraints that can match by looking values up, instead of evaluating each.
 //!
-//! A constraint that demands `$antenna == 'DV01'` can match only if the event's `antenna` is that; so all constraints that
-//! demand something of `antenna` are filed under what they demand, and one look-up finds those that are left. They are filed
-//! once more, under their next demand, where many are left. Those that demand an order (`$priority > 3`) lie sorted by
-//! their constants. What demands nothing that can be looked up is asked each time.
+//! A constraint that demands `$antenna == 'DV01'` can match only if the event's `antenna` has that value. So all
+//! constraints that demand a value of `antenna` are filed under the value, and one look-up finds the candidates. Where
+//! many are left they are filed once more, under their next demand. Constraints that demand an order (`$priority > 3`)
+//! are sorted by their constants. Constraints without a demand that can be looked up are evaluated each time.
 //!
-//! A look-up may find more than can match (two constants may share a key), never less; whatever it finds is asked.
+//! A look-up may find more constraints than can match (two constants may share a key), never fewer; all found are evaluated.
 
 use crate::constraint::{Comparison, Conjunct, Constraint, Steps};
 use crate::path::Path;
@@ -17,14 +17,14 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// How many look-ups may follow one another before the constraints that are left are asked.
+/// Most look-ups in sequence before the remaining constraints are evaluated.
 const DEPTH: u32 = 3;
-/// As many constraints as this are rather asked than looked up.
+/// Number of constraints up to which they are evaluated rather than looked up.
 const FEW: usize = 4;
-/// Conditions of one constraint, and parts of their paths, among which the demands are looked for: a bank is made anew with each constraint
-/// that comes, so that one of thousands of conditions must not cost as much each time.
+/// Conditions of one constraint, and parts of their paths, that are considered as demands: a bank is rebuilt with each
+/// new constraint, so that one of thousands of conditions must not cost as much each time.
 const CONSIDERED: usize = 128;
-/// Values that are read once for all look-ups; those at further paths are read for each.
+/// Number of values read once for all look-ups; those at further paths are read for each.
 const CACHED: usize = 16;
 
 /// An index over the constraints of a bank.
@@ -34,43 +34,43 @@ pub(super) struct Index {
     root: Node,
 }
 
-/// Constraints among which to find those that can match.
+/// Constraints to be narrowed down to those that can match.
 #[derive(Debug, Default)]
 struct Node {
-    /// Those that are to be asked, by their places in the bank.
+    /// Constraints to evaluate, by index in the bank.
     ask: Box<[u32]>,
     equal: Box<[Equal]>,
     ordered: Box<[Ordered]>,
 }
 
-/// Constraints that demand the value at one path to be something, by the key of that.
+/// Constraints that demand a value at one path, by the key of that value.
 #[derive(Debug)]
 struct Equal {
     path: usize,
-    /// Rising; apart from what is filed under them, so that a search stays within little memory.
+    /// Rising keys; apart from the nodes filed under them, so that a search touches little memory.
     keys: Box<[u64]>,
     filed: Box<[Node]>,
 }
 
-/// Constraints that demand the number at one path to be on one side of something.
+/// Constraints that demand a number at one path on one side of a constant.
 #[derive(Debug)]
 struct Ordered {
     path: usize,
-    /// Whether the value is to be above (or equal to) the constants, otherwise below (or equal).
+    /// Whether the value must be above (or equal to) the constants; otherwise below (or equal).
     above: bool,
-    /// Rising; of those with one constant, the ones that a number equal to it meets come on the side of those that it meets anyway.
+    /// Sorted by constant. Among equal constants, bounds that include it are next to the others that it satisfies.
     filed: Box<[(Bound, u32)]>,
 }
 
-/// One side of a constant.
+/// A constant with the side on which a number must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bound {
     constant: f64,
-    /// The constant itself does not do. Only said of constants that are exact.
+    /// Whether the constant itself does not match. Only set for constants that are exact.
     strict: bool,
 }
 
-/// What one constraint demands.
+/// Demands of one constraint.
 #[derive(Debug)]
 struct Demands {
     constraint: u32,
@@ -81,9 +81,9 @@ struct Demands {
 enum Demand {
     /// A value with this key.
     Equal(u64),
-    /// A number above this.
+    /// A number above this bound.
     Above(Bound),
-    /// A number below this.
+    /// A number below this bound.
     Below(Bound),
 }
 
@@ -97,13 +97,13 @@ impl Index {
         Self { paths: paths.all.into(), root }
     }
 
-    /// Paths at which it looks values up, or could.
+    /// Number of distinct paths.
     #[cfg(test)]
     pub(super) fn path_count(&self) -> usize {
         self.paths.len()
     }
 
-    /// Calls `ask` for each constraint that can match, until it says that there is no going on.
+    /// Calls `ask` for each constraint that can match, until it returns false.
     pub(super) fn find<F: Fields + ?Sized>(
         &self,
         fields: &F,
@@ -153,7 +153,7 @@ impl Node {
         Self { ask: ask.into(), equal: equal.collect(), ordered: ordered.collect() }
     }
 
-    /// False as soon as there is no going on.
+    /// Returns false as soon as `ask` does.
     fn find<F: Fields + ?Sized>(
         &self,
         values: &mut Values<'_, F>,
@@ -231,8 +231,8 @@ impl Demands {
         Self { constraint: at, all: all.flatten().map(|(path, demand)| (paths.number(path), demand)).collect() }
     }
 
-    /// Takes out the demand that leaves the fewest constraints when it is looked up: a value before an order, at the path
-    /// of which the most is demanded.
+    /// Removes the demand that leaves the fewest constraints when it is looked up: a value before an order, at the
+    /// path with the most demanded values.
     fn take_most_telling(&mut self, rank: impl Fn(usize) -> usize) -> Option<(usize, Demand)> {
         let telling = |(_, (path, demand)): &(usize, &(usize, Demand))| (demand.is_equal(), rank(*path));
         let (at, _) = self.all.iter().enumerate().max_by_key(telling)?;
@@ -266,7 +266,7 @@ impl Bound {
     }
 }
 
-/// How many different values are demanded at each path.
+/// Number of distinct values demanded at each path.
 fn how_telling(demands: &[Demands]) -> BTreeMap<usize, usize> {
     let each = demands.iter().flat_map(|one| &one.all);
     let mut keys: Vec<(usize, u64)> = each
@@ -288,7 +288,7 @@ fn how_telling(demands: &[Demands]) -> BTreeMap<usize, usize> {
 #[derive(Default)]
 struct Paths {
     all: Vec<Path>,
-    /// By how they are written.
+    /// Numbers of the paths, by their text.
     numbers: BTreeMap<String, usize>,
 }
 
@@ -303,7 +303,7 @@ impl Paths {
     }
 }
 
-/// An event's values, each read once.
+/// Cache of an event's values, each read once.
 struct Values<'f, F: ?Sized> {
     fields: &'f F,
     paths: &'f [Path],
@@ -323,7 +323,7 @@ impl<'f, F: Fields + ?Sized> Values<'f, F> {
     }
 }
 
-/// Keys under which what equals a value can be filed: values that are equal share one.
+/// Keys under which values equal to this one can be filed: equal values share one.
 fn keys_of(value: &Value<'_>) -> [Option<u64>; 2] {
     match value {
         Value::Text(text) => [Some(key_of_text(text)), None],
@@ -336,7 +336,7 @@ fn keys_of(value: &Value<'_>) -> [Option<u64>; 2] {
     }
 }
 
-/// A number near enough: numbers that are equal have the same, and a larger one has no smaller one.
+/// An approximation of the number: equal numbers have the same one, and a larger number never a smaller one.
 #[expect(clippy::cast_precision_loss, reason = "what is found is asked, and asked exactly")]
 fn number_of(value: &Value<'_>) -> Option<f64> {
     match value {
@@ -348,7 +348,7 @@ fn number_of(value: &Value<'_>) -> Option<f64> {
     }
 }
 
-/// Whether no other number is taken for this one: it is not so large that integers are rounded.
+/// Whether the approximation is exact: the number is not so large that integers are rounded.
 fn is_exact(number: f64) -> bool {
     const INTEGERS_EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
     number.abs() < INTEGERS_EXACT_BELOW
@@ -394,7 +394,7 @@ fn key_of_characters(characters: impl Iterator<Item = u32>) -> u64 {
     characters.fold(0, |key, character| mix(key, u64::from(character)))
 }
 
-/// Stirs `more` into a key.
+/// Mixes `more` into a key.
 fn mix(key: u64, more: u64) -> u64 {
     let stirred = (key ^ more).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     stirred ^ stirred >> 29

@@ -1,4 +1,4 @@
-//! Many constraints asked together: those that cannot match are not even looked at.
+//! Many constraints evaluated together: those that cannot match cost nothing.
 
 mod index;
 #[cfg(test)]
@@ -17,28 +17,27 @@ pub struct Bank {
     index: Index,
 }
 
-/// Working space for [`Bank::evaluate`], kept by its caller. It grows when a larger bank is first used and not
-/// otherwise.
+/// Working space for [`Bank::evaluate`], owned by its caller. It grows only when a larger bank is first used.
 #[derive(Debug, Default)]
 pub struct Scratch {
     matched: Vec<u32>,
 }
 
-/// What a bank says of an event.
+/// Result of a bank for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evaluated<'s> {
-    /// The indices of those that match, rising.
+    /// Indexes of the matching constraints, rising.
     pub matched: &'s [u32],
-    /// The steps were spent; what was not looked at does not match.
+    /// Whether the steps were spent; constraints not evaluated do not match.
     pub cut: bool,
-    /// How many constraints were evaluated.
+    /// Number of constraints evaluated.
     pub evaluations: u32,
-    /// How many of those failed.
+    /// Number of evaluations that failed.
     pub failures: u32,
 }
 
 impl Scratch {
-    /// Nothing yet.
+    /// Empty working space.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -46,26 +45,26 @@ impl Scratch {
 }
 
 impl Bank {
-    /// A bank of these; a constraint's index is its place. The same text is best given once.
+    /// A bank of constraints, each known by its index. The same text is best given once.
     #[must_use]
     pub fn new(constraints: Vec<Arc<Constraint>>) -> Self {
         let index = Index::new(&constraints);
         Self { constraints, index }
     }
 
-    /// How many there are.
+    /// Number of constraints.
     #[must_use]
     pub fn len(&self) -> usize {
         self.constraints.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no constraints.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.constraints.is_empty()
     }
 
-    /// Asks all those that can match, as far as look-ups can tell.
+    /// Evaluates all constraints that can match, as far as look-ups can tell.
     pub fn evaluate<'s, F: Fields + ?Sized>(
         &self,
         fields: &F,
