@@ -2,18 +2,18 @@
 
 use super::Activity;
 
-/// The sum of execution times over periods in units of 2⁻⁶⁴, rounded down, and at most 2⁶⁴ − 1 whole ones. It is 1 or more
-/// only if the exact sum is, so a set with more than 1 has too much to do for certain.
+/// Utilisation, the sum of execution times over periods, in units of 2⁻⁶⁴, rounded down, and at most 2⁶⁴ − 1 whole
+/// ones. It is 1 or more only if the exact sum is, so a set with more than 1 is certainly overloaded.
 pub(super) fn utilisation_floor<'a>(activities: impl Iterator<Item = &'a Activity>) -> u128 {
     activities
         .map(|activity| (u128::from(activity.execution_time) << 64) / u128::from(activity.period))
         .fold(0, u128::saturating_add)
 }
 
-/// All of one processor, in the units of [`utilisation_floor`].
+/// Utilisation of a whole processor, in the units of [`utilisation_floor`].
 pub(super) const WHOLE: u128 = 1 << 64;
 
-/// The same for people.
+/// Utilisation as a float, for display.
 pub(super) fn utilisation<'a>(activities: impl Iterator<Item = &'a Activity>) -> f64 {
     activities.map(own_utilisation).sum()
 }

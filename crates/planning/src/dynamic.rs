@@ -1,20 +1,20 @@
-//! Policies that decide at run time, as the discipline of one lane: the next event is chosen whenever the lane is done with
-//! one, and an event that was begun is finished first.
+//! Analysis of policies that decide at run time, as the discipline of one lane: the next event is chosen whenever the
+//! lane has finished one, and an event that was begun is finished first.
 //!
-//! Earliest deadline first is decided by the processor demand criterion without preemption (Baruah, Rosier and Howell 1990;
-//! Jeffay, Stanat and Martel 1991; George, Rivierre and Spuri 1996): in no interval that begins with all activities due at once
-//! may there be more to do by its end than its length, together with the one event with a later deadline that was begun just
-//! before.
+//! Earliest deadline first is decided by the processor demand criterion without preemption (Baruah, Rosier and Howell
+//! 1990; Jeffay, Stanat and Martel 1991; George, Rivierre and Spuri 1996): in no interval that begins with all
+//! activities due at once may the work due by its end exceed its length, together with one event of a later deadline
+//! that was begun just before.
 //!
-//! Least laxity orders events by the latest moment at which they have to *begin*, so the demand of what has to have begun
-//! must leave room for the last of it to begin in time. Maximum urgency adds whatever more critical activities bring in the
-//! interval. Both tests are sufficient. If one does not hold, the criterion above may still show that no order at all would do.
+//! Least laxity orders events by the latest moment at which they have to *begin*, so the demand of events that must have begun
+//! must leave room for the last of them to begin in time. Maximum urgency adds all work of more critical activities in the
+//! interval. Both tests are sufficient. If one fails, the criterion above may still show that no order at all would do.
 
 use super::fixed::{checked_sum, summary};
 use super::{Activity, Analysis, Finding, Outcome, Overload, PlanError, Policy, Request, Response, Steps, Why, bounds};
 use std::collections::BTreeMap;
 
-/// Applies the test for the policy to each channel, on a processor of its own.
+/// Applies the policy's test to each channel, on a processor of its own.
 pub(super) fn analyse(
     activities: &[Activity],
     policy: Policy,
@@ -58,7 +58,7 @@ pub(super) fn analyse(
     Ok(Analysis { overload, ..summary(activities, policy, outcome, findings, request.cpus) })
 }
 
-/// The answer for what is on one lane.
+/// Result for the activities of one lane.
 fn one_lane(set: &[(usize, &Activity)], policy: Policy, steps: &mut Steps) -> (Outcome, Option<Overload>) {
     // What cannot make its deadline even alone, under any policy.
     for (index, activity) in set {
@@ -96,7 +96,7 @@ fn by_deadline(set: &[(usize, &Activity)], steps: &mut Steps) -> Result<Option<O
     }))
 }
 
-/// Whether every event can begin by its latest moment, where the least laxity goes first; criticality before that if asked.
+/// Whether every event can begin by its latest moment under least laxity first, preceded by criticality if `urgency`.
 fn by_laxity(set: &[(usize, &Activity)], urgency: bool, steps: &mut Steps) -> Result<bool, Why> {
     let mut levels: Vec<i16> = set.iter().map(|(_, activity)| activity.criticality).collect();
     levels.sort_unstable();
@@ -127,7 +127,7 @@ fn by_laxity(set: &[(usize, &Activity)], urgency: bool, steps: &mut Steps) -> Re
 /// An activity as the demand test sees it.
 struct Source<'a> {
     activity: &'a Activity,
-    /// From an event's arrival, at the latest that it may come, to the moment that it is ordered by.
+    /// Longest time from an event's arrival to the moment by which it is ordered.
     key: u64,
 }
 
@@ -141,25 +141,25 @@ impl<'a> Source<'a> {
         Self { activity, key }
     }
 
-    /// The work of its events that arrive in an interval and have their key in it, too.
+    /// Work of its events whose arrival and key are both in an interval.
     fn demand(&self, interval: u64) -> Option<u64> {
         let Some(behind) = interval.checked_sub(self.key) else { return Some(0) };
         (behind / self.activity.period + 1).checked_mul(self.activity.execution_time)
     }
 
-    /// The work of all of its events that arrive in an interval, both ends included.
+    /// Work of all of its events that arrive in an interval, both ends included.
     fn arrivals(&self, interval: u64) -> Option<u64> {
         let times = interval.checked_add(self.activity.jitter)? / self.activity.period + 1;
         times.checked_mul(self.activity.execution_time)
     }
 
-    /// The next interval that ends at another key.
+    /// The next longer interval that ends at a key.
     fn next_key(&self, interval: u64) -> Option<u64> {
         let Some(behind) = interval.checked_sub(self.key) else { return Some(self.key) };
         (behind / self.activity.period + 1).checked_mul(self.activity.period)?.checked_add(self.key)
     }
 
-    /// The next interval that ends at another arrival.
+    /// The next longer interval that ends at an arrival.
     fn next_arrival(&self, interval: u64) -> Option<u64> {
         let times = interval.checked_add(self.activity.jitter)? / self.activity.period + 1;
         times.checked_mul(self.activity.period)?.checked_sub(self.activity.jitter)
@@ -170,7 +170,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Activities that are ordered by key, those that always come before them, and those that never do.
+/// Activities ordered by key, those always before them, and those always after them.
 struct Level<'a> {
     own: Vec<Source<'a>>,
     higher: Vec<Source<'a>>,
@@ -178,7 +178,7 @@ struct Level<'a> {
 }
 
 impl Level<'_> {
-    /// The first interval with too much to do; or, if the last event has to have only `begun`, with too much before it.
+    /// The first interval with more work than its length, and that work; without its last event if `begun` is enough for that.
     fn find_overload(&self, begun: bool, steps: &mut Steps) -> Result<Option<(u64, u64)>, Why> {
         let end = self.longest_interval(steps)?;
         let mut interval = self.own.iter().map(|source| source.key).min().unwrap_or(0);
@@ -199,8 +199,8 @@ impl Level<'_> {
         Ok(None)
     }
 
-    /// What may keep an interval from beginning with its own work: the longest event that was begun a moment before and
-    /// comes behind all of it, and what was declared.
+    /// Time by which an interval may be blocked: by the longest event that was begun a moment before and is ordered
+    /// after all others in it, and by the declared blocking.
     fn blocking(&self, interval: u64) -> Option<u64> {
         let behind = self.own.iter().filter(|source| source.key > interval).chain(&self.lower);
         let begun = behind.map(|source| source.activity.execution_time - 1).max().unwrap_or(0);
@@ -209,8 +209,8 @@ impl Level<'_> {
         begun.checked_add(declared)
     }
 
-    /// No longer interval has to be looked at: the lane has been idle by its end, or nothing more than in shorter ones can
-    /// go wrong.
+    /// Longest interval to be tested: beyond it the lane has been idle, or only failures that shorter intervals have
+    /// too can occur.
     fn longest_interval(&self, steps: &mut Steps) -> Result<u64, Why> {
         let all = || self.own.iter().chain(&self.higher);
         let last_key = self.own.iter().map(|source| source.key).max().unwrap_or(0);

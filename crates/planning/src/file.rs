@@ -1,4 +1,4 @@
-//! The files of `campanile plan`: activities in, with times that people write (`2.5ms`), and mistakes reported with their line.
+//! The files of `campanile plan`: activities with times such as `2.5ms`. Errors are reported with their line.
 
 use super::{Activity, PlanError, Policy, Request};
 use serde::Deserialize;
@@ -9,23 +9,23 @@ use toml::Spanned;
 const UNITS: [(&str, u64); 5] =
     [("min", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
-/// A set of activities, and what is asked about it.
+/// A set of activities, and the requested analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanningFile {
-    /// What is asked.
+    /// The requested analysis.
     pub request: Request,
-    /// The activities in the file's order.
+    /// The activities, in the file's order.
     pub activities: Vec<Activity>,
-    /// The line at which each of them begins, counted from 1.
+    /// The line at which each activity begins, counted from 1.
     pub lines: Vec<usize>,
 }
 
-/// What is wrong with a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     /// The line, counted from 1.
     pub line: Option<usize>,
-    /// What is wrong there, and what it has to be.
+    /// What is wrong there, and what is expected.
     pub why: String,
 }
 
@@ -76,7 +76,7 @@ struct RawActivity {
 }
 
 impl PlanningFile {
-    /// Reads a file of activities.
+    /// Parses a file of activities.
     ///
     /// # Errors
     /// [`FileError`] with the line and what is wrong there.
@@ -103,7 +103,7 @@ impl PlanningFile {
         Ok(file)
     }
 
-    /// A refusal of the analysis, with the line of the activity that it is about.
+    /// An error of the analysis, with the line of the activity concerned.
     #[must_use]
     pub fn locate(&self, error: &PlanError) -> FileError {
         match error {
@@ -113,7 +113,7 @@ impl PlanningFile {
     }
 }
 
-/// Makes sense of one activity; an error has its place in the file.
+/// Converts one activity; an error includes its place in the file.
 fn activity(raw: RawActivity) -> Result<Activity, (usize, String)> {
     let time = |text: &Spanned<String>| {
         parse_time(text.get_ref()).map_err(|why| (text.span().start, format!("{:?} is no time: {why}", text.get_ref())))
@@ -148,7 +148,7 @@ pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|octet| *octet == b'\n').count() + 1
 }
 
-/// Reads a time such as `10ms`, `2.5 us` or `1s`: a decimal number and one of `ns`, `us`, `ms`, `s`, `min`. Gives
+/// Parses a time such as `10ms`, `2.5 us` or `1s`: a decimal number and one of `ns`, `us`, `ms`, `s`, `min`. Returns
 /// nanoseconds.
 ///
 /// # Errors
@@ -183,7 +183,7 @@ pub fn parse_time(text: &str) -> Result<u64, String> {
     whole.checked_add(u64::try_from(part / scale).map_err(|_| too_long())?).ok_or_else(too_long)
 }
 
-/// Writes a time so that [`parse_time`] gives exactly the same: `2.5ms`.
+/// Formats a time so that [`parse_time`] returns exactly the same: `2.5ms`.
 #[must_use]
 pub fn format_time(nanoseconds: u64) -> String {
     // Minutes are for reading only: 1.5min is hard to compare with 40s.
@@ -198,7 +198,7 @@ pub fn format_time(nanoseconds: u64) -> String {
     format!("{whole}.{}{name}", fraction.trim_end_matches('0'))
 }
 
-/// Times in files, as text.
+/// Serialises times as text.
 pub(super) mod time {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -213,7 +213,7 @@ pub(super) mod time {
     }
 }
 
-/// The same where there may be none.
+/// Serialises optional times as text.
 pub(super) mod optional_time {
     use serde::{Deserializer, Serializer};
 

@@ -1,4 +1,4 @@
-//! Fixed priorities: which activity has which, and how long each may take.
+//! Fixed priorities: their assignment, and response times.
 //!
 //! The response time is that of Tindell, Burns and Wellings (1994, "An extendible approach for analysing fixed priority hard
 //! real-time tasks"), which is Joseph and Pandya's where responses are within periods and nothing jitters:
@@ -78,7 +78,7 @@ fn findings(
     .collect()
 }
 
-/// The answer with the figures that depend on no policy.
+/// The analysis with the figures that depend on no policy.
 pub(super) fn summary(
     activities: &[Activity],
     policy: Policy,
@@ -109,14 +109,14 @@ pub(super) fn by_urgency(activities: &[Activity], policy: Policy) -> Vec<usize> 
     order
 }
 
-/// The priority of a lane, the least urgent being lane 0: they are spread evenly over 0 to 32,767.
+/// Priority of a lane. Lanes, from the least urgent at 0, are spread evenly over 0 to 32,767.
 pub(super) fn priority(lane: u16, lanes: u16) -> i16 {
     let last = u32::from(lanes.saturating_sub(1));
     let value = (u32::from(lane) * 32_767).checked_div(last).unwrap_or(16_383);
     i16::try_from(value).unwrap_or(i16::MAX)
 }
 
-/// The longest response of an activity that waits for all of `first`; with a reason if that could not be found out.
+/// Longest response of an activity that waits for all of `first`; with a reason if it could not be computed.
 pub(super) fn response(activity: &Activity, first: &[&Activity], steps: &mut Steps) -> (Response, Option<Why>) {
     let all = first.iter().copied().chain([activity]);
     if bounds::utilisation_floor(all) > bounds::WHOLE {
@@ -131,8 +131,8 @@ pub(super) fn response(activity: &Activity, first: &[&Activity], steps: &mut Ste
     }
 }
 
-/// Goes through the events of one busy period, keeping the longest response: also the longest that was proved when the
-/// analysis has to end early.
+/// Examines the events of one busy period and updates `worst`, also with the longest response proved when the analysis
+/// ends early.
 fn busy_period(activity: &Activity, first: &[&Activity], steps: &mut Steps, worst: &mut u64) -> Result<(), Why> {
     let once: u64 = checked_sum(first.iter().map(|other| Some(other.execution_time)))?;
     let mut own = activity.blocking;
@@ -154,7 +154,7 @@ fn busy_period(activity: &Activity, first: &[&Activity], steps: &mut Steps, wors
     Ok(())
 }
 
-/// Makes a window as long as it takes to do `own` and all that comes first in it.
+/// Extends a window to the time that `own` and all work of `first` in it take.
 fn extend(window: &mut u64, own: u64, first: &[&Activity], steps: &mut Steps) -> Result<(), Why> {
     loop {
         steps.spend(first.len() + 1)?;

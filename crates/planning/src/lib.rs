@@ -35,10 +35,10 @@ pub use plan::{Plan, PlannedChannel, PlannedLane, PlannedTopic};
 
 use core::fmt;
 
-/// The longest time that any figure of an activity may be, in nanoseconds: about three years.
+/// Longest time of any figure of an activity, in nanoseconds: about three years.
 pub const TIME_MAX: u64 = 100_000_000_000_000_000;
 
-/// So many activities that miss are named in an explanation; the others are counted.
+/// Most activities with missed deadlines named in an explanation; the others are counted.
 const MISSES_NAMED: usize = 8;
 
 /// The highest priority of Real-time CORBA.
@@ -47,31 +47,31 @@ pub const PRIORITY_MAX: i16 = 32_767;
 /// A stream of events of one type on one channel. All times are in nanoseconds, up to [`TIME_MAX`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// What it is called; unique in a set, and the last word where two are equally urgent.
+    /// Name; unique in a set, and the tie-break between equally urgent activities.
     pub name: String,
-    /// The number of its channel.
+    /// Number of the channel.
     pub channel: u32,
-    /// The domain of its events' type.
+    /// Domain of the events' type.
     pub domain: String,
-    /// The name of its events' type.
+    /// Name of the events' type.
     pub type_name: String,
-    /// From one event to the next, or the minimum interval between two. At least 1.
+    /// Period, or minimum interval between two events. At least 1.
     pub period: u64,
-    /// The longest that one event occupies its lane, and whatever else of its processing runs on the same processor at its
-    /// priority. At least 1.
+    /// Longest time for which one event occupies its lane, including the rest of its processing on the same processor
+    /// and at the same priority. At least 1.
     pub execution_time: u64,
-    /// By when an event has to be done, counted from when it is due. At least 1; may exceed the period.
+    /// Deadline of an event, counted from when it is due. At least 1; may exceed the period.
     pub deadline: u64,
-    /// By how much an event may come later than it is due.
+    /// Longest delay of an event after it is due.
     pub jitter: u64,
-    /// The longest that something less urgent may keep it from being carried: a section without preemption, or the
+    /// Longest time for which less urgent work may block the event: a section without preemption, or the operating
     /// system itself.
     pub blocking: u64,
-    /// How much it matters, larger is more: first of all under maximum urgency, and between equals elsewhere.
+    /// Criticality, larger is more: the first criterion of maximum urgency, and the tie-break of other policies.
     pub criticality: i16,
 }
 
-/// Which events come first.
+/// Order of urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The shortest period has the highest priority (Liu and Layland 1973).
@@ -80,9 +80,9 @@ pub enum Policy {
     DeadlineMonotonic,
     /// The earliest deadline at any moment.
     EarliestDeadline,
-    /// The least time left to lose at any moment: until the deadline, without the execution time.
+    /// The least laxity at any moment: time until the deadline, less the execution time.
     LeastLaxity,
-    /// The most critical, and among those the least laxity (Stewart and Khosla 1991).
+    /// The most critical, and among equals the least laxity (Stewart and Khosla 1991).
     MaximumUrgency,
 }
 
@@ -95,7 +95,7 @@ impl Policy {
         if short { Self::DeadlineMonotonic } else { Self::RateMonotonic }
     }
 
-    /// Whether it decides while running, inside one lane, rather than by a priority that is assigned beforehand.
+    /// Whether it decides at run time, inside one lane, rather than by a priority assigned beforehand.
     #[must_use]
     pub const fn is_dynamic(self) -> bool {
         matches!(self, Self::EarliestDeadline | Self::LeastLaxity | Self::MaximumUrgency)
@@ -113,7 +113,7 @@ impl Policy {
         }
     }
 
-    /// The policy of a short name.
+    /// The policy with this short name.
     #[must_use]
     pub fn of_short_name(name: &str) -> Option<Self> {
         [Self::RateMonotonic, Self::DeadlineMonotonic, Self::EarliestDeadline, Self::LeastLaxity, Self::MaximumUrgency]
@@ -134,14 +134,14 @@ impl fmt::Display for Policy {
     }
 }
 
-/// What an analysis is asked for, beside the activities.
+/// Parameters of an analysis, beside the activities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The policy; [`Policy::automatic`] if there is none.
+    /// The policy; by default [`Policy::automatic`].
     pub policy: Option<Policy>,
-    /// Processors on which lanes may be pinned, 1 to 64. Each activity is on one of them (partitioned, first fit).
+    /// Number of processors on which lanes may be pinned, 1 to 64. Each activity is on one of them (partitioned, first fit).
     pub cpus: u16,
-    /// Lanes that there may be, 1 to 64. Fewer than activities means that some share a lane.
+    /// Most lanes, 1 to 64. If there are more activities, some share a lane.
     pub lanes_max: u16,
 }
 
@@ -151,33 +151,33 @@ impl Default for Request {
     }
 }
 
-/// How large a question may be.
+/// Limits of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnalysisLimits {
-    /// Activities in a set.
+    /// Most activities in a set.
     pub activities_max: usize,
-    /// Terms added up in all; each takes some nanoseconds. What is not decided by then is [`Outcome::Inconclusive`].
+    /// Most terms added in all; each takes some nanoseconds. A set not decided by then is [`Outcome::Inconclusive`].
     pub steps_max: u64,
 }
 
 impl AnalysisLimits {
-    /// For a service that has other things to do: half a second at most, on the administration thread.
+    /// Limits for a service with other work to do: half a second at most, on the administration thread.
     pub const SERVICE: Self = Self { activities_max: 4096, steps_max: 50_000_000 };
-    /// For an interactive command: some ten seconds at most.
+    /// Limits for an interactive command: some ten seconds at most.
     pub const COMMAND: Self = Self { activities_max: 4096, steps_max: 1_000_000_000 };
 }
 
-/// Why a set of activities is not analysed.
+/// Reason for which a set of activities is not analysed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// An activity makes no sense.
+    /// An activity is invalid.
     Activity {
-        /// Its place in the set.
+        /// Index in the set.
         index: usize,
-        /// What is wrong with it, and what it has to be.
+        /// What is wrong with it, and what is expected.
         why: String,
     },
-    /// The set is empty or too large, or the request asks for what cannot be.
+    /// The set is empty or too large, or the request is invalid.
     Request(String),
 }
 
@@ -192,25 +192,25 @@ impl fmt::Display for PlanError {
 
 impl core::error::Error for PlanError {}
 
-/// Whether every event is done by its deadline.
+/// Whether every event meets its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// In every case that the activities' figures allow.
+    /// All deadlines are met in every case that the activities' figures allow.
     Feasible,
-    /// There is a case in which one is not.
+    /// A deadline is missed in some case.
     Infeasible,
-    /// The analysis cannot say.
+    /// The analysis cannot decide.
     Inconclusive(Why),
 }
 
-/// Why an analysis cannot say.
+/// Reason for which an analysis cannot decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It would take more than [`AnalysisLimits::steps_max`].
+    /// It would exceed [`AnalysisLimits::steps_max`].
     StepsSpent,
-    /// A sum does not fit 64 bits.
+    /// A sum exceeds 64 bits.
     Overflow,
-    /// The test is sufficient only, and it failed; no other order would be shown to be infeasible.
+    /// The test is sufficient only, and it failed; that no other order would do is not shown either.
     NotShown,
 }
 
@@ -224,68 +224,68 @@ impl fmt::Display for Why {
     }
 }
 
-/// The longest time from when an event is due until it is done.
+/// Longest time from when an event is due until it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// It is this, in nanoseconds. A bound where activities share a lane.
+    /// This time, in nanoseconds. An upper bound where activities share a lane.
     Worst(u64),
-    /// It is at least this, and the analysis ended there.
+    /// At least this time, where the analysis ended.
     AtLeast(u64),
-    /// It grows without end: there is more to be done at this priority and above than one processor can.
+    /// Unbounded: the work at this priority and above exceeds one processor.
     Unbounded,
-    /// Not computed: the policy is dynamic, or the analysis could not say.
+    /// Not computed: the policy is dynamic, or the analysis could not decide.
     Unknown,
 }
 
-/// What was found of one activity.
+/// Result for one activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The processor, counted from 0.
     pub cpu: u16,
-    /// The lane, counted from 0, the least urgent.
+    /// The lane, counted from 0, which is the least urgent.
     pub lane: u16,
-    /// Its lane's Real-time CORBA priority, 0 to [`PRIORITY_MAX`].
+    /// Real-time CORBA priority of the lane, 0 to [`PRIORITY_MAX`].
     pub priority: i16,
-    /// How long its events may take.
+    /// Longest response.
     pub response: Response,
-    /// By how much it misses its deadline, in nanoseconds; `None` if it does not, or that is not known.
+    /// Time by which the deadline is missed, in nanoseconds; `None` if it is met, or that is not known.
     pub late_by: Option<u64>,
 }
 
-/// An interval in which more must be done than can be, found for a dynamic policy.
+/// An interval with more work than its length, found for a dynamic policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overload {
-    /// How long it is, in nanoseconds.
+    /// Length, in nanoseconds.
     pub interval: u64,
-    /// What may have to be done in it, in nanoseconds.
+    /// Work that may be due in it, in nanoseconds.
     pub demand: u64,
     /// The activity with its deadline at the end of the interval.
     pub activity: usize,
 }
 
-/// The answer.
+/// Result of an analysis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
     /// The policy that was applied.
     pub policy: Policy,
-    /// The answer itself.
+    /// Whether all deadlines are met.
     pub outcome: Outcome,
-    /// What was found of each activity, in the order they were given in.
+    /// Results for each activity, in the order of the input.
     pub findings: Vec<Finding>,
     /// Utilisation of each processor: the sum of execution times over periods.
     pub utilisation: Vec<f64>,
     /// Liu and Layland's bound for as many activities on one processor: n (2^(1/n) − 1). At or below it rate monotonic
     /// priorities suffice where deadlines are periods, and nothing blocks or jitters.
     pub liu_layland_bound: f64,
-    /// The product of all utilisations + 1, of the processor with the largest. At or below 2 the same holds (Bini,
-    /// Buttazzo and Buttazzo 2003).
+    /// The product of all utilisations + 1, of the processor with the largest. At or below 2, rate monotonic
+    /// priorities suffice likewise (Bini, Buttazzo and Buttazzo 2003).
     pub hyperbolic_product: f64,
-    /// Of a dynamic policy: the first interval found in which there is too much to do.
+    /// Of a dynamic policy: the first overloaded interval found.
     pub overload: Option<Overload>,
 }
 
 impl Analysis {
-    /// The answer in a sentence or a few: which activities miss, and by how much.
+    /// The result in a few sentences: which activities miss their deadlines, and by how much.
     #[must_use]
     pub fn explain(&self, activities: &[Activity]) -> String {
         let each = activities.iter().zip(&self.findings);
@@ -324,7 +324,7 @@ impl Analysis {
         }
     }
 
-    /// Activities from the most urgent down, as places in the set that was given.
+    /// Indexes of the activities from the most urgent down.
     #[must_use]
     pub fn by_urgency(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.findings.len()).collect();
@@ -361,11 +361,11 @@ pub fn analyse(activities: &[Activity], request: &Request, limits: &AnalysisLimi
     }
 }
 
-/// What is left to be spent on an analysis.
+/// Steps left for an analysis.
 struct Steps(u64);
 
 impl Steps {
-    /// Spends some; an error when that is more than is left.
+    /// Spends steps; an error when fewer are left.
     fn spend(&mut self, count: usize) -> Result<(), Why> {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         self.0 = self.0.checked_sub(count).ok_or(Why::StepsSpent)?;

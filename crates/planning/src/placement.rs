@@ -1,4 +1,4 @@
-//! Which processor and which lane each activity is on.
+//! Placement of activities on processors and lanes.
 
 use super::fixed::response;
 use super::{Activity, Request, Response, Steps, bounds};
@@ -18,8 +18,8 @@ pub(super) fn place(activities: &[Activity], order: &[usize], request: &Request,
     Placement { cpus, lanes }
 }
 
-/// The activity that needs most goes first, each to the first processor on which all still make their deadlines, and if
-/// there is none to the one with the least to do. A processor is never chosen because the analysis had no steps left.
+/// The activity with the highest utilisation goes first, each to the first processor on which all still meet their deadlines,
+/// else to the one with the lowest utilisation. A processor is never chosen because the analysis had no steps left.
 fn first_fit(activities: &[Activity], order: &[usize], cpus: u16, steps: &mut Steps) -> Vec<u16> {
     let mut rank = vec![0; activities.len()];
     for (place, index) in order.iter().enumerate() {
@@ -52,7 +52,7 @@ fn first_fit(activities: &[Activity], order: &[usize], cpus: u16, steps: &mut St
     chosen
 }
 
-/// Whether a further activity and all that are less urgent than it make their deadlines.
+/// Whether a further activity and all less urgent ones meet their deadlines.
 fn fits(
     activities: &[Activity],
     here: &[usize],
@@ -70,8 +70,8 @@ fn fits(
     })
 }
 
-/// A lane for each activity where there are enough; else neighbours in urgency on one processor share one, with the most
-/// urgent ones the last to have to share.
+/// A lane for each activity if there are enough; else neighbours in urgency on one processor share one, the most
+/// urgent ones last.
 fn assign_cpus(order: &[usize], cpus: &[u16], request: &Request) -> Vec<u16> {
     let on = |cpu: u16| order.iter().copied().filter(move |index| cpus.get(*index) == Some(&cpu));
     let used = (0..request.cpus).filter(|cpu| on(*cpu).next().is_some()).count().max(1);
@@ -96,7 +96,7 @@ fn assign_cpus(order: &[usize], cpus: &[u16], request: &Request) -> Vec<u16> {
     lanes
 }
 
-/// Splits into at most `count` runs. Their lengths differ by one at most, the longer ones at the end.
+/// Splits into at most `count` runs whose lengths differ by at most one, the longer ones at the end.
 fn split(activities: &[usize], count: usize) -> Vec<Vec<usize>> {
     let count = count.clamp(1, activities.len().max(1));
     let (length, longer) = (activities.len() / count, activities.len() % count);

@@ -1,4 +1,4 @@
-//! An analysis put into lanes: what to set on which channel.
+//! A plan: the lanes to set on each channel, from an analysis.
 
 use super::file::{self, FileError};
 use super::{Activity, Analysis, Policy};
@@ -13,7 +13,7 @@ const SHARE_MAX: u64 = 1_000_000;
 const TOPICS_MAX: usize = 256;
 const SECOND: u64 = 1_000_000_000;
 
-/// Lanes for every channel, as a file that can be kept and read back.
+/// Lanes for every channel, as a file that can be saved and read back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -21,7 +21,7 @@ pub struct Plan {
     pub policy: String,
     /// Whether the analysis showed that every deadline is met.
     pub feasible: bool,
-    /// What to know before this is used.
+    /// Warnings to read before the plan is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The channels, by number.
@@ -29,20 +29,20 @@ pub struct Plan {
     pub channels: Vec<PlannedChannel>,
 }
 
-/// What to set on one channel.
+/// Settings of one channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedChannel {
     /// The channel's number.
     pub id: u32,
-    /// The priority model of its `ThreadPoolLanes`: `CLIENT_PROPAGATED`.
+    /// Priority model of `ThreadPoolLanes`: `CLIENT_PROPAGATED`.
     pub priority_model: String,
-    /// The value of its `Discipline`: `Shares`, `EarliestDeadline`, `LeastLaxity` or `MaximumUrgency`.
+    /// Value of `Discipline`: `Shares`, `EarliestDeadline`, `LeastLaxity` or `MaximumUrgency`.
     pub discipline: String,
-    /// The lanes of its `ThreadPoolLanes`, by rising priority.
+    /// Lanes of `ThreadPoolLanes`, by rising priority.
     #[serde(rename = "lane")]
     pub lanes: Vec<PlannedLane>,
-    /// Its event types, the most urgent first.
+    /// Event types, the most urgent first.
     #[serde(rename = "topic", default, skip_serializing_if = "Vec::is_empty")]
     pub topics: Vec<PlannedTopic>,
 }
@@ -51,13 +51,13 @@ pub struct PlannedChannel {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedLane {
-    /// Its Real-time CORBA priority, 0 to 32,767.
+    /// Real-time CORBA priority, 0 to 32,767.
     pub priority: i16,
-    /// Its static threads: 1.
+    /// Number of static threads: 1.
     pub static_threads: u16,
-    /// The processor it was analysed on, counted from 0: with more than one, its thread has to be kept there.
+    /// Processor in the analysis, counted from 0: with more than one, the thread has to be pinned there.
     pub cpu: u16,
-    /// What it carries, the most urgent first.
+    /// Names of its activities, the most urgent first.
     pub activities: Vec<String>,
 }
 
@@ -68,23 +68,23 @@ pub struct PlannedTopic {
     /// `DOMAIN/NAME`.
     #[serde(rename = "type")]
     pub event_type: String,
-    /// The priority that its events have to carry: as `RTCorbaPriority`, or as `Priority` in their headers. The highest,
-    /// where several activities send the type.
+    /// Priority that the events have to carry: as `RTCorbaPriority`, or as `Priority` in their headers. The highest,
+    /// if several activities send the type.
     pub priority: i16,
     /// `Share`: events a second.
     pub share: u32,
-    /// `Deadline`, where it is shorter than one over `share`.
+    /// `Deadline`, if shorter than one over `share`.
     #[serde(default, with = "file::optional_time", skip_serializing_if = "Option::is_none")]
     pub deadline: Option<u64>,
-    /// How long an event occupies its lane, up to 1 s.
+    /// Time for which an event occupies its lane, up to 1 s.
     #[serde(with = "file::time")]
     pub execution_time: u64,
-    /// For `MaximumUrgency`.
+    /// Criticality, for `MaximumUrgency`.
     pub criticality: i16,
 }
 
 impl Plan {
-    /// Puts an analysis of these activities into lanes.
+    /// Makes a plan from the analysis of these activities.
     #[must_use]
     pub fn new(activities: &[Activity], analysis: &Analysis) -> Self {
         let mut channels: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -100,7 +100,7 @@ impl Plan {
         Self { policy, feasible, notes: notes(activities, analysis, &channels), channels }
     }
 
-    /// The plan as a file.
+    /// Formats the plan as a file.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let body = toml::to_string(self).unwrap_or_default();
@@ -110,7 +110,7 @@ impl Plan {
         )
     }
 
-    /// Reads a plan back.
+    /// Parses a plan.
     ///
     /// # Errors
     /// [`FileError`] with the line and what is wrong there.
@@ -170,7 +170,7 @@ fn topic(activity: &Activity, priority: i16, policy: Policy, event_type: String)
     }
 }
 
-/// Two activities send the same type: it needs the shares of both, and the shorter deadline.
+/// Merges the settings of a type that several activities send: the sum of their shares, and the shorter deadline.
 fn merge(topic: &mut PlannedTopic, other: &PlannedTopic) {
     let interval = |topic: &PlannedTopic| topic.deadline.unwrap_or(SECOND / u64::from(topic.share.max(1)));
     let deadline = interval(topic).min(interval(other));

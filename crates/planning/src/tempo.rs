@@ -1,5 +1,5 @@
-//! The analysis of "Tempo: A Simple Time-Sensitive Messaging System" (Bauer, Garcés-Erice and Rooney), section IV.E: topics with
-//! shares of one messaging system, what each is guaranteed, and how long its messages take.
+//! The analysis of "Tempo: A Simple Time-Sensitive Messaging System" (Bauer, Garcés-Erice and Rooney), section IV.E:
+//! guaranteed rates and delays of topics that have shares of one messaging system.
 //!
 //! [`Queue`], [`PollingServer`], [`guaranteed_rate`] and [`wait_for_service_s`] are the formulas, with numbers in seconds and
 //! messages per second; [`forecast`] applies them to a [`ForecastRequest`], which [`TempoFile`] reads from a file.
@@ -16,24 +16,24 @@ pub use queue::{Queue, TopicRate, guaranteed_rate, wait_for_service_s};
 
 use core::fmt;
 
-/// Topics that are analysed together, at most.
+/// Most topics analysed together.
 pub const TOPICS_MAX: usize = 4096;
-/// Other applications beside a polling server, at most.
+/// Most other applications beside a polling server.
 pub const APPLICATIONS_MAX: usize = 63;
-/// The highest rate, in messages per second, and the inverse of the lowest.
+/// Highest rate, in messages per second, and inverse of the lowest.
 pub const RATE_MAX: f64 = 1e9;
-/// The longest time of a file, in microseconds: about three years, as [`crate::TIME_MAX`].
+/// Longest time in a file, in microseconds: about three years, as [`crate::TIME_MAX`].
 const TIME_US_MAX: f64 = 1e14;
-/// What the server is called among the other applications.
+/// Name of the server among the other applications.
 pub const SERVER_NAME: &str = "polling server";
 
-/// How messages come.
+/// Arrival pattern of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Independently of each other; services take times that are distributed exponentially (M/M/1).
+    /// Independent of each other; service times are distributed exponentially (M/M/1).
     #[default]
     Poisson,
-    /// One after the other at the same distance; services take equally long (D/D/1).
+    /// At equal intervals; service times are constant (D/D/1).
     Periodic,
 }
 
@@ -48,57 +48,57 @@ impl Arrivals {
     }
 }
 
-/// A topic.
+/// A topic of the messaging system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topic {
-    /// What it is called; unique.
+    /// Name; unique.
     pub name: String,
-    /// S: its share, in messages per second.
+    /// S: share, in messages per second.
     pub rate: f64,
-    /// λ: how many messages per second arrive.
+    /// λ: arrival rate, in messages per second.
     pub arrival: f64,
-    /// d: by when a message is to be served, in seconds, at most 1/`rate`; just that without it.
+    /// d: time within which a message is to be served, in seconds, at most 1/`rate`, which is the default.
     pub deadline_s: Option<f64>,
-    /// How they arrive.
+    /// Arrival pattern.
     pub arrivals: Arrivals,
 }
 
-/// A thread beside the server's, periodic too.
+/// A periodic thread beside the server's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
-    /// What it is called; unique.
+    /// Name; unique.
     pub name: String,
-    /// Its period, and its deadline, in nanoseconds.
+    /// Period, which is also the deadline, in nanoseconds.
     pub period: u64,
-    /// How long it runs in each period, in nanoseconds.
+    /// Execution time in each period, in nanoseconds.
     pub execution_time: u64,
 }
 
-/// What is asked: a messaging system, its topics, and what runs beside it.
+/// Input of a forecast: a messaging system, its topics, and the threads beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForecastRequest {
-    /// μ: messages per second that the messaging system would carry if it ran by itself.
+    /// μ: rate of the messaging system if it ran alone, in messages per second.
     pub service_rate: f64,
     /// The topics.
     pub topics: Vec<Topic>,
-    /// How it runs: time-driven if there is one, else load-driven, whenever there is something to do.
+    /// Time-driven server; `None` for a load-driven system, which runs whenever there is work.
     pub server: Option<Server>,
-    /// What else runs on the processor. Only beside a server: a load-driven system is more urgent than everything else, and
-    /// nothing bounds what it takes.
+    /// Other threads on the processor. Only beside a server: a load-driven system is more urgent than everything else,
+    /// and nothing bounds the time it takes.
     pub applications: Vec<Application>,
 }
 
-/// The messaging system's thread as the analysis of schedules has it.
+/// The messaging system's thread in the analysis of schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// P, in nanoseconds.
+    /// P: period, in nanoseconds.
     pub period: u64,
-    /// T, in nanoseconds; from 1 to P.
+    /// T: budget, in nanoseconds, from 1 to P.
     pub budget: u64,
 }
 
 impl Server {
-    /// The same for what is computed of queues.
+    /// The server in the analysis of queues.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a part in 10^15 of a time")]
     pub fn polling(self) -> PollingServer {
@@ -106,26 +106,26 @@ impl Server {
     }
 }
 
-/// Why a question makes no sense.
+/// An invalid request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForecastRequestError {
-    /// For a topic, by its place.
+    /// An invalid topic.
     Topic {
-        /// Its place, counted from 0.
+        /// Index, counted from 0.
         index: usize,
-        /// What is wrong with it, and what it has to be.
+        /// What is wrong with it, and what is expected.
         why: String,
     },
-    /// For an application, by its place.
+    /// An invalid application.
     Application {
-        /// Its place, counted from 0.
+        /// Index, counted from 0.
         index: usize,
-        /// What is wrong with it, and what it has to be.
+        /// What is wrong with it, and what is expected.
         why: String,
     },
-    /// For the server.
+    /// An invalid server.
     Server(String),
-    /// For all of it.
+    /// An invalid combination.
     Whole(String),
 }
 
@@ -142,10 +142,10 @@ impl fmt::Display for ForecastRequestError {
 impl core::error::Error for ForecastRequestError {}
 
 impl ForecastRequest {
-    /// Whether it makes sense.
+    /// Checks the request.
     ///
     /// # Errors
-    /// [`ForecastRequestError`] with what is wrong and what it has to be.
+    /// [`ForecastRequestError`] with what is wrong and what is expected.
     pub fn check(&self) -> Result<(), ForecastRequestError> {
         if self.topics.is_empty() {
             return Err(ForecastRequestError::Whole(

@@ -1,22 +1,22 @@
-//! The files of `campanile plan tempo`, with mistakes reported with their line.
+//! The files of `campanile plan tempo`. Errors are reported with their line.
 
 use super::{Application, Arrivals, ForecastRequest, ForecastRequestError, Server, TIME_US_MAX, TOPICS_MAX, Topic};
 use crate::file::{FileError, line_of};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// Octets of a file, at most: [`TOPICS_MAX`] topics of a thousand each. Larger ones are not even parsed.
+/// Largest file, in octets: [`TOPICS_MAX`] topics of a thousand each. Larger ones are not even parsed.
 const FILE_BYTES_MAX: usize = TOPICS_MAX * 1024;
 
-/// What is wrong with a file.
+/// An error in a file of topics.
 pub type TempoFileError = FileError;
 
 /// A file of topics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TempoFile {
-    /// What it asks.
+    /// The request in the file.
     pub request: ForecastRequest,
-    /// The lines at which its topics begin, counted from 1.
+    /// The line at which each topic begins, counted from 1.
     topic_lines: Vec<usize>,
     application_lines: Vec<usize>,
     server_line: Option<usize>,
@@ -69,7 +69,7 @@ struct RawApplication {
 }
 
 impl TempoFile {
-    /// Reads a file of topics.
+    /// Parses a file of topics.
     ///
     /// # Errors
     /// [`TempoFileError`] with the line and what is wrong there.
@@ -115,7 +115,7 @@ impl TempoFile {
         Ok(Self { request, topic_lines, application_lines, server_line })
     }
 
-    /// A refusal, with the line of what it is about.
+    /// An error of the request, with the line concerned.
     #[must_use]
     pub fn locate(&self, error: ForecastRequestError) -> TempoFileError {
         let (line, why) = match error {
@@ -156,7 +156,7 @@ impl RawApplication {
     }
 }
 
-/// Microseconds as people write them, to the nearest nanosecond.
+/// Converts microseconds of a file to the nearest nanosecond.
 fn nanoseconds(what: &str, time_us: f64) -> Result<u64, String> {
     if !(0.001..=TIME_US_MAX).contains(&time_us) {
         return Err(format!("{what} is {time_us}, and has to be from 0.001 to {TIME_US_MAX:.0} microseconds"));

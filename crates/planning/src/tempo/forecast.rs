@@ -6,57 +6,57 @@ use super::{
 };
 use crate::{Activity, Analysis, AnalysisLimits, Outcome, Policy, Request, analyse};
 
-/// What is to be expected of one topic.
+/// Forecast of one topic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopicForecast {
-    /// μ_j: the rate that it is guaranteed while the system runs, in messages per second.
+    /// μ_j: rate guaranteed while the system runs, in messages per second.
     pub guaranteed_while_running: f64,
-    /// The same over all time: less by T/P where the system is time-driven.
+    /// Rate guaranteed over all time: multiplied by T/P where the system is time-driven.
     pub guaranteed: f64,
-    /// ρ = λ/μ_j, of the rate over all time.
+    /// ρ = λ/μ_j, with the rate over all time.
     pub intensity: f64,
     /// Whether ρ is below 1.
     pub is_stable: bool,
-    /// From arrival until served, on average, in seconds. Load-driven and Poisson: M/M/1. Load-driven and periodic: one
-    /// service. Time-driven and periodic: P/2. Time-driven and Poisson: M/M/1 at the reduced rate; the wait for the release is
-    /// not in it, which is P/2 on average and at most P. `None` where it grows without end.
+    /// Mean time from arrival until served, in seconds. Load-driven and Poisson: M/M/1. Load-driven and periodic: one
+    /// service. Time-driven and periodic: P/2. Time-driven and Poisson: M/M/1 at the reduced rate, without the wait
+    /// for the release, which is P/2 on average and at most P. `None` if unbounded.
     pub mean_response_s: Option<f64>,
-    /// What that percentage of messages does not exceed, in the order asked for; of the same distribution. Empty where the
-    /// largest is known and nothing more, as with time-driven and periodic.
+    /// Times that the requested percentages of messages do not exceed, in that order; of the same distribution. Empty
+    /// where only the longest is known, as with time-driven and periodic.
     pub percentiles_s: Vec<f64>,
-    /// The longest, where there is one: for periodic arrivals.
+    /// Longest time, if bounded: for periodic arrivals.
     pub longest_response_s: Option<f64>,
-    /// Time-driven and Poisson: that no message is carried over into another period. `None` also where it would take too many
-    /// steps.
+    /// Time-driven and Poisson: probability that no message is carried over into another period. `None` also if it
+    /// would take too many steps.
     pub nothing_carried_over: Option<Probability>,
-    /// How long a message waits for its topic's turn while all the others have messages waiting, in seconds.
+    /// Time for which a message waits for its topic's turn while all other topics have messages waiting, in seconds.
     pub wait_for_service_s: f64,
-    /// What that has to be below: 1/r.
+    /// Limit that `wait_for_service_s` must stay below: 1/r.
     pub wait_for_service_below_s: f64,
 }
 
 impl TopicForecast {
-    /// Whether its turn comes often enough for its rate.
+    /// Whether the topic's turn comes often enough for its rate.
     #[must_use]
     pub fn is_in_time(&self) -> bool {
         self.wait_for_service_s < self.wait_for_service_below_s
     }
 }
 
-/// The answer.
+/// Result of a forecast.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forecast {
-    /// For each topic, in the order of the question.
+    /// Forecast of each topic, in the order of the request.
     pub topics: Vec<TopicForecast>,
-    /// All arrivals over all that can be served.
+    /// Total arrival rate over total service rate.
     pub intensity: f64,
     /// The server's thread first, then the applications, by rate monotonic priorities; `None` where it is load-driven.
     pub threads: Option<(Vec<Activity>, Analysis)>,
 }
 
 impl Forecast {
-    /// Whether every topic is stable and has its turns in time, and every thread ends within its period. Undecided if that is
-    /// for the threads.
+    /// Whether every topic is stable and has its turns in time, and every thread ends within its period. Inconclusive
+    /// if the analysis of the threads is.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         if self.topics.iter().any(|topic| !topic.is_stable || !topic.is_in_time()) {

@@ -2,7 +2,7 @@
 
 use super::Queue;
 
-/// A thread that is released each period, and then runs for its budget at most.
+/// A thread that is released each period, and then runs for at most its budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PollingServer {
     /// P, in seconds.
@@ -11,36 +11,36 @@ pub struct PollingServer {
     pub budget_s: f64,
 }
 
-/// A probability, and by how much the exact one may be another.
+/// A computed probability, with its error bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probability {
-    /// What was computed.
+    /// Computed value.
     pub value: f64,
-    /// The exact value is not further from it than this.
+    /// Largest distance of the exact value.
     pub error_max: f64,
 }
 
 impl PollingServer {
-    /// T/P: the part of a processor that it has.
+    /// T/P: fraction of a processor that the server has.
     #[must_use]
     pub fn fraction(&self) -> f64 {
         self.budget_s / self.period_s
     }
 
-    /// What is left of a guaranteed service rate: μ·T/P.
+    /// Guaranteed service rate over all time: μ·T/P.
     #[must_use]
     pub fn reduced(&self, service_rate: f64) -> f64 {
         service_rate * self.fraction()
     }
 
-    /// How long a message waits for the release that serves it, on average, if it comes at any moment alike: P/2. With
-    /// arrivals and services that are periodic, and a queue that is stable, that is the whole time in the system (D/D/1).
+    /// Mean time for which a message waits for the release that serves it, if it comes at a random moment: P/2. With
+    /// periodic arrivals and services, and a stable queue, that is the whole time in the system (D/D/1).
     #[must_use]
     pub fn mean_wait_s(&self) -> f64 {
         self.period_s / 2.0
     }
 
-    /// How long at most: P.
+    /// Longest such wait: P.
     #[must_use]
     pub fn longest_wait_s(&self) -> f64 {
         self.period_s
@@ -87,15 +87,15 @@ impl PollingServer {
     }
 }
 
-/// Weights below this part of the largest are left out.
+/// Weights below this fraction of the largest are left out.
 const NEGLIGIBLE: f64 = 1e-18;
 
-/// The probabilities of so many events, where that is not negligible. Computed outwards from the most likely number, so that
-/// neither the factorial nor exp(−mean) is needed, which do not fit a float.
+/// The probabilities of each number of events, where not negligible. Computed outwards from the most likely number, so
+/// that neither the factorial nor exp(−mean) is needed, which exceed a float's range.
 struct Poisson {
     first: u64,
     weights: Vec<f64>,
-    /// How probable it is that the number is another, at most.
+    /// Upper bound of the probability of all numbers left out.
     left_out: f64,
 }
 
@@ -138,7 +138,7 @@ impl Poisson {
         (self.first..).zip(self.weights.iter().copied())
     }
 
-    /// The sums of the weights up to each.
+    /// Cumulative sums of the weights.
     fn cumulated(&self) -> Vec<f64> {
         let mut sum = 0.0;
         let up_to = |weight: &f64| {
@@ -148,14 +148,14 @@ impl Poisson {
         self.weights.iter().map(up_to).collect()
     }
 
-    /// The probability of `number` or fewer, given the sums above.
+    /// Probability of `number` or fewer events, from the cumulative sums.
     fn cumulative(&self, cumulated: &[f64], number: u64) -> f64 {
         let Some(place) = number.checked_sub(self.first) else { return 0.0 };
         usize::try_from(place).ok().and_then(|place| cumulated.get(place)).copied().unwrap_or(1.0)
     }
 }
 
-/// What follows a weight if each is less than the one before by this factor.
+/// Upper bound of the sum of all weights after one, if each is smaller than the one before by this factor.
 fn tail(weight: f64, factor: f64) -> f64 {
     weight * factor / (1.0 - factor)
 }

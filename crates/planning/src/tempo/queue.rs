@@ -1,7 +1,7 @@
 //! One topic as a queue (section IV.E): its guaranteed rate, its intensity, its response times.
 
-/// The service rate that a topic is guaranteed: its part of all shares (section IV.E). `rate_share` is one of those that
-/// `rate_shares_sum` sums up.
+/// Service rate guaranteed to a topic: its fraction of all shares (section IV.E). `rate_share` is one of those that
+/// `rate_shares_sum` adds up.
 ///
 /// ```
 /// // 40,000 messages a second by itself, and a quarter of the shares.
@@ -12,25 +12,25 @@ pub fn guaranteed_rate(service_rate: f64, rate_share: f64, rate_shares_sum: f64)
     service_rate * rate_share / rate_shares_sum
 }
 
-/// A queue at which messages arrive independently of each other, and are served one at a time for times that are distributed
-/// exponentially (M/M/1). Rates are in messages per second, above 0.
+/// A queue with independent arrivals, served one at a time with exponentially distributed service times (M/M/1). Rates
+/// are in messages per second, above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
-    /// λ: how many arrive.
+    /// λ: arrival rate.
     pub arrival_rate: f64,
-    /// μ: how many could be served.
+    /// μ: service rate.
     pub service_rate: f64,
 }
 
 impl Queue {
-    /// ρ = λ/μ, the part of the time in which it is being served. The paper prints μ/λ, with which its own formula for the
-    /// response time would be negative wherever the queue is stable.
+    /// ρ = λ/μ, the fraction of time in which a message is being served. The paper prints μ/λ, with which its own
+    /// formula for the response time would be negative wherever the queue is stable.
     #[must_use]
     pub fn intensity(&self) -> f64 {
         self.arrival_rate / self.service_rate
     }
 
-    /// Whether what waits stays bounded: fewer arrive than can be served.
+    /// Whether the queue stays bounded: fewer messages arrive than can be served.
     #[must_use]
     pub fn is_stable(&self) -> bool {
         self.intensity() < 1.0
@@ -48,8 +48,8 @@ impl Queue {
         self.is_stable().then(|| 1.0 / self.service_rate / (1.0 - self.intensity()))
     }
 
-    /// What `percent` of all messages do not exceed, in seconds: the mean × ln(100/(100−q)). `None` as above, and where
-    /// `percent` is not between 0 and 100.
+    /// Time that `percent` of all messages do not exceed, in seconds: the mean × ln(100/(100−q)). `None` if the queue
+    /// is unstable, or `percent` is not between 0 and 100.
     #[must_use]
     pub fn response_percentile_s(&self, percent: f64) -> Option<f64> {
         let is_one = percent > 0.0 && percent < 100.0;
@@ -57,12 +57,12 @@ impl Queue {
     }
 }
 
-/// What decides when a topic's messages have their turn.
+/// Rate and deadline of a topic, which decide when its messages have their turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TopicRate {
-    /// r: the topic's rate, its share, in messages per second.
+    /// r: rate of the topic, its share, in messages per second.
     pub rate: f64,
-    /// d: by when a message is to be served, in seconds; at most 1/r. `None` for just that.
+    /// d: time within which a message is to be served, in seconds; at most 1/r, which is the default.
     pub deadline_s: Option<f64>,
 }
 
@@ -74,7 +74,7 @@ impl TopicRate {
     }
 }
 
-/// So much more than a whole number is still that number: intervals are quotients of rates that people write, as 0.1.
+/// Tolerance above a whole number, since intervals are quotients of decimal rates such as 0.1.
 const WHOLE: f64 = 1e-9;
 
 /// How long a message of the topic at `index` waits for its turn, in seconds, while all the others have messages waiting:
