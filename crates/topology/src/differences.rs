@@ -1,14 +1,14 @@
-//! What is different between two topologies, in lines for people.
+//! Differences of two topologies, as text.
 
 use super::Topology;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// What `now` has otherwise than `before`: a line for each thing that came, went or is another, in the order of their places. None if
-/// they are equal, but for the random numbers in object keys.
+/// Differences of `now` from `before`: a line for each thing that was added, removed or changed, in the order of the
+/// topology. None if both are equal, but for the random numbers in object keys.
 ///
-/// Things that have numbers are compared by those, names by what they are in their context, and whatever else is in a list by its
-/// place there.
+/// Numbered things are compared by number, names by identifier and kind in their context, and other elements of lists
+/// by index.
 #[must_use]
 pub fn differences(before: &Topology, now: &Topology) -> Vec<String> {
     let mut lines = Vec::new();
@@ -19,7 +19,7 @@ pub fn differences(before: &Topology, now: &Topology) -> Vec<String> {
     lines
 }
 
-/// What keys are made of. It is another one where a store is from before keys had 128 bits, and it is not for a terminal.
+/// Fields that keys are made of. They change if a store is from before keys had 128 bits, and are not for a terminal.
 const KEYS: [&str; 2] = ["objects_nonce", "former"];
 
 fn compare(place: &str, before: &Value, now: &Value, lines: &mut Vec<String>) {
@@ -80,7 +80,7 @@ fn compare_lists(place: &str, before: &[Value], now: &[Value], lines: &mut Vec<S
     }
 }
 
-/// What a thing in a list is known by: its side, its number, its name.
+/// Identity of a thing in a list: its side, its number, its name.
 fn label(thing: &Value) -> (String, u64, String) {
     let text = |name: &str| thing.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let id = thing.get("id").and_then(Value::as_u64);

@@ -1,10 +1,11 @@
-//! Everything that clients and files have configured of a service, and that outlives its process if it is kept: channels, admins
-//! and proxies with their settings, event types, filters and clients, and the naming service. Plain data, written as JSON.
+//! Everything that clients and files have configured of a service, to outlive its process if stored: channels, admins
+//! and proxies with their settings, event types, filters and clients, and the naming service. Plain data, written as
+//! JSON.
 //!
-//! Events, counters and charges to accounts are not in it.
+//! Events, counters and charges to accounts are not included.
 //!
-//! Everything stands in a fixed order, by rising number, so that equal values are equal texts; numbers and the random numbers in object
-//! keys are part of it, so that references to what is restored are the ones that clients have.
+//! Everything is in a fixed order, by rising number, so that equal values are equal texts. Numbers, and the random numbers in object keys,
+//! are included, so that clients' references remain valid after a restore.
 
 mod differences;
 mod link;
@@ -26,26 +27,26 @@ use core::fmt;
 use engine::{Operator, Side};
 use serde::{Deserialize, Serialize};
 
-/// The form of [`Topology`] that this is.
+/// Version of the format of [`Topology`].
 pub const VERSION: u32 = 1;
 
-/// What is configured of a service.
+/// Configuration of a service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// [`VERSION`]; another one is refused.
+    /// [`VERSION`]; any other is refused.
     pub version: u32,
-    /// The number of the channel that is made next. Numbers are never used twice.
+    /// Number of the next channel. Numbers are never used twice.
     pub next_channel: u32,
-    /// The number of the filter that is made next.
+    /// Number of the next filter.
     pub next_filter: u32,
-    /// The number of the client that registers next for when the service is there again.
+    /// Number of the next reconnection callback.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub next_registration: u32,
     /// Reconnection callbacks, by rising number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registrations: Vec<Callback>,
-    /// By rising number.
+    /// Channels, by rising number.
     pub channels: Vec<Channel>,
     /// Links to other services that operators have added, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -58,58 +59,58 @@ pub struct Topology {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Channel {
-    /// Its number.
+    /// Number of the channel.
     pub id: u32,
-    /// What its creator called it, or the configuration does; left out if neither did.
+    /// Name from its creator or the configuration; omitted if neither set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The name that it had until a channel that the configuration declares got it. Rules of access know it by this.
+    /// Former name, which a declared channel has taken over. Rules of access use it for this channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_name: Option<String>,
-    /// Whether the configuration has declared it.
+    /// Whether the configuration declares it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub declared: bool,
-    /// In its own key and those of its default admins and its filter factory; 0 of the default channel.
+    /// Random number in its own key and those of its default admins and its filter factory; 0 for the default channel.
     #[serde(with = "nonce")]
     pub nonce: u128,
-    /// What the numbers in the keys of its other admins, its proxies and its filters are made of; where it has 32 bits, as all had once,
-    /// it is that number itself.
+    /// Seed of the numbers in the keys of its other admins, its proxies and its filters; if it has only 32 bits, as
+    /// all had once, it is that number itself.
     #[serde(with = "nonce")]
     pub objects_nonce: u128,
-    /// Those that were made when keys had 32 bits.
+    /// Objects created when keys had 32 bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former: Option<Former>,
-    /// What it promises.
+    /// Profile of the channel.
     pub profile: Profile,
-    /// Its limits.
+    /// Limits of the channel.
     pub limits: Limits,
-    /// What it says of its consumers' and suppliers' settings.
+    /// Settings for its consumers and suppliers.
     pub settings: Settings,
-    /// What its events may claim of their lanes.
+    /// Topics of its events, with their shares of the lanes.
     pub topics: Topics,
-    /// The number of the admin that is made next.
+    /// Number of the next admin.
     pub next_admin: u32,
-    /// The number of the proxy that is made next.
+    /// Number of the next proxy.
     pub next_proxy: u32,
-    /// Consumers' first, of each side by rising number; the default admins, which are always there, have 0.
+    /// Admins, consumers' first, of each side by rising number; the default admins, which always exist, have 0.
     pub admins: Vec<Admin>,
-    /// By rising number.
+    /// Proxies, by rising number.
     pub proxies: Vec<Proxy>,
-    /// Those made by its filter factory, by rising number.
+    /// Filters made by its filter factory, by rising number.
     pub filters: Vec<Filter>,
 }
 
-/// The objects of a channel that were made when the number in their keys had 32 bits and was the same for all.
+/// Objects of a channel created when the number in their keys had 32 bits and was the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Former {
-    /// The number in their keys.
+    /// Number in their keys.
     pub nonce: u32,
-    /// Admins with smaller numbers have it.
+    /// First number of an admin without this key.
     pub admins: u32,
-    /// Proxies with smaller numbers have it.
+    /// First number of a proxy without this key.
     pub proxies: u32,
-    /// Filters with smaller numbers have it.
+    /// First number of a filter without this key.
     pub filters: u32,
 }
 
@@ -117,41 +118,41 @@ pub struct Former {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Admin {
-    /// Its side.
+    /// The side of the channel.
     pub side: Side,
-    /// Its number.
+    /// Number of the admin.
     pub id: u32,
-    /// What its creator called it; left out if it did not.
+    /// Name from its creator; omitted if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How it combines with its proxies.
+    /// How its subscription and filters combine with those of its proxies.
     pub operator: Operator,
-    /// What it says of its proxies' settings.
+    /// Settings for its proxies.
     pub settings: Settings,
-    /// Principal that made it; left out of the default admins, and where that is not known.
+    /// Principal that created it; omitted for the default admins, and where unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Principal>,
-    /// What its proxies subscribe to or offer, and its filters.
+    /// Subscription or offer, and filters.
     #[serde(flatten)]
     pub selection: Selection,
 }
 
-/// What an admin or a proxy lets pass.
+/// Subscription or offer, and filters, of an admin or a proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// The event types subscribed to or offered; left out if none was ever named.
+    /// Event types subscribed to or offered; omitted if never changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<EventType>>,
-    /// Its filters, in the order in which they were added.
+    /// Filters, in the order in which they were added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<Attached>,
-    /// The number of the filter that is added next.
+    /// Number of the next filter to be attached.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub next_attached: u32,
-    /// The mapping filter that says its events' priority, by its number.
+    /// Number of the mapping filter for events' priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_filter: Option<u32>,
-    /// The same for their lifetime.
+    /// Number of the mapping filter for events' lifetime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime_filter: Option<u32>,
 }
@@ -160,7 +161,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// An event type, with wildcards as they were sent.
+/// An event type, with wildcards as clients spelt them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventType {
@@ -170,37 +171,37 @@ pub struct EventType {
     pub name: String,
 }
 
-/// A filter that an admin or a proxy has.
+/// A filter attached to an admin or a proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attached {
-    /// Its number there.
+    /// Number in its admin or proxy.
     pub id: u32,
-    /// Which it is.
+    /// Reference to the filter.
     #[serde(flatten)]
     pub filter: FilterRef,
 }
 
-/// Which filter.
+/// Reference to a filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilterRef {
-    /// One made here, by its number.
+    /// A filter of this service, by its number.
     Filter(u32),
-    /// Another server's, by its reference.
+    /// A filter of another server, by its reference.
     Reference(String),
 }
 
-/// What kind of events a proxy takes or gives, and by which interface.
+/// Form of a proxy's events, and its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Events {
-    /// The Notification Service's, for Anys.
+    /// Anys, by the Notification Service's interface.
     Any,
-    /// The Notification Service's, for structured events.
+    /// Structured events, by the Notification Service's interface.
     Structured,
-    /// The Notification Service's, for sequences of structured events.
+    /// Sequences of structured events, by the Notification Service's interface.
     Sequence,
-    /// The Event Service's, for Anys.
+    /// Anys, by the Event Service's interface.
     Plain,
 }
 
@@ -208,34 +209,34 @@ pub enum Events {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Proxy {
-    /// Its number in its channel.
+    /// Number in its channel.
     pub id: u32,
-    /// What its creator called it; left out if it did not.
+    /// Name from its creator; omitted if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its side.
+    /// The side of the channel.
     pub side: Side,
-    /// Its admin.
+    /// Number of its admin.
     pub admin: u32,
-    /// What it takes or gives.
+    /// Form of its events.
     pub events: Events,
     /// Whether events are pulled.
     pub pull: bool,
-    /// What it says of its own settings.
+    /// Settings that the proxy sets itself.
     pub settings: Settings,
-    /// What it subscribes to or offers, and its filters.
+    /// Subscription or offer, and filters.
     #[serde(flatten)]
     pub selection: Selection,
     /// Whether its client gets no changes of offers or subscriptions.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub silenced: bool,
-    /// The numbers of proxies that it has taken the place of; their keys find it, too. Left out if there are none.
+    /// Numbers of former proxies that it has replaced; their keys also find it. Omitted if none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<u32>,
-    /// Principal that made it; left out where that is not known, and where a client is connected: it is its client's then.
+    /// Principal that created it; omitted where unknown, and where a client is connected, to which it belongs then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Principal>,
-    /// Of a durable consumer of another protocol than CORBA.
+    /// Name of a durable consumer of another protocol than CORBA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durable: Option<Durable>,
     /// The connected client.
@@ -243,13 +244,13 @@ pub struct Proxy {
     pub client: Option<Client>,
 }
 
-/// A durable consumer of another protocol than CORBA: it stays when its client goes, and its client finds it by its name.
+/// A durable consumer of another protocol than CORBA: it stays when its client leaves, and the client finds it by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Durable {
-    /// Its name, unique in its channel.
+    /// Name, unique in its channel.
     pub name: String,
-    /// What its protocol needs events translated to, as the engine numbers it.
+    /// Form that its protocol needs events translated to, as the engine numbers it.
     pub output_form: u32,
 }
 
@@ -257,28 +258,28 @@ pub struct Durable {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
-    /// Its reference, `IOR:…`; left out if it gave none.
+    /// Reference, `IOR:…`; omitted if the client gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// Whether the connection is suspended.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub suspended: bool,
-    /// Principal that it belongs to, by which its rights are decided; left out where that is not known.
+    /// Principal of the client, which determines its rights; omitted where unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Principal>,
 }
 
-/// The principal that made something, or connected.
+/// Principal that created an object, or connected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Principal {
-    /// From which address.
+    /// Address of the principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<core::net::IpAddr>,
-    /// With which certificate.
+    /// Certificate of the principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
-    /// With the token of which name.
+    /// Name of the token of the principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
@@ -298,53 +299,53 @@ pub struct Certificate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// Its number; all channels' filters are numbered together.
+    /// Number; filters of all channels are numbered together.
     pub id: u32,
-    /// The grammar's name, as its creator wrote it.
+    /// Name of the grammar, as its creator wrote it.
     pub grammar: String,
-    /// What it is for.
+    /// Role of the filter.
     #[serde(flatten)]
     pub role: Role,
-    /// The number of the constraint that is added next.
+    /// Number of the next constraint.
     pub next_constraint: i32,
-    /// By rising number.
+    /// Constraints, by rising number.
     pub constraints: Vec<Constraint>,
-    /// Principal that made it; left out where that is not known.
+    /// Principal that created it; omitted where unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Principal>,
 }
 
-/// What a filter is for.
+/// Role of a filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It says which events pass.
+    /// A filter that decides which events pass.
     Decides {
-        /// The number of the callback that is attached next.
+        /// Number of the next callback.
         next_callback: u32,
         /// Callbacks for changes of its event types, by rising number.
         callbacks: Vec<Callback>,
     },
-    /// It gives events another priority or lifetime.
+    /// A mapping filter, which gives events another priority or lifetime.
     Maps {
-        /// What events get that match no constraint.
+        /// Value for events that match no constraint.
         default: Value,
-        /// Whether it was ever set as a filter of priorities.
+        /// Whether it was ever set as a mapping filter for priority.
         for_priority: bool,
-        /// The number under which it is a filter of lifetimes, if it was ever set as one.
+        /// Its number as a mapping filter for lifetime, if it was ever set as one.
         for_lifetime: Option<u32>,
     },
 }
 
-/// A filter's callback, or one for when the service is there again.
+/// A filter's callback, or one for the service's return.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Callback {
-    /// Its number, at the filter or among those that registered.
+    /// Number at the filter or among the reconnection callbacks.
     pub id: u32,
-    /// Its reference.
+    /// Reference of the callback object.
     pub reference: String,
-    /// For how long it could not be reached, as far as that was found out; left out if it is 0.
+    /// Seconds for which it could not be reached, as far as known; omitted if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unreachable_s: u32,
 }
@@ -353,13 +354,13 @@ pub struct Callback {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constraint {
-    /// Its number in the filter.
+    /// Number in the filter.
     pub id: i32,
-    /// The event types that it is for; none for all.
+    /// Event types of the constraint; empty for all.
     pub types: Vec<EventType>,
-    /// As it was written.
+    /// Source text.
     pub expression: String,
-    /// Of a mapping filter: what an event that matches gets.
+    /// Of a mapping filter: value for events that match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
 }
@@ -370,14 +371,14 @@ pub struct Constraint {
 pub struct Value(pub String);
 
 impl Value {
-    /// The value of these octets.
+    /// A value of these octets.
     #[must_use]
     pub fn of(octets: &[u8]) -> Self {
         let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
         Self(octets.iter().flat_map(|octet| [digit(octet >> 4), digit(octet & 15)]).collect())
     }
 
-    /// Its octets; `None` if it is not an even number of hexadecimal digits.
+    /// The octets; `None` if the text is not an even number of hexadecimal digits.
     #[must_use]
     pub fn octets(&self) -> Option<Vec<u8>> {
         let digits: Option<Vec<u8>> = self.0.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
@@ -386,13 +387,13 @@ impl Value {
     }
 }
 
-/// Why a text is no topology.
+/// Error in the text of a topology.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// It is no JSON, or not that of a topology.
+    /// The text is not JSON, or not a topology.
     Form(serde_json::Error),
-    /// It is of another version.
+    /// The text has another version.
     Version(u32),
 }
 
@@ -408,14 +409,14 @@ impl fmt::Display for ParseError {
 impl core::error::Error for ParseError {}
 
 impl Topology {
-    /// Written as JSON, indented, of the same order every time.
+    /// Formats the topology as indented JSON, always in the same order.
     #[must_use]
     pub fn to_json(&self) -> String {
         // The one thing that cannot be written is a map with keys that are not strings; there is none in it.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote.
+    /// Parses the text of [`to_json`](Self::to_json).
     ///
     /// # Errors
     ///

@@ -1,17 +1,17 @@
-//! The naming service's part.
+//! Naming service.
 
 use serde::{Deserialize, Serialize};
 
-/// What the naming service holds.
+/// Contents of the naming service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Naming {
-    /// In the keys of all contexts but the root.
+    /// Random number in the keys of all contexts but the root.
     #[serde(with = "crate::nonce")]
     pub nonce: u128,
-    /// The number of the context that is made next.
+    /// Number of the next context.
     pub next_context: u32,
-    /// By rising number; the root, which is always there, has 0.
+    /// Contexts, by rising number; the root, which always exists, has 0.
     pub contexts: Vec<Context>,
 }
 
@@ -19,9 +19,9 @@ pub struct Naming {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Context {
-    /// Its number.
+    /// Number of the context.
     pub id: u32,
-    /// By identifier and kind.
+    /// Names, by identifier and kind.
     pub bindings: Vec<Binding>,
 }
 
@@ -29,15 +29,15 @@ pub struct Context {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Binding {
-    /// The identifier.
+    /// Identifier of the name.
     pub name: String,
-    /// The kind, mostly empty.
+    /// Kind of the name, mostly empty.
     pub kind: String,
-    /// What it stands for.
+    /// Object or context of this name.
     pub bound: Bound,
 }
 
-/// What a name stands for.
+/// Object or context of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -45,9 +45,9 @@ pub enum Bound {
     Object(String),
     /// A context, by its reference.
     Context {
-        /// As it was bound.
+        /// Reference as it was bound.
         reference: String,
-        /// Its number where it is one of this naming service.
+        /// Number, if it is a context of this naming service.
         here: Option<u32>,
     },
 }

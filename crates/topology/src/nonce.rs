@@ -1,5 +1,5 @@
-//! Random numbers in object keys as JSON: text of 32 hexadecimal digits, since not every reader of JSON keeps 128 bits; a number where 32 bits
-//! are enough, as files have it that were written when keys had no more.
+//! Random numbers in object keys as JSON: text of 32 hexadecimal digits, since not every JSON parser supports 128
+//! bits; a number if 32 bits are enough, as in files written when keys had no more.
 
 use core::fmt;
 use serde::de::{Error, Visitor};

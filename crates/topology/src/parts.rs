@@ -1,5 +1,4 @@
-//! A topology in parts, each of which is kept in a place of its own: so that what is written when something changes is no more than
-//! what changed.
+//! A topology in parts, each stored under a key of its own, so that only changed parts are written.
 
 use super::{Admin, Binding, Callback, Channel, Context, Filter, Link, Naming, Proxy, Topology, VERSION};
 use engine::Side;
@@ -7,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Which part.
+/// Identifies a part of a topology.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// [`Numbers`].
@@ -16,40 +15,40 @@ pub enum Part {
     Channel(u32),
     /// An [`Admin`].
     Admin {
-        /// Its channel.
+        /// Number of its channel.
         channel: u32,
         /// Whether it is a suppliers' admin.
         of_suppliers: bool,
-        /// Its number.
+        /// Number of the admin.
         id: u32,
     },
     /// A [`Proxy`].
     Proxy {
-        /// Its channel.
+        /// Number of its channel.
         channel: u32,
-        /// Its number.
+        /// Number of the proxy.
         id: u32,
     },
-    /// A filter, with its channel.
+    /// A filter by its number, with its channel.
     Filter(u32),
     /// An added [`Link`], by its name.
     Link(String),
-    /// That there is a naming context.
+    /// A naming context without its bindings.
     Context(u32),
     /// A [`Binding`].
     Binding {
-        /// Its context.
+        /// Number of its context.
         context: u32,
-        /// The identifier.
+        /// Identifier of the name.
         name: String,
-        /// The kind.
+        /// Kind of the name.
         kind: String,
     },
-    /// A [`Callback`] for when the service is there again.
+    /// A [`Callback`] for the service's return.
     Registration(u32),
 }
 
-/// What is nothing else's.
+/// Numbers and other fields that belong to no other part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Numbers {
@@ -72,27 +71,27 @@ pub struct Numbers {
 /// A filter, and the channel that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnFilter {
-    /// The channel's number.
+    /// Number of the channel.
     pub channel: u32,
     /// The filter.
     #[serde(flatten)]
     pub filter: Filter,
 }
 
-/// The parts of a topology as they are kept: what each is called, and what it says.
+/// A topology's parts as stored: the value of each by its key.
 pub type Image = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Why an image is that of no topology.
+/// Error in an image of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// The numbers are missing, though there is something else.
+    /// The numbers are missing although there are other parts.
     NoNumbers,
-    /// It is of another version.
+    /// The image has another version.
     Version(u32),
-    /// A part cannot be read.
+    /// A part cannot be parsed.
     Part {
-        /// Its key.
+        /// Key of the part.
         key: Vec<u8>,
         /// What is wrong with it.
         why: String,
@@ -112,7 +111,7 @@ impl core::fmt::Display for ImageError {
 impl core::error::Error for ImageError {}
 
 impl Part {
-    /// The key under which it is kept. Keys sort as parts do.
+    /// The key of the part in an image. Keys sort as parts do.
     #[must_use]
     pub fn key(&self) -> Vec<u8> {
         let (kind, numbers): (u8, Vec<u32>) = match self {
@@ -140,7 +139,7 @@ impl Part {
         key
     }
 
-    /// The part that is kept under a key.
+    /// The part with this key.
     #[must_use]
     pub fn of_key(key: &[u8]) -> Option<Self> {
         let (kind, rest) = key.split_first()?;
@@ -171,14 +170,14 @@ impl Part {
         }
     }
 
-    /// An admin's.
+    /// The part of an admin.
     #[must_use]
     pub const fn of_admin(channel: u32, side: Side, id: u32) -> Self {
         Self::Admin { channel, of_suppliers: matches!(side, Side::Suppliers), id }
     }
 }
 
-/// What a part says, as it is kept.
+/// The stored form of a part's value.
 #[must_use]
 pub fn written<T: Serialize>(value: &T) -> Vec<u8> {
     // The one thing that cannot be written is a map with keys that are not strings; there is none in it.
@@ -189,23 +188,23 @@ fn read<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T, ImageError> 
     serde_json::from_slice(value).map_err(|error| ImageError::Part { key: key.to_vec(), why: error.to_string() })
 }
 
-/// Reads a value into a list, where it has its place.
+/// Parses a value and adds it to a list, in its place.
 fn push<T: DeserializeOwned>(list: &mut Vec<T>, key: &[u8], value: &[u8]) -> Result<bool, ImageError> {
     list.push(read(key, value)?);
     Ok(true)
 }
 
-/// What was found in an image.
+/// Result of reading an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The topology; `None` of an empty image.
+    /// The topology; `None` for an empty image.
     pub topology: Option<Topology>,
-    /// Keys of parts that belonged to something that is gone, and can go, too.
+    /// Keys of parts whose parent is gone, which can be removed.
     pub strays: Vec<Vec<u8>>,
 }
 
 impl Topology {
-    /// Its parts.
+    /// The topology as an image.
     #[must_use]
     pub fn image(&self) -> Image {
         let mut image = Image::new();
@@ -246,9 +245,10 @@ impl Topology {
         image
     }
 
-    /// The topology of which these are the parts.
+    /// Reads a topology from its parts.
     ///
-    /// What belongs to a channel, an admin or a context that is not there is left out: these go first, and what they had follows.
+    /// Parts of a channel, an admin or a context that does not exist are left out: when one is removed, its parts are
+    /// removed after it.
     ///
     /// # Errors
     ///
@@ -328,14 +328,14 @@ impl Topology {
 }
 
 impl Channel {
-    /// Without its admins, proxies and filters.
+    /// The channel without its admins, proxies and filters.
     fn alone(&self) -> Self {
         Self { admins: Vec::new(), proxies: Vec::new(), filters: Vec::new(), ..self.clone() }
     }
 }
 
 impl Binding {
-    /// Where it is kept, in a context.
+    /// The part of a binding in a context.
     #[must_use]
     pub fn part(&self, context: u32) -> Part {
         Part::Binding { context, name: self.name.clone(), kind: self.kind.clone() }

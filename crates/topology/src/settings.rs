@@ -1,4 +1,4 @@
-//! Settings, limits, pools and topics: each as the engine has them, in plain numbers. Times are in nanoseconds.
+//! Settings, limits, pools and topics, as in the engine, in plain numbers. Times are in nanoseconds.
 
 use super::EventType;
 use engine::{
@@ -11,7 +11,7 @@ macro_rules! settings {
         $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored [$key:ident: $stored:ty] property [$($name:literal $($rest:tt)*)?]
         $($drawn:tt)*
     })*) => {
-        /// What a level says of its own settings; what is left out is inherited.
+        /// Settings of one level; omitted ones are inherited.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct Settings {
@@ -20,10 +20,10 @@ macro_rules! settings {
                 #[serde(skip_serializing_if = "Option::is_none")]
                 pub $key: Option<$stored>,
             )*
-            /// Its own threads.
+            /// Thread pool of this level.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub pool: Option<Pool>,
-            /// Properties that the service does not know, where it takes such.
+            /// Properties that the service does not know, where it accepts such.
             #[serde(skip_serializing_if = "Vec::is_empty")]
             pub unknown: Vec<UnknownProperty>,
         }
@@ -36,12 +36,12 @@ engine::properties!(settings);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnknownProperty {
-    /// What it is called.
+    /// Name of the property.
     pub name: String,
     /// Whether it was set as an administrative property.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_administrative: bool,
-    /// Its type and value: an `Any` in CDR, big-endian, texts in UTF-8, in hexadecimal digits.
+    /// Type and value: an `Any` in CDR, big-endian, texts in UTF-8, in hexadecimal digits.
     pub value: String,
 }
 
@@ -62,21 +62,21 @@ pub enum Profile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// By which property it was set.
+    /// Property by which it was set.
     pub property: PoolProperty,
-    /// How an event's priority chooses among its lanes.
+    /// How an event's priority chooses one of its lanes.
     pub model: PriorityModel,
-    /// The priority at which everything is served where it is declared.
+    /// Priority at which everything is served under the server-declared model.
     pub server_priority: i16,
-    /// By rising priority.
+    /// Lanes, by rising priority.
     pub lanes: Vec<LaneSpec>,
-    /// The order of events within each lane.
+    /// Which topic is served next in each lane.
     pub discipline: Discipline,
-    /// How many events may wait to be handed over to each thread.
+    /// Capacity of each thread's hand-over queue, in events.
     pub queue_events_max: u32,
 }
 
-/// By which property a pool was set.
+/// Property by which a pool was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the properties' names")]
 pub enum PoolProperty {
@@ -88,13 +88,13 @@ pub enum PoolProperty {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// `MemoryBudget`; left out where it is what the configuration says for all channels.
+    /// `MemoryBudget`; omitted if it is the configuration's for all channels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_budget_bytes: Option<u64>,
-    /// `OverflowBudget`; left out where it is what the configuration says for all channels.
+    /// `OverflowBudget`; omitted if it is the configuration's for all channels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overflow_budget_bytes: Option<u64>,
-    /// `HistoryEvents`; 0 where it does not count, as the next two.
+    /// `HistoryEvents`; here and in the next two, 0 for no limit or the default.
     #[serde(default)]
     pub history_events: u64,
     /// `HistoryAge`.
@@ -103,18 +103,18 @@ pub struct Limits {
     /// `HistoryBytes`.
     #[serde(default)]
     pub history_bytes: u64,
-    /// `MaxConsumers`; left out for no limit.
+    /// `MaxConsumers`; omitted if unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_consumers: Option<u32>,
-    /// `MaxSuppliers`; left out for no limit.
+    /// `MaxSuppliers`; omitted if unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_suppliers: Option<u32>,
-    /// `MaxQueueLength`; left out for no limit.
+    /// `MaxQueueLength`; omitted if unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_queue_length: Option<u32>,
     /// `RejectNewEvents`.
     pub reject_new_events: bool,
-    /// `DeadLetterChannel`, by its number; left out for none.
+    /// `DeadLetterChannel`, by its number; omitted if none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_letters: Option<u32>,
     /// `MaxConstraintLength`.
@@ -125,19 +125,19 @@ pub struct Limits {
     pub constraints_per_filter_max: u32,
     /// `MaxFiltersPerObject`.
     pub filters_per_object_max: u32,
-    /// Filters of the channel.
+    /// Most filters of the channel.
     pub filters_max: u32,
     /// `FilterSteps`.
     pub filter_steps_max: u32,
 }
 
-/// What a channel's events may claim of their lanes.
+/// Topics of a channel, with their shares of the lanes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topics {
-    /// All that are not of the types below.
+    /// Settings of the topic of all types not listed below.
     pub rest: TopicSettings,
-    /// Event types that are topics of their own, in the order in which they are looked through.
+    /// Event types that are topics of their own; the first that matches an event counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_type: Vec<TypeTopic>,
 }
@@ -145,24 +145,24 @@ pub struct Topics {
 /// An event type that is a topic of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeTopic {
-    /// Which.
+    /// The event type.
     #[serde(flatten)]
     pub event_type: EventType,
-    /// What it may claim.
+    /// Settings of the topic.
     pub settings: TopicSettings,
 }
 
-/// What a topic may claim.
+/// Settings of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopicSettings {
     /// `Share`.
     pub share: u32,
-    /// `Deadline`; left out for that of the share.
+    /// `Deadline`; omitted if it is that of the share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ns: Option<u64>,
-    /// How long serving one message takes at the worst.
+    /// Worst-case time to serve one message.
     pub execution_time_ns: u64,
-    /// How much it matters that deadlines are kept.
+    /// Importance of keeping the topic's deadlines; higher is more critical.
     pub criticality: i16,
 }
