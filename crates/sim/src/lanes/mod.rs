@@ -1,9 +1,9 @@
-//! Several lanes side by side, with hand-overs between them through bounded queues, in an order that chance decides.
+//! Several lanes side by side, with hand-overs between them through bounded queues, in random order.
 //!
-//! What one lane does with the events that it has is compared operation by operation in [`run`](crate::run). Here it is what happens
-//! between lanes: that each consumer gets every event that it wants exactly once, on the lane of the priority that the event has for it and
-//! in order; that each event goes to another lane at most once and for a consumer there; that lanes hold each other up where there is no
-//! room, and release each other again.
+//! [`run`](crate::run) compares a single lane with the model, operation by operation. Here the interaction of lanes is
+//! checked: each consumer gets every event of its subscription exactly once, in order, on the lane of the priority
+//! that the event has for it; each event goes to another lane at most once and for a consumer there; lanes block each
+//! other where there is no room, and release each other again.
 
 mod model;
 mod transport;
@@ -26,20 +26,20 @@ use crate::random::{Bytes, DOMAINS, NAMES, PATTERNS};
 use model::{Consumer, MapsPriority, Model, Pool, Published, Supplier};
 use transport::Node;
 
-/// What a run with several lanes did.
+/// Counts of a run with several lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LanesSummary {
     /// Lanes, the main one included.
     pub lanes: u64,
     /// Events taken.
     pub accepted: u64,
-    /// Events taken, with their supplier held.
+    /// Events taken with a withheld reply.
     pub withheld: u64,
     /// Events refused.
     pub refused: u64,
     /// Events handed over, counted once for each lane.
     pub handed_over: u64,
-    /// Of these, those that the other lane held.
+    /// Hand-overs that the other lane blocked.
     pub handed_and_withheld: u64,
     /// Hand-overs that found a queue full.
     pub no_room: u64,
@@ -47,21 +47,22 @@ pub struct LanesSummary {
     pub delivered: u64,
     /// Events dropped, by the consumers' own settings.
     pub dropped: u64,
-    /// Events dropped while they waited to be handed over, as all consumers there would have it.
+    /// Events dropped while they waited to be handed over, as the settings of all consumers there require.
     pub dropped_on_the_way: u64,
-    /// Consumers that came and went while events were on their way.
+    /// Consumers disconnected while events were on their way.
     pub disconnected: u64,
-    /// Consumers that came back to the same proxy, mostly on another lane.
+    /// Consumers reconnected to the same proxy, mostly on another lane.
     pub reconnected: u64,
     /// Subscriptions that changed while events were on their way.
     pub subscribed: u64,
 }
 
-/// Runs `operations` random operations made of `seed` on several lanes, then lets everything drain; `trace` gets each one.
+/// Runs `operations` random operations from `seed` on several lanes, then drains everything; `trace` is called with
+/// each one.
 ///
 /// # Errors
 ///
-/// [`Mismatch`] at the first thing that must not be.
+/// The first [`Mismatch`].
 pub fn run_lanes(seed: u64, operations: u32, trace: &mut dyn FnMut(&str)) -> Result<LanesSummary, Mismatch> {
     let at = |operation| move |difference| Mismatch { seed, operation, difference };
     let mut run = Run::new(seed).map_err(|refusal| at(0)(refusal.to_string()))?;
@@ -73,7 +74,7 @@ pub fn run_lanes(seed: u64, operations: u32, trace: &mut dyn FnMut(&str)) -> Res
     run.conclude_all().map_err(at(operations))
 }
 
-/// How consumers' outboxes fare when they are full. Only by the last two anything may be lost.
+/// Policies of consumers' full outboxes. Only with the last two may events be lost.
 const POLICIES: [Option<FullOutbox>; 4] =
     [Some(FullOutbox::Hold), Some(FullOutbox::Reject), Some(FullOutbox::Discard), None];
 
@@ -81,7 +82,7 @@ pub(crate) struct Run {
     random: Rng,
     now: Time,
     hierarchy: Hierarchy,
-    /// What is published; each lane picks it up in its own time.
+    /// The published snapshot; each lane picks it up in its own time.
     current: Arc<Snapshot>,
     nodes: Vec<Node>,
     queue_max: usize,
@@ -154,7 +155,7 @@ impl Run {
         }
     }
 
-    /// A pool that some proxies may have, held by an admin so that it does not end.
+    /// Creates a pool for some proxies, used by an admin so that it does not end.
     fn create_pool(&mut self, patch: SettingsPatch) -> Result<(), Refusal> {
         let priorities: &[i16] = [&[0][..], &[5], &[0, 5], &[0, 2, 5], &[1, 2]][self.random.usize(..5)];
         let lanes: Vec<LaneSpec> = priorities
@@ -185,7 +186,7 @@ impl Run {
 
     // ---- suppliers and consumers ----
 
-    /// A proxy with a pool of its own, or with whatever the channel has, unless it is on the main lane. Says which.
+    /// Creates a proxy with a pool of its own or the channel's, unless it is on the main lane. Returns it with the index of its pool.
     fn create_proxy(&mut self, side: Side, priority: Option<i16>) -> Result<(ProxyKey, Option<usize>), Refusal> {
         let channel = self.channel;
         let kind = ProxyKind { on_main_lane: self.random.u32(..6) == 0, ..ProxyKind::default() };
@@ -206,7 +207,7 @@ impl Run {
         Ok(())
     }
 
-    /// A consumer that wants some types, may have a filter, and may map priorities.
+    /// Creates a consumer for some types, perhaps with a filter and a mapping filter for priority.
     fn create_consumer(&mut self) -> Result<ProxyKey, Refusal> {
         let (key, pool) = self.create_proxy(Side::Consumers, None)?;
         let mut consumer = Consumer::new(key, pool, self.current.version + 1);
@@ -230,7 +231,7 @@ impl Run {
         Ok(key)
     }
 
-    /// Subscribes a consumer to types of one pattern, in the place of what it had subscribed to.
+    /// Changes a consumer's subscription to types of one pattern.
     fn subscribe(&mut self, key: ProxyKey) -> Result<Vec<EventType>, Refusal> {
         let (domain, name) = PATTERNS[self.random.usize(..PATTERNS.len())];
         let types = vec![EventType::new(domain, name)];
@@ -238,7 +239,7 @@ impl Run {
         Ok(types)
     }
 
-    /// Connects a consumer's proxy again, on whichever lanes it may be now.
+    /// Reconnects a consumer's proxy, on its current lanes.
     fn reconnect(&mut self, at: usize) -> Result<(), Refusal> {
         let former = &self.model.consumers[at];
         let key = former.key;
@@ -255,7 +256,7 @@ impl Run {
         Ok(())
     }
 
-    /// Makes a filter that passes events whose number is `from_number` or greater.
+    /// Creates a filter that passes events with a number of at least `from_number`.
     fn filter(&mut self, from_number: u8, value: i16, default: Option<i16>) -> Result<FilterId, Refusal> {
         let filter = self.hierarchy.create_filter(self.channel)?;
         let text = format!("${} >= {from_number}", FIELD_NAMES[0]);
@@ -414,7 +415,7 @@ impl Run {
 
     // ---- the end ----
 
-    /// Lets everything go its way until nothing is left.
+    /// Drains everything.
     fn drain(&mut self) -> Result<(), String> {
         for consumer in &self.model.consumers {
             // Refused for all but those that are suspended.
@@ -442,7 +443,7 @@ impl Run {
         Ok(())
     }
 
-    /// Looks whether nothing is left, and whether each consumer has what it should.
+    /// Checks that nothing is left, and that each consumer has its events.
     fn conclude_all(mut self) -> Result<LanesSummary, String> {
         if let Some(withheld) = self.model.suppliers.iter().find(|supplier| supplier.ticket.is_some()) {
             return Err(format!("{} is still blocked", withheld.key));

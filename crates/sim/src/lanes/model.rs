@@ -1,4 +1,4 @@
-//! Which consumer must get which event, on which lane, said as simply as it can be.
+//! Expected consumers and lanes of each event, computed as simply as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ pub(super) struct Supplier {
     pub(super) key: ProxyKey,
     pub(super) pool: Option<usize>,
     pub(super) priority: i16,
-    /// While it is held: where, and by which ticket.
+    /// Lane and ticket while its reply is withheld.
     pub(super) ticket: Option<(LaneId, Ticket)>,
 }
 
-/// Maps the priority of events with a number that is large enough.
+/// Maps the priority of events from a number on.
 #[derive(Clone, Copy)]
 pub(super) struct MapsPriority {
     pub(super) from_number: u8,
@@ -32,24 +32,24 @@ pub(super) struct MapsPriority {
 pub(super) struct Consumer {
     pub(super) key: ProxyKey,
     pub(super) pool: Option<usize>,
-    /// The first routing that has it.
+    /// First routing version that has the consumer.
     pub(super) version: u64,
     pub(super) gone: bool,
-    /// What it has subscribed to, each with the first routing that says so; any type if there are none.
+    /// Its subscriptions, each with the first routing version that has it; any type if there are none.
     pub(super) types: Vec<(u64, Vec<EventType>)>,
-    /// It wants events with this number or a greater one.
+    /// Smallest number of events that pass its filter.
     pub(super) from_number: u8,
     pub(super) maps: Option<MapsPriority>,
-    /// Which of a priority's threads serves it, once that is known.
+    /// Thread that serves each priority, once known.
     served_by: BTreeMap<usize, LaneId>,
     pub(super) got: BTreeSet<usize>,
-    /// The last event that it got of those that must come in order.
+    /// Last event received, for each group of events that must come in order.
     last: BTreeMap<(usize, Option<i16>, Option<i16>, usize), usize>,
 }
 
 pub(super) struct Published {
     pub(super) supplier: usize,
-    /// Where it was admitted, by which routing.
+    /// Lane that admitted it, and the version of its routing.
     pub(super) lane: LaneId,
     pub(super) version: u64,
     pub(super) domain: &'static str,
@@ -57,7 +57,7 @@ pub(super) struct Published {
     pub(super) number: u8,
     pub(super) priority: Option<i16>,
     pub(super) thread_priority: Option<i16>,
-    /// The lanes that took it over.
+    /// Lanes that took it over.
     pub(super) handed_to: BTreeSet<LaneId>,
 }
 
@@ -76,7 +76,7 @@ impl Consumer {
         Self { key, pool, version, gone: false, types, from_number, maps, served_by, got, last }
     }
 
-    /// For each of its subscriptions that counted since an event was admitted, whether the event is in it.
+    /// For each subscription in effect since an event was admitted, whether it matches the event.
     fn verdicts(&self, event: &Published) -> impl Iterator<Item = bool> {
         let first = self.types.iter().rposition(|(version, _)| *version <= event.version).unwrap_or(0);
         let counting = self.types.iter().skip(first);
@@ -84,8 +84,8 @@ impl Consumer {
             .map(|(_, types)| types.is_empty() || types.iter().any(|wanted| matches(wanted, event.domain, event.name)))
     }
 
-    /// Whether it may get an event. Lanes pick routing up each in its time, so that one that knows a later subscription
-    /// may be handed an event that was admitted before it.
+    /// Whether the consumer may get an event. Lanes pick routing up at different times, so that one with a later
+    /// subscription may be handed an event admitted before it.
     fn may_match(&self, event: &Published) -> bool {
         self.verdicts(event).any(|wants| wants)
     }
@@ -100,7 +100,7 @@ impl Consumer {
 }
 
 impl Model {
-    /// The threads of the lane that serves a priority, and which lane of the pool it is.
+    /// Threads of the lane that serves a priority, and the index of the lane in its pool.
     pub(super) fn threads(&self, pool: Option<usize>, priority: i16) -> (usize, Vec<LaneId>) {
         let Some(pool) = pool.map(|pool| &self.pools[pool]) else { return (0, vec![LaneId::MAIN]) };
         let priority = match pool.model {
@@ -116,12 +116,12 @@ impl Model {
         (level, pool.lanes[level].1.clone())
     }
 
-    /// The priority that an event has for its supplier's lane.
+    /// Priority of an event for its supplier's lane.
     pub(super) fn own_priority(&self, event: &Published) -> i16 {
         event.thread_priority.or(event.priority).unwrap_or(self.suppliers[event.supplier].priority)
     }
 
-    /// The priority that an event has for the lane of one of its consumers.
+    /// Priority of an event for the lane of one of its consumers.
     fn priority_for(&self, consumer: &Consumer, event: &Published) -> i16 {
         let own = self.own_priority(event);
         let Some(maps) = consumer.maps.filter(|_| event.thread_priority.is_none()) else { return own };
@@ -133,7 +133,7 @@ impl Model {
         }
     }
 
-    /// A consumer got an event on a lane.
+    /// Checks a delivery to a consumer on a lane.
     pub(super) fn got(&mut self, key: ProxyKey, label: usize, lane: LaneId) -> Result<(), String> {
         // A consumer that was connected there before is gone.
         let Some(at) = self.consumers.iter().rposition(|consumer| consumer.key == key) else {
@@ -167,7 +167,7 @@ impl Model {
         Ok(())
     }
 
-    /// A lane took an event over.
+    /// Checks a hand-over to a lane.
     pub(super) fn handed_over(&mut self, label: usize, to: LaneId) -> Result<(), String> {
         let event = &self.published[label];
         let may_match = |consumer: &&Consumer| {
@@ -182,7 +182,7 @@ impl Model {
         Ok(())
     }
 
-    /// The events that consumers still connected should have and have not: consumer and event.
+    /// Events that connected consumers should have received and have not: consumer and event.
     pub(super) fn missing(&self) -> Vec<(ProxyKey, usize)> {
         let mut missing = vec![];
         for consumer in self.consumers.iter().filter(|consumer| !consumer.gone) {

@@ -1,4 +1,4 @@
-//! What lies between lanes: bounded queues, outcomes on their way back, and a protocol that answers as chance has it.
+//! Transport between lanes: bounded queues, outcomes on their way back, and a protocol that answers at random.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use engine::{Admission, Delivery, Event, Handover, Lane, LaneId, OutboxId, Outco
 use super::Run;
 use crate::random::{Bytes, labels};
 
-/// A lane with what is on its way to it.
+/// A lane, with its queues.
 pub(super) struct Node {
     pub(super) lane: Lane,
-    /// Hand-overs to it.
+    /// Hand-overs to this lane.
     pub(super) queue: VecDeque<Sent>,
-    /// Those it has taken in and holds.
+    /// Hand-overs that it has taken in and blocks.
     pub(super) withheld: Vec<(Ticket, Sent)>,
-    /// Its own hand-overs, on their way back to it.
+    /// Its own hand-overs, on their way back.
     pub(super) returns: VecDeque<(Sent, Outcome)>,
     /// Its bridges that found a queue full.
     pub(super) stopped: Vec<OutboxId>,
     pub(super) unanswered: Vec<(Delivery, Vec<Arc<Event>>)>,
-    /// Outboxes of its consumers with connections that took nothing.
+    /// Outboxes whose connections took nothing.
     pub(super) stalled: Vec<OutboxId>,
 }
 
@@ -42,7 +42,7 @@ impl Node {
         }
     }
 
-    /// Whether nothing is on its way.
+    /// Whether all queues are empty.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.withheld.is_empty() && self.returns.is_empty() && self.unanswered.is_empty()
     }
@@ -51,7 +51,7 @@ impl Node {
 impl Run {
     // ---- hand-overs ----
 
-    /// Posts the next hand-over of a lane. Says whether there was one.
+    /// Sends the next hand-over of a lane. Returns whether there was one.
     pub(super) fn send_next(&mut self, from: usize) -> bool {
         let Some(handover) = self.nodes[from].lane.poll_handover(self.now) else { return false };
         let queue = &mut self.nodes[usize::from(handover.to.0)].queue;
@@ -67,7 +67,7 @@ impl Run {
         true
     }
 
-    /// Takes in the next hand-over to a lane. Says whether there was one.
+    /// Takes in the next hand-over to a lane. Returns whether there was one.
     pub(super) fn take_over(&mut self, to: usize) -> Result<bool, String> {
         let Some(sent) = self.nodes[to].queue.pop_front() else { return Ok(false) };
         if self.nodes[to].lane.snapshot().version < sent.handover.version {
@@ -94,7 +94,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Tells a lane what became of its next hand-over. Says whether there was one.
+    /// Reports the outcome of a lane's next hand-over. Returns whether there was one.
     pub(super) fn conclude(&mut self, at: usize) -> bool {
         let node = &mut self.nodes[at];
         let Some((sent, outcome)) = node.returns.pop_front() else { return false };
@@ -104,7 +104,7 @@ impl Run {
         true
     }
 
-    /// Resumes whatever waited for room in a queue or for a connection.
+    /// Resumes all outboxes that waited for room in a queue or for a connection.
     pub(super) fn resume(&mut self, at: usize) -> bool {
         let node = &mut self.nodes[at];
         let resumed: Vec<OutboxId> = node.stopped.drain(..).chain(node.stalled.drain(..)).collect();
@@ -114,7 +114,7 @@ impl Run {
 
     // ---- deliveries ----
 
-    /// Begins the next delivery of a lane. Says whether there was one.
+    /// Begins the next delivery of a lane. Returns whether there was one.
     pub(super) fn begin(&mut self, at: usize) -> bool {
         let (node, mut events) = (&mut self.nodes[at], vec![]);
         let Some(delivery) = node.lane.poll_delivery(self.now, &mut events) else { return false };
@@ -122,7 +122,7 @@ impl Run {
         true
     }
 
-    /// Answers one of a lane's deliveries. Says whether there was one.
+    /// Answers one of a lane's deliveries. Returns whether there was one.
     pub(super) fn answer(&mut self, at: usize, outcome: Outcome) -> Result<bool, String> {
         let count = self.nodes[at].unanswered.len();
         if count == 0 {
@@ -147,7 +147,7 @@ impl Run {
         Ok(true)
     }
 
-    /// Passes on what a lane releases: suppliers, and hand-overs that it held.
+    /// Passes on a lane's releases: of suppliers, and of hand-overs that it blocked.
     pub(super) fn release(&mut self, at: usize) -> Result<bool, String> {
         let Some(ticket) = self.nodes[at].lane.poll_release() else { return Ok(false) };
         let id = self.nodes[at].lane.id();

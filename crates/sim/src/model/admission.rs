@@ -1,4 +1,4 @@
-//! Events in, and what happens at the limits of an outbox and of a channel.
+//! Admission of events, and the limits of outboxes and channels.
 
 use engine::{
     Admission, BlockedBy, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, Mapping, Notice,
@@ -9,7 +9,7 @@ use super::filters::Says;
 use super::waiting::{Header, Waiting};
 use super::{Event, Hold, Model, Reason, Said, Withheld};
 
-/// What each of its consumers adds to what an event costs, and where events are sorted or expire.
+/// Charge of an event for each of its consumers; the second where events are sorted or expire.
 const CONSUMER_BYTES: u64 = 32;
 const SORTED_CONSUMER_BYTES: u64 = 128;
 
@@ -163,7 +163,7 @@ impl Model {
         max.is_some_and(|max| self.outboxes[at].waiting.len() >= max.get() as usize)
     }
 
-    /// Makes place in a full outbox; says whether the arriving event goes in.
+    /// Makes room in a full outbox. Returns whether the arriving event goes in.
     pub(super) fn make_place(&mut self, at: usize, arriving: Waiting, doomed: &mut Vec<usize>) -> bool {
         let settings = self.settings(at);
         let (policy, reason) = match granted(&settings, true).unwrap_or(FullOutbox::Discard) {
@@ -325,13 +325,13 @@ impl Model {
         self.tickets.retain(|withheld| !withheld.reasons.is_empty());
     }
 
-    /// How many events too many wait for a consumer, one that is about to come in included.
+    /// Number of events in excess of a consumer's bound, including one about to come in.
     fn still_blocked(&self, at: usize) -> usize {
         let max = self.settings(at).max_events_per_consumer;
         max.map_or(usize::MAX, |max| (self.outboxes[at].waiting.len() + 1).saturating_sub(max.get() as usize))
     }
 
-    /// The same of a channel that holds its suppliers.
+    /// Number of events in excess of the limits of a channel that blocks its suppliers.
     fn blocked_for_room(&self, channel: ChannelId) -> usize {
         let Some(hold) = self.holds.iter().find(|hold| hold.channel == channel) else { return 0 };
         let Ok(limits) = self.routed.channel(channel).map(|channel| channel.limits) else { return 0 };
@@ -351,7 +351,7 @@ impl Model {
         self.tickets.iter().filter(is_one).count()
     }
 
-    /// Of those that are held for a reason, lets the first go on until so many are left.
+    /// Releases suppliers blocked for a reason, the first ones first, until so many are left.
     fn release_but(&mut self, channel: Option<ChannelId>, reason: Reason, left: usize) {
         let is_one = |withheld: &Withheld| {
             channel.is_none_or(|channel| withheld.channel == channel) && withheld.reasons.contains(&reason)
@@ -365,7 +365,7 @@ impl Model {
         self.tickets.retain(|withheld| !withheld.reasons.is_empty());
     }
 
-    /// Asks of everything that is full or held whether it still is.
+    /// Checks whether everything that is full or blocked still is.
     pub(super) fn look_for_room(&mut self) {
         for at in self.present() {
             let settings = self.settings(at);
@@ -445,7 +445,7 @@ impl Model {
     }
 }
 
-/// What a consumer has done where there is no room, at its own bound or its channel's limits: what costs others is to be granted.
+/// Policy of a consumer where there is no room, at its own bound or its channel's limits: one that costs others must be granted.
 fn granted(settings: &OutboxSettings, at_bound: bool) -> Option<FullOutbox> {
     let costs_others = |policy: &FullOutbox| match policy {
         FullOutbox::Hold => at_bound,

@@ -1,4 +1,4 @@
-//! Events that a consumer never takes: set aside after their attempts, while a later one is tried.
+//! Set-aside events: an event that its consumer never takes is set aside after its attempts, while a later one is tried.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use engine::{DiscardReason, Notice, OrderPolicy, Time, TypeId};
 use super::outboxes::gives_up_after;
 use super::{Blamed, Flight, Model};
 
-/// The time that attempts take at least, how many are enough where the consumer would be given up, and of how many events they are counted.
+/// Shortest time of all attempts, attempts that suffice where the consumer would be disconnected, and most events with counted attempts.
 const ATTEMPTS_TAKE: Duration = Duration::from_secs(5);
 const ATTEMPTS_BEFORE_THE_END: u32 = 2;
 const ASIDE_MAX: usize = 8;
 
 impl Model {
-    /// The event of the failed delivery, if it came alone. A batch's events come alone from now on.
+    /// The event of the failed delivery, if it came alone. A batch's events are delivered alone from now on.
     pub(super) fn failed_event(&mut self, at: usize, place: Option<usize>) -> Option<usize> {
         let place = place?;
         let in_flight = &mut self.outboxes[at].in_flight;
@@ -28,7 +28,7 @@ impl Model {
         None
     }
 
-    /// Says whether something is set aside, and something else there to be tried.
+    /// Sets the failed event aside. Returns whether it is, with another event to try.
     pub(super) fn set_aside(&mut self, at: usize, (failed, was_aside): (Option<usize>, usize), until: Time) -> bool {
         let Some(failed) = failed else { return false };
         let (settings, now) = (self.settings(at), self.now);
@@ -77,14 +77,14 @@ impl Model {
             || (is_hopeless && known.attempts >= attempts.min(ATTEMPTS_BEFORE_THE_END))
     }
 
-    /// When what is set aside goes back, if nothing else is under way.
+    /// When events set aside are put back, if nothing else is under way.
     pub(super) fn aside_until(&self, at: usize) -> Option<Time> {
         let outbox = &self.outboxes[at];
         let is_idle = outbox.in_flight.len() == outbox.aside && outbox.blocked.is_none();
         (outbox.aside > 0 && is_idle).then_some(outbox.aside_until)
     }
 
-    /// Puts back what is set aside, and what is under way instead.
+    /// Puts back events set aside, and those under way instead.
     pub(super) fn end_aside(&mut self, at: usize) {
         if std::mem::take(&mut self.outboxes[at].aside) > 0 {
             let flights = self.outboxes[at].in_flight.drain(..).collect();
@@ -92,7 +92,7 @@ impl Model {
         }
     }
 
-    /// A consumer took something else: what is set aside is undeliverable.
+    /// Drops events set aside, which are undeliverable since the consumer took another.
     pub(super) fn drop_aside(&mut self, at: usize) {
         let aside = std::mem::take(&mut self.outboxes[at].aside);
         for flight in self.outboxes[at].in_flight.drain(..aside).collect::<Vec<_>>() {
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// An event was taken.
+    /// Resets the attempts of events after one was taken.
     pub(super) fn forget_blame(&mut self, at: usize, taken: usize) {
         let by_arrival = matches!(self.settings(at).order_policy, OrderPolicy::Any | OrderPolicy::Fifo);
         self.outboxes[at].blamed.retain(|known| !by_arrival && known.event != taken);

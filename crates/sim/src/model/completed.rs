@@ -1,4 +1,4 @@
-//! Where an event is, and whether it was delivered: what "complete" is to agree with.
+//! Location and outcome of each event, to check reports of completion.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use engine::{Outcome, ProxyKey};
 
 use super::{Model, Outbox};
 
-/// What became of an event for a consumer that does not have it any more.
+/// Outcome of an event for a consumer that does not have it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Delivered,
@@ -27,7 +27,7 @@ impl Model {
         self.events[label].taken
     }
 
-    /// Whom an event was for when it came in.
+    /// Consumers of an event when it was admitted.
     pub(crate) fn consumers_of(&self, label: usize) -> &[ProxyKey] {
         &self.events[label].consumers
     }
@@ -37,7 +37,7 @@ impl Model {
         self.outboxes.iter().any(|outbox| outbox.key == key && outbox.labels().any(|other| other == label))
     }
 
-    /// Whether a disconnected consumer has left an event behind that is not release.
+    /// Whether an event is in an orphaned backlog that is not yet released.
     pub(crate) fn is_left_over(&self, label: usize) -> bool {
         self.orphaned_events.contains(&label)
     }
@@ -48,7 +48,7 @@ impl Model {
         self.orphaned_events.iter().chain(&self.handed_out).copied().chain(outboxes).collect()
     }
 
-    /// How an event ended for a consumer that does not have it any more.
+    /// Outcome of an event for a consumer that does not have it any more.
     pub(crate) fn end_of(&self, key: ProxyKey, label: usize) -> End {
         let outcome = self.concluded.iter().find(|(of, ..)| *of == (key, label)).map(|(_, outcome)| *outcome);
         match outcome {

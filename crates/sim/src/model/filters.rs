@@ -1,4 +1,4 @@
-//! Filters, naively: every constraint of every filter is asked about every event, for each consumer anew.
+//! Filters, naively: every constraint of every filter is evaluated for every event and each consumer.
 
 use engine::{
     ChannelId, EventType, FilterId, FilterRef, FilterTarget, Mapping, Operator, ProxyKey, Refusal, RemoteFilterGroups,
@@ -7,14 +7,14 @@ use engine::{
 
 use super::world::{Admin, World, matches};
 
-/// What filters read of an event.
+/// Content of an event that filters read.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     pub(crate) domain: String,
     pub(crate) name: String,
-    /// The fields `$a`, `$b` and `$c`, as far as they are there.
+    /// Fields `$a`, `$b` and `$c`, as many as the event has.
     pub(crate) fields: Vec<u8>,
-    /// Filtering is cut before anything is known of a field.
+    /// Whether filtering is cut short before any field is known.
     pub(crate) cut: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Attached {
     lifetime: Option<FilterId>,
 }
 
-/// What a group says, or two together. The greater counts where either suffices, the smaller where both must agree.
+/// Result of one group or of both. The greater counts where either suffices, the smaller where both must match.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Says {
     No,
@@ -188,8 +188,8 @@ impl World {
         }
     }
 
-    /// Whether an event passes a consumer's filters and subscriptions, or the filters on a supplier's side. What a
-    /// supplier offers does not restrict it.
+    /// Whether an event passes a consumer's filters and subscriptions, or the filters on a supplier's side. A
+    /// supplier's offer does not restrict it.
     pub(crate) fn says(&self, key: ProxyKey, content: &Content) -> (Says, RemoteFilterGroups) {
         let nobody = RemoteFilterGroups { proxy: false, admin: false, all: false };
         let (Ok(proxy), Ok(admin)) = (self.proxy(key), self.admin_of(key)) else { return (Says::No, nobody) };
@@ -219,7 +219,7 @@ impl World {
         Some(says.max().unwrap_or(Says::Yes))
     }
 
-    /// What a consumer's mapping filter makes of an event.
+    /// Value of a consumer's mapping filter for an event.
     pub(crate) fn mapped(&self, key: ProxyKey, mapping: Mapping, content: &Content, says_itself: bool) -> Option<i64> {
         let filter = self.mapping_of(key, mapping)?;
         let best = self.matching(filter, content).map(|constraint| constraint.value).max();

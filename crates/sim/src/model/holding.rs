@@ -1,4 +1,4 @@
-//! Which consumers suppliers wait for, and for how long.
+//! Which consumers block suppliers, and for how long.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use engine::{
 
 use super::Model;
 
-/// A consumer that has taken nothing for so long does not keep up.
+/// A consumer that has taken nothing for this long does not keep up.
 const KEEPS_UP_WITHIN: Duration = Duration::from_secs(1);
 
 impl Model {
@@ -17,7 +17,7 @@ impl Model {
         self.outboxes[at].silent_since = self.now;
     }
 
-    /// Whether a consumer has something that it could take, or has yet to answer.
+    /// Whether a consumer has events to take or to answer.
     pub(super) fn can_take(&self, at: usize) -> bool {
         !self.line(at, OrderPolicy::Fifo).is_empty() || !self.outboxes[at].in_flight.is_empty()
     }
@@ -27,15 +27,15 @@ impl Model {
         found.map_or(self.now, |(_, since)| *since)
     }
 
-    /// Since when a channel's suppliers wait for this consumer, as becomes known now: if it has taken nothing since they were first held,
-    /// since then.
+    /// Since when a channel's suppliers wait for this consumer, as becomes known now: since they were first blocked,
+    /// if it has taken nothing since then.
     pub(super) fn waited_for_since(&self, at: usize) -> Time {
         let outbox = &self.outboxes[at];
         let pressed = self.pressed_since(outbox.key.channel);
         if outbox.silent_since <= pressed && !self.blocks(at) { pressed } else { self.now }
     }
 
-    /// Whether a consumer stays, and loses events, when suppliers have waited for it for long enough.
+    /// Whether a consumer stays connected and loses events when its time of blocking suppliers is over.
     pub(super) fn is_waited_out(&self, at: usize) -> bool {
         let settings = self.settings(at);
         let limit = settings.hold_timeout.unwrap_or(settings.reply_timeout);
@@ -50,13 +50,13 @@ impl Model {
         }
     }
 
-    /// Whether suppliers wait for a time before events of a consumer are dropped for want of room.
+    /// Whether suppliers are blocked for a time before events of a consumer are dropped for want of room.
     pub(super) fn blocks(&self, at: usize) -> bool {
         let settings = self.settings(at);
         matches!(settings.full_outbox, None | Some(FullOutbox::Discard)) && !settings.blocking.is_zero()
     }
 
-    /// Whether a consumer keeps up, and the event that it gets next has waited for longer than it should.
+    /// Whether a consumer keeps up, and its next event has waited for longer than its bound.
     pub(super) fn exceeds_bound(&self, at: usize) -> bool {
         let (settings, outbox) = (self.settings(at), &self.outboxes[at]);
         let bound = if outbox.late { settings.latency_bound.mul_f64(0.875) } else { settings.latency_bound };
@@ -67,17 +67,17 @@ impl Model {
         !bound.is_zero() && keeps_up && next.is_some_and(|next| self.now.since(next.since) > bound)
     }
 
-    /// When one that is late and takes nothing does not keep up any more.
+    /// When a consumer with a late event that takes nothing does not keep up any more.
     pub(super) fn late_due(&self, at: usize) -> Option<Time> {
         self.outboxes[at].late.then(|| self.outboxes[at].silent_since + KEEPS_UP_WITHIN)
     }
 
-    /// When suppliers that wait for room since then have waited for long enough.
+    /// When suppliers that wait for room since then have waited long enough.
     pub(super) fn blocked_until(&self, at: usize, since: Time) -> Option<Time> {
         if self.blocks(at) { Some(since + self.settings(at).blocking) } else { self.silent_until(at, since) }
     }
 
-    /// When a consumer for which suppliers wait since then has taken nothing for long enough.
+    /// When a consumer that suppliers wait for since then has taken nothing for long enough.
     fn silent_until(&self, at: usize, since: Time) -> Option<Time> {
         let settings = self.settings(at);
         let limit = settings.hold_timeout.unwrap_or(settings.reply_timeout);
@@ -146,7 +146,7 @@ impl Model {
         }
     }
 
-    /// Suppliers have waited for room for as long as `blocking` says: what is too much goes, and they go on.
+    /// Ends blocking after the time in `blocking`: excess events are dropped, and suppliers go on.
     fn end_blocking(&mut self, at: usize) {
         if self.outboxes[at].dead {
             return;
@@ -159,7 +159,7 @@ impl Model {
         self.look_for_room();
     }
 
-    /// The same for one that is not waited for until it takes something.
+    /// Ends the blocking by a consumer that has taken nothing for too long, until it takes something.
     fn wait_out(&mut self, at: usize, blocked_for: Duration) {
         let outbox = &self.outboxes[at];
         let before = outbox.waited_out.unwrap_or(outbox.discards[DiscardReason::WaitedOut as usize]);
@@ -174,7 +174,7 @@ impl Model {
         self.look_for_room();
     }
 
-    /// Says whether the channel's suppliers were blocked.
+    /// Drops excess events. Returns whether the channel's suppliers were blocked.
     fn drop_excess(&mut self, at: usize, reason: Option<DiscardReason>) -> bool {
         if self.outboxes[at].holding && !self.outboxes[at].late {
             let max = self.settings(at).max_events_per_consumer;

@@ -1,5 +1,5 @@
-//! A channel and its outboxes, naively: lists that are searched, sums that are added up each time they are asked for,
-//! and "has anything ended?" asked of everything after every operation. Nothing is remembered that can be found out.
+//! A channel and its outboxes, naively: lists that are searched, sums that are computed at each use, and a check of
+//! everything for expiry after every operation. Nothing is stored that can be computed.
 
 mod admission;
 mod aside;
@@ -24,44 +24,44 @@ pub(crate) use world::{World, matches};
 
 use waiting::Waiting;
 
-/// What an event costs beside its bytes.
+/// Charge of an event beside its bytes.
 const EVENT_BYTES: u64 = 320;
-/// How many events of consumers that are gone are released in a turn.
+/// Orphaned events released per round.
 const ORPHANED_PER_ROUND: usize = 256;
 
 pub(crate) struct Model {
-    /// What administration has done, and what of it the lane has picked up.
+    /// Administration's changes, and those that the lane has picked up.
     pub(crate) world: World,
     routed: World,
     pub(crate) now: Time,
-    /// Lifetimes only put events in order.
+    /// Whether lifetimes only order events.
     keeps_expired: bool,
-    /// The time by which it was last looked at what expires, and what may be delivered.
+    /// Time of the last check for expiry and start times.
     timed_at: Time,
-    /// Every event that was ever handed in.
+    /// Every event ever handed in.
     events: Vec<Event>,
     admitted: u64,
-    /// Those that there are, and those that were: an outbox's place here is its name.
+    /// All present and former outboxes; the index identifies an outbox.
     pub(crate) outboxes: Vec<Outbox>,
     holds: Vec<Hold>,
-    /// Since when suppliers of channels were held that have not had room since.
+    /// Channels that have blocked suppliers and had no room since, with the time of the first.
     pressed: Vec<(ChannelId, Time)>,
     tickets: Vec<Withheld>,
     tickets_issued: u64,
-    /// Events of consumers that are gone, not yet release.
+    /// Orphaned events that are not yet released.
     orphaned_events: Vec<usize>,
-    /// How deliveries were concluded, by consumer and event.
+    /// Outcomes of deliveries, by consumer and event.
     concluded: Vec<((ProxyKey, usize), Outcome)>,
-    /// Events that the protocol has; one it has twice is there twice.
+    /// Events that the protocol has, once for each copy.
     handed_out: Vec<usize>,
     pub(crate) released: Vec<Ticket>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) timed_out: Vec<(usize, u32)>,
     pub(crate) counts: Counts,
-    /// How often suppliers were blocked because an event was late, and how often they had waited for long enough for a full consumer.
+    /// How often suppliers were blocked for a late event, and how often blocking for a full consumer ended by its time limit.
     pub(crate) late: u64,
     pub(crate) blocked: u64,
-    /// How often they waited no more for one that stays.
+    /// How often a consumer stopped blocking suppliers and stayed connected.
     pub(crate) waited_out: u64,
 }
 
@@ -71,10 +71,10 @@ struct Event {
     charge: u64,
     serial: u64,
     header: Header,
-    /// Whether the event or its supplier says its priority.
+    /// Whether the event or its supplier sets a priority.
     says_priority: bool,
     content: Content,
-    /// Whether it was accepted, and which consumers it was for then.
+    /// Whether it was accepted, and its consumers then.
     taken: bool,
     consumers: Vec<ProxyKey>,
 }
@@ -83,30 +83,30 @@ pub(crate) struct Outbox {
     pub(crate) key: ProxyKey,
     pub(crate) peer: Option<Peer>,
     connection: u64,
-    /// Routing does not name it any more.
+    /// Whether routing does not name it any more.
     pub(crate) removed: bool,
-    /// The lane gave it up.
+    /// Whether the lane disconnected it.
     dead: bool,
     pull: bool,
     batches: bool,
-    /// What its order was when its consumer was last routed.
+    /// Order policy at its consumer's last routing.
     order: OrderPolicy,
     waiting: Vec<Waiting>,
     in_flight: Vec<Flight>,
-    /// When a delivery was last answered.
+    /// Time of the last answer to a delivery.
     answered_at: Time,
     /// Since when it has taken nothing although it could have.
     silent_since: Time,
-    /// How many events each client that waits takes at most.
+    /// How many events each waiting client takes at most.
     credits: Vec<u32>,
     next_serial: u32,
-    /// How many events a delivery may have after a batch was rejected, and how many of what was put back are not done with.
+    /// Most events in a delivery after a rejected batch, and number of the events put back that are not complete.
     split: (u32, u64),
-    /// When it last rejected an event.
+    /// Time of the last rejection.
     rejected_at: Option<Time>,
     blocked: Option<(u32, Option<Time>)>,
     retry_at: Option<Time>,
-    /// How many deliveries, the first of those in flight, are set aside while another event is tried, and until when at most.
+    /// Number of deliveries set aside, first of those in flight, and the latest time at which they are put back.
     aside: usize,
     aside_until: Time,
     blamed: Vec<Blamed>,
@@ -114,22 +114,22 @@ pub(crate) struct Outbox {
     pub(crate) failures: u32,
     failing_since: Time,
     holding: bool,
-    /// That is because its next event has waited for too long.
+    /// Whether suppliers are blocked because its next event is late.
     late: bool,
     holding_since: Time,
     blocked_events: u64,
-    /// Suppliers have waited for it for too long, and do not until it takes something: how many events were dropped for that before.
+    /// Set while it does not block suppliers any more until it takes something: number of earlier drops for that reason.
     waited_out: Option<u64>,
     full_at_bound: bool,
     full_as_slow_consumer: bool,
     dropped_while_full: u64,
     pub(crate) delivered: u64,
     pub(crate) discards: [u64; 12],
-    /// How many deliveries others got while it could have had one.
+    /// Number of deliveries of others while it could have had one.
     passed_over: usize,
 }
 
-/// An event with failed deliveries: how many failed, when the first did, and when the last.
+/// An event with failed deliveries: their number, and the times of the first and the last.
 #[derive(Clone, Copy)]
 struct Blamed {
     event: usize,
@@ -143,20 +143,20 @@ struct Flight {
     events: Vec<Waiting>,
     deadline: Option<Time>,
     pulled: bool,
-    /// Of a client that waited: how many events it takes at most.
+    /// Of a waiting pull: how many events it takes at most.
     credit: Option<u32>,
 }
 
-/// A channel's suppliers are blocked for the sake of its limits.
+/// Blocking of a channel's suppliers by its limits.
 struct Hold {
     channel: ChannelId,
     by: Option<usize>,
-    /// Since when that is so of this one.
+    /// Since when this outbox has been the reason.
     since: Time,
     memory: bool,
     queue: bool,
     blocked_events: u64,
-    /// When to look for the consumer that has taken nothing for too long.
+    /// When to look for a consumer that has taken nothing for too long.
     look_at: Option<Time>,
 }
 
@@ -208,7 +208,7 @@ pub(crate) struct Expected {
     pub(crate) repeated: bool,
 }
 
-/// What became of an event: what the engine says, but for the pending event.
+/// Expected admission of an event: the engine's result without the pending event.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Said {
     Decided(Admission),
@@ -245,7 +245,7 @@ impl Model {
 
     // ---- operations ----
 
-    /// The lane picks up what administration did. Backlogs of consumers that are gone are left behind in the order of `gone`.
+    /// Makes the lane pick up administration's changes. Backlogs of consumers that are gone are orphaned in the order of `gone`.
     pub(crate) fn route(&mut self, gone: &[ProxyKey]) {
         self.counts.snapshots += 1;
         let suspended = |model: &Self| -> Vec<usize> {
@@ -292,12 +292,12 @@ impl Model {
         self.look_for_room();
     }
 
-    /// The number the next event will have here.
+    /// The number of the next event in this model.
     pub(crate) fn next_label(&self) -> usize {
         self.events.len()
     }
 
-    /// An event is handed in. Consumers that have to be disconnected for it are in the order of `first`.
+    /// Hands in an event. Consumers to be disconnected for it are in the order of `first`.
     pub(crate) fn publish(
         &mut self,
         source: ProxyKey,
@@ -330,7 +330,7 @@ impl Model {
         self.hand_in(source, false, first)
     }
 
-    /// The event that awaited a filter is handed in again, and may come in.
+    /// Hands in again, approved, the event that awaited a filter.
     pub(crate) fn approve(&mut self, source: ProxyKey, first: &[ProxyKey]) -> Said {
         self.hand_in(source, true, first)
     }
@@ -351,7 +351,7 @@ impl Model {
         Said::Decided(admission.unwrap_or_else(Admission::Refused))
     }
 
-    /// The delivery that this consumer is due, if it is due one.
+    /// The next delivery to this consumer, if it is due one.
     pub(crate) fn deliver(&mut self, key: ProxyKey) -> Option<(usize, Expected)> {
         let at = self.present().into_iter().find(|at| self.outboxes[*at].key == key)?;
         if !self.can_deliver(at) {
@@ -366,11 +366,11 @@ impl Model {
         Some((at, self.begin(at, most, credit.is_some(), credit)))
     }
 
-    /// What a client gets that takes what there is, if there is something.
+    /// Delivery to a client that pulls, if any event waits.
     ///
     /// # Errors
     ///
-    /// If no consumer that pulls is connected there.
+    /// If no pull consumer is connected there.
     pub(crate) fn pull(&mut self, key: ProxyKey, most: u32) -> Result<Option<(usize, Expected)>, Refusal> {
         let at = self.puller(key)?;
         let settings = self.settings(at);
@@ -382,18 +382,18 @@ impl Model {
         Ok(Some((at, self.begin(at, most, true, None))))
     }
 
-    /// A client waits.
+    /// Adds a waiting pull.
     ///
     /// # Errors
     ///
-    /// If no consumer that pulls is connected there.
+    /// If no pull consumer is connected there.
     pub(crate) fn await_events(&mut self, key: ProxyKey, most: u32) -> Result<(), Refusal> {
         let at = self.puller(key)?;
         self.outboxes[at].credits.push(most);
         Ok(())
     }
 
-    /// The client is gone that began to wait last.
+    /// Removes the latest waiting pull.
     pub(crate) fn cancel_wait(&mut self, key: ProxyKey) {
         if let Ok(at) = self.puller(key) {
             self.outboxes[at].credits.pop();
@@ -493,7 +493,7 @@ impl Model {
         self.look_for_room();
     }
 
-    /// A delivery is done with, well or not.
+    /// Concludes a delivery.
     fn conclude(&mut self, at: usize, (outcome, again): (Outcome, bool), count: u64) {
         self.note_split(at, again && matches!(outcome, Outcome::Delivered | Outcome::Sent), count);
         match outcome {
@@ -532,7 +532,7 @@ impl Model {
         }
     }
 
-    /// The protocol releases an event.
+    /// Releases an event of the protocol.
     pub(crate) fn release(&mut self, label: usize) {
         if let Some(place) = self.handed_out.iter().position(|event| *event == label) {
             self.handed_out.remove(place);
@@ -540,7 +540,7 @@ impl Model {
         self.look_for_room();
     }
 
-    /// Time has passed. `first` are looked at before the others.
+    /// Processes what is due. `first` are processed before the others.
     pub(crate) fn timeout(&mut self, first: &[ProxyKey]) {
         let count = self.orphaned_events.len().min(ORPHANED_PER_ROUND);
         self.orphaned_events.drain(..count);
@@ -577,7 +577,7 @@ impl Model {
         self.look_for_room();
     }
 
-    /// By when each delivery must be answered: each has its time from the last answer on, too.
+    /// Deadlines of unanswered deliveries, which also count from the last answer.
     fn answers_due(&self, at: usize) -> impl Iterator<Item = (u32, Time)> {
         let outbox = &self.outboxes[at];
         let from_last = outbox.answered_at + self.settings(at).reply_timeout;
@@ -609,7 +609,7 @@ impl Model {
             .min()
     }
 
-    /// A consumer that could get a delivery now. If there is none, no consumer is being passed over any more.
+    /// A consumer that could get a delivery now. Resets the counts of passed-over deliveries.
     pub(crate) fn someone_waits(&mut self) -> Option<ProxyKey> {
         self.outboxes.iter_mut().for_each(|outbox| outbox.passed_over = 0);
         self.present().into_iter().find(|at| self.can_deliver(*at)).map(|at| self.outboxes[at].key)
@@ -628,7 +628,7 @@ impl Model {
         present
     }
 
-    /// The same, with these before the others, in this order.
+    /// All outboxes, those of `first` before the others, in that order.
     fn in_order_of(&self, first: &[ProxyKey]) -> Vec<usize> {
         let mut present = self.present();
         present.sort_by_key(|at| {
@@ -657,7 +657,7 @@ impl Model {
         }
     }
 
-    /// How many events an outbox has, how many of them unanswered, and what they weigh.
+    /// Number of an outbox's events, of unanswered ones, and their weight.
     pub(crate) fn backlog(&self, at: usize) -> (u64, u32, u64) {
         let outbox = &self.outboxes[at];
         let in_flight: usize = outbox.in_flight.iter().map(|flight| flight.events.len()).sum();
@@ -665,18 +665,18 @@ impl Model {
         (events as u64, u32::try_from(in_flight).unwrap_or(u32::MAX), self.weight(at))
     }
 
-    /// How many of an outbox's events wait for their time, and how many clients for an event.
+    /// Number of an outbox's events before their start time, and of waiting clients.
     pub(crate) fn waits(&self, at: usize) -> (u64, u32) {
         let credits = u32::try_from(self.outboxes[at].credits.len()).unwrap_or(u32::MAX);
         (self.delayed(at).len() as u64, credits)
     }
 
-    /// How many events of consumers that are gone are not yet release.
+    /// Number of orphaned events not yet released.
     pub(crate) fn orphaned_events(&self) -> usize {
         self.orphaned_events.len()
     }
 
-    /// How many events a channel has, what they are charged, and how many replies are withheld.
+    /// Number of a channel's events, their charge, and number of withheld replies.
     pub(crate) fn usage(&self, channel: ChannelId) -> (u64, u64, u64) {
         let mut retained: Vec<usize> = self.orphaned_events.iter().chain(&self.handed_out).copied().collect();
         for outbox in &self.outboxes {

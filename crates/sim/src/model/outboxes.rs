@@ -1,4 +1,4 @@
-//! Outboxes: which of them can have a delivery, and what failures and departures do.
+//! Outboxes: which can have a delivery, and the effects of failures and disconnections.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ impl Model {
         }
     }
 
-    /// A batch was rejected: it and what is behind it are delivered again, in halves.
+    /// Puts back a rejected batch and all later deliveries, to be delivered again in halves.
     pub(super) fn split(&mut self, at: usize, place: usize) {
         self.answered(at);
         let in_flight = &mut self.outboxes[at].in_flight;
@@ -88,7 +88,7 @@ impl Model {
         self.succeed(at);
     }
 
-    /// An event was rejected. That is announced when none was for a minute.
+    /// Notes a rejection, which is reported after a minute without one.
     pub(super) fn note_rejected(&mut self, at: usize, event: usize) {
         let (number, now) = (self.events[event].serial, self.now);
         let outbox = &mut self.outboxes[at];
@@ -110,7 +110,7 @@ impl Model {
         self.notices.push(Notice::ConsumerDisconnected { key: outbox.key, peer: outbox.peer, reason, discarded });
     }
 
-    /// Drops all an outbox has, and ends what it was the reason for. Says how many events.
+    /// Drops all events of an outbox, and ends the blocking it caused. Returns the number of events.
     pub(super) fn drop_all(&mut self, at: usize, reason: DiscardReason) -> u64 {
         // What is unanswered is released first, then what waits, in the order of delivery.
         let mut all: Vec<Waiting> = vec![];
@@ -148,7 +148,7 @@ impl Model {
     }
 }
 
-/// After how long of failing a consumer is given up; zero if never.
+/// Time of continuous failure after which a consumer is disconnected; zero if never.
 pub(super) fn gives_up_after(settings: OutboxSettings) -> Duration {
     match settings.connection_reliability {
         Reliability::BestEffort => settings.give_up_after,

@@ -1,4 +1,4 @@
-//! What waits in an outbox, naively: a list in no particular order, in which whatever is asked for is searched.
+//! Waiting events of an outbox, naively: a list in no particular order, searched for each query.
 
 use std::cmp::Reverse;
 
@@ -11,10 +11,9 @@ use engine::{
 use super::filters::Says;
 use super::{Event, Flight, Model};
 
-/// Later than everything.
 const NEVER: Time = Time(u64::MAX);
 
-/// What a protocol says of an event beside its bytes.
+/// Fields of an event's header.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Header {
     pub(crate) priority: Option<i16>,
@@ -23,16 +22,16 @@ pub(crate) struct Header {
     pub(crate) stop: Option<Time>,
 }
 
-/// An event that waits in an outbox. Events are numbered in the order in which they were handed in.
+/// A waiting event. Events are numbered in the order in which they were handed in.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) event: usize,
     priority: i16,
     pub(super) since: Time,
     expiry: Time,
-    /// What clients' filters are to be asked first.
+    /// Remote filters to call first.
     pub(super) ask: Option<RemoteFilterGroups>,
-    /// Whether it was in a batch that was rejected, or behind one.
+    /// Whether it was in a rejected batch, or after one.
     pub(super) again: bool,
 }
 
@@ -65,7 +64,6 @@ impl Model {
         !self.keeps_expired && waiting.expiry <= self.now
     }
 
-    /// Drops what has expired.
     pub(super) fn expire(&mut self, at: usize) {
         let (expired, kept): (Vec<_>, Vec<_>) =
             self.outboxes[at].waiting.iter().partition(|waiting| self.has_expired(**waiting));
@@ -74,12 +72,12 @@ impl Model {
         self.count_discards(at, DiscardReason::Expired, count as u64);
     }
 
-    /// The events that could be delivered, in the order in which they would be.
+    /// Deliverable events, in order of delivery.
     pub(super) fn line(&self, at: usize, order: OrderPolicy) -> Vec<Waiting> {
         self.line_of(at, order, self.now)
     }
 
-    /// The same at another time.
+    /// Events deliverable at `time`, in order of delivery.
     pub(super) fn line_of(&self, at: usize, order: OrderPolicy, time: Time) -> Vec<Waiting> {
         let all = self.outboxes[at].waiting.iter().copied();
         let mut ready: Vec<Waiting> = all.filter(|waiting| waiting.since <= time).collect();
@@ -92,12 +90,12 @@ impl Model {
         ready
     }
 
-    /// The events that wait for their time, the next first.
+    /// Events before their start time, the next first.
     pub(super) fn delayed(&self, at: usize) -> Vec<Waiting> {
         self.delayed_of(at, self.now)
     }
 
-    /// The same at another time.
+    /// Events before their start time at `time`, the next first.
     pub(super) fn delayed_of(&self, at: usize, time: Time) -> Vec<Waiting> {
         let all = self.outboxes[at].waiting.iter().copied();
         let mut delayed: Vec<Waiting> = all.filter(|waiting| waiting.since > time).collect();
@@ -105,7 +103,7 @@ impl Model {
         delayed
     }
 
-    /// Which of some events is given up first.
+    /// Which of some events the discard policy chooses.
     pub(super) fn victim(policy: DiscardPolicy, among: &[Waiting]) -> Option<usize> {
         let mut order = among.to_vec();
         order.sort_by_key(|waiting| waiting.event);
@@ -133,7 +131,7 @@ impl Model {
         is_full || !outbox.batches || oldest.since + settings.pacing_interval <= self.now
     }
 
-    /// How many events the next delivery may have.
+    /// Most events in the next delivery.
     pub(super) fn most(&self, at: usize, settings: OutboxSettings) -> u32 {
         let outbox = &self.outboxes[at];
         match outbox.credits.first() {
@@ -144,7 +142,7 @@ impl Model {
         }
     }
 
-    /// How many events a client gets that takes so many at most.
+    /// Number of events for a client that pulls at most `most`.
     pub(super) fn pull_most(&self, at: usize, settings: OutboxSettings, most: u32) -> u32 {
         match (self.outboxes[at].batches, settings.batch_size_max.get()) {
             (false, _) => 1,
@@ -153,7 +151,7 @@ impl Model {
         }
     }
 
-    /// When something is due next of what waits in an outbox.
+    /// When a waiting event of an outbox next becomes due.
     pub(super) fn waiting_due(&self, at: usize) -> Option<Time> {
         let (outbox, settings) = (&self.outboxes[at], self.settings(at));
         let mortal = outbox.waiting.iter().filter(|_| !self.keeps_expired);
@@ -164,7 +162,6 @@ impl Model {
         expiry.chain(start).chain(paced).min()
     }
 
-    /// Puts deliveries back.
     pub(super) fn put_back(&mut self, at: usize, flights: Vec<Flight>) {
         for flight in flights {
             self.counts.put_back += flight.events.len() as u64;

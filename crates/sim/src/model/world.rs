@@ -35,7 +35,7 @@ pub(crate) struct Admin {
     pub(crate) side: Side,
     pub(super) operator: Operator,
     patch: SettingsPatch,
-    /// `None` until it is first changed.
+    /// `None` until first changed.
     pub(super) types: Option<Vec<EventType>>,
     pub(super) attached: Attached,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Proxy {
     pub(crate) output_form: OutputForm,
     pub(crate) state: ProxyState,
     pub(crate) connection: u64,
-    /// The connected consumer keeps order.
+    /// Whether the connected consumer keeps order.
     in_order: bool,
     patch: SettingsPatch,
     pub(super) types: Option<Vec<EventType>>,
@@ -283,7 +283,7 @@ impl World {
         })
     }
 
-    /// The priority and the timeout that a supplier's events have unless they say theirs.
+    /// Priority and timeout of a supplier's events without their own.
     pub(crate) fn of_supplier(&self, key: ProxyKey) -> (Option<i16>, Option<Duration>) {
         let (Ok(channel), Ok(proxy), Ok(admin)) = (self.channel(key.channel), self.proxy(key), self.admin_of(key))
         else {
@@ -341,7 +341,7 @@ fn patch_of_nothing() -> SettingsPatch {
 
 macro_rules! nearest {
     ($({ $(#[$doc:meta])* $side:ident $field:ident: $($row:tt)* })*) => {
-        /// What the nearest of the levels says of each setting.
+        /// Value of each setting at the nearest level that sets it.
         fn nearest(levels: &[SettingsPatch; 3]) -> SettingsPatch {
             SettingsPatch {
                 $($field: levels.iter().find_map(|patch| patch.$field),)*
@@ -353,14 +353,14 @@ macro_rules! nearest {
 
 engine::properties!(nearest);
 
-/// The spelling of an event type does not count: a domain is `None` or a text, and so is a name.
+/// An event type independent of its spelling: domain and name, each `None` if it matches anything.
 fn normal(event_type: &EventType) -> (Option<&str>, Option<&str>) {
     let domain = Some(event_type.domain.as_str()).filter(|text| !["", "*"].contains(text));
     let name = Some(event_type.name.as_str()).filter(|text| !["", "*", "%ALL"].contains(text));
     (domain, name)
 }
 
-/// The implicit everything of the beginning gives way to the first types that are added; removing less than everything leaves it.
+/// Changes a list of types. The initial implicit everything is replaced by the first types added; removing less than everything keeps it.
 fn change(types: &mut Option<Vec<EventType>>, added: &[EventType], removed: &[EventType]) {
     let removes_all = removed.iter().any(|removed| normal(removed) == (None, None));
     let mut list = match types.take() {
@@ -379,7 +379,7 @@ pub(crate) fn matches(wanted: &EventType, domain: &str, name: &str) -> bool {
     text_matches(wanted_domain, domain) && text_matches(wanted_name, name)
 }
 
-/// Each star is tried with nothing, with one character, with two, and so on.
+/// Matches by trying each star with nothing, one character, two, and so on.
 fn star_matches(wanted: &str, text: &str) -> bool {
     let Some((beginning, rest)) = wanted.split_once('*') else { return wanted == text };
     let Some(text) = text.strip_prefix(beginning) else { return false };

@@ -1,7 +1,8 @@
-//! One lane that keeps part of its backlogs elsewhere, on something that is slow and loses a little, under whatever consumers do.
+//! One lane that stores part of its backlogs elsewhere, on a slow store that loses some events, while consumers act at
+//! random.
 //!
-//! Which events are kept elsewhere, and when, is no promise, so there is no model of it. Promised is: every lost event is counted, no
-//! consumer gets an event twice, those with order of arrival get theirs in it, each completion is reported truly and completely, and in the
+//! Which events are stored elsewhere, and when, is not specified, so there is no model of it. Checked is: every lost event is counted, no
+//! consumer gets an event twice, those with order of arrival get theirs in it, each completion is reported truly and completely, and at the
 //! end no supplier or consumer waits and nothing is left.
 
 mod shelf;
@@ -22,18 +23,18 @@ use crate::Mismatch;
 use crate::random::{Bytes, NAMES, labels};
 use shelf::Shelf;
 
-/// What a run with backlogs elsewhere did.
+/// Counts of a run with backlogs elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OverflowSummary {
     /// Events taken.
     pub accepted: u64,
-    /// Events taken, with their supplier held.
+    /// Events taken with a withheld reply.
     pub withheld: u64,
     /// Events refused.
     pub refused: u64,
-    /// Events kept elsewhere, counted once for each consumer.
+    /// Events stored elsewhere, counted once for each consumer.
     pub stored: u64,
-    /// Events brought back.
+    /// Events fetched.
     pub brought_back: u64,
     /// Events lost elsewhere.
     pub lost: u64,
@@ -43,19 +44,20 @@ pub struct OverflowSummary {
     pub dropped: u64,
     /// Deliveries that failed.
     pub failures: u64,
-    /// Times suppliers waited no more for a consumer that had taken nothing for too long, and stayed.
+    /// Number of times a consumer stopped blocking suppliers and stayed connected.
     pub waited_out: u64,
-    /// Consumers that went, or were disconnected, with something elsewhere.
+    /// Consumers disconnected with events stored elsewhere.
     pub gone: u64,
-    /// Events that were complete for all.
+    /// Events reported as complete for all.
     pub completed: u64,
 }
 
-/// Runs `operations` random operations made of `seed` on a lane with room elsewhere, then lets everything drain; `trace` gets each one.
+/// Runs `operations` random operations from `seed` on a lane with storage elsewhere, then drains everything; `trace`
+/// is called with each one.
 ///
 /// # Errors
 ///
-/// [`Mismatch`] at the first thing that must not be.
+/// The first [`Mismatch`].
 pub fn run_overflow(seed: u64, operations: u32, trace: &mut dyn FnMut(&str)) -> Result<OverflowSummary, Mismatch> {
     let at = |operation| move |difference| Mismatch { seed, operation, difference };
     let mut run = Run::new(seed).map_err(|refusal| at(0)(refusal.to_string()))?;
@@ -68,16 +70,16 @@ pub fn run_overflow(seed: u64, operations: u32, trace: &mut dyn FnMut(&str)) -> 
     Ok(run.summary())
 }
 
-/// A connected consumer, as it should be.
+/// Expected state of a connected consumer.
 #[derive(Default)]
 struct Consumer {
-    /// How many events had been accepted when the lane learnt of it.
+    /// Number of accepted events when the lane picked it up.
     since: u64,
-    /// The events that it has.
+    /// Events received.
     has: BTreeSet<usize>,
-    /// The latest of them.
+    /// The latest event received.
     latest: Option<usize>,
-    /// Several deliveries could be under way: one may have been answered before an earlier one failed.
+    /// Whether several deliveries could be under way, so that a later one may have been answered before an earlier one failed.
     had_window: bool,
 }
 
@@ -89,14 +91,14 @@ struct Run {
     channel: ChannelId,
     source: ProxyKey,
     budget_bytes: u64,
-    /// Whether events have times, or priorities that count: else they come in the order of their arrival.
+    /// Whether events have times or significant priorities; else they come in order of arrival.
     is_sorted: bool,
-    /// What consumers' connections are: they stay, or not, when suppliers have waited for them for too long.
+    /// Reliability of consumers' connections: whether consumers that block suppliers for too long stay connected.
     reliability: Reliability,
     shelf: Shelf,
     /// All proxies of consumers.
     proxies: Vec<ProxyKey>,
-    /// Those that the lane knows as connected and has not given up.
+    /// Consumers that the lane has as connected.
     consumers: BTreeMap<ProxyKey, Consumer>,
     unanswered: Vec<(Delivery, Vec<usize>)>,
     next_label: usize,
@@ -276,7 +278,7 @@ impl Run {
         Ok(format!("publish {label}: {admission:?}"))
     }
 
-    /// Has the lane begin a delivery, or pulls one.
+    /// Begins or pulls a delivery.
     fn take_one(&mut self) -> Result<Vec<usize>, String> {
         let mut events = vec![];
         let key = self.proxies[self.random.usize(..self.proxies.len())];
@@ -351,7 +353,7 @@ impl Run {
         Ok(format!("{key} has {labels:?}: {outcome:?}"))
     }
 
-    /// The deliveries of an outbox from this one on are under way no more.
+    /// Removes an outbox's deliveries from this one on, which are not under way any more.
     fn forget_from(&mut self, outbox: OutboxId, serial: u32) {
         self.unanswered.retain(|(delivery, _)| delivery.outbox != outbox || delivery.serial < serial);
     }
@@ -367,7 +369,7 @@ impl Run {
         Ok(format!("{key} comes, goes or changes: {done:?}"))
     }
 
-    /// Hands the lane new routing, and notes which consumers came and went.
+    /// Hands new routing to the lane, and notes connected and disconnected consumers.
     fn route(&mut self) {
         let snapshot = self.hierarchy.snapshot();
         let is_connected =
@@ -417,7 +419,7 @@ impl Run {
         Ok(())
     }
 
-    /// Hears what the lane has to tell.
+    /// Checks the lane's notices and reports.
     fn hear(&mut self) -> Result<(), String> {
         while let Some(ticket) = self.lane.poll_release() {
             if !self.tickets.remove(&ticket) {
@@ -499,7 +501,7 @@ impl Run {
 
     // ---- the end ----
 
-    /// Everybody takes what there is until nothing is left.
+    /// Lets all consumers take events until nothing is left.
     fn drain(&mut self) -> Result<(), String> {
         for key in self.proxies.clone() {
             let _ = self.hierarchy.resume(key);

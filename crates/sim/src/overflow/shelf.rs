@@ -1,5 +1,5 @@
-//! What keeps a lane's events elsewhere: in memory, in order, and as slowly as chance has it. Like the thread that it stands for it does
-//! one thing after the other, and its answers take their time.
+//! Store of a lane's events: in memory, in order, at random speed. Like the thread that it stands for, it does one
+//! thing after the other, and its answers take time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -13,14 +13,14 @@ use crate::random::{Bytes, labels};
 #[derive(Default)]
 pub(super) struct Shelf {
     errands: VecDeque<Overflow>,
-    /// What each consumer is yet to read, and what clients are to be asked about it.
+    /// Events that each consumer has yet to read, with the remote filters to call.
     stored: BTreeMap<ProxyKey, VecDeque<(Rc<Event>, u8)>>,
-    /// Kept events that a consumer is yet to read.
+    /// Stored events that a consumer has yet to read.
     read_by: Vec<Rc<Event>>,
     answers: VecDeque<Answer>,
-    /// Events that were ever kept, each with the consumer.
+    /// All events ever stored, each with the consumer.
     pub(super) ever: BTreeSet<(usize, ProxyKey)>,
-    /// How many events were lost.
+    /// Number of lost events.
     pub(super) lost: u64,
 }
 
@@ -31,22 +31,21 @@ enum Answer {
 }
 
 impl Shelf {
-    /// Takes in what the lane wants.
+    /// Takes over the lane's instructions.
     pub(super) fn look(&mut self, lane: &mut Lane) {
         self.errands.extend(std::iter::from_fn(|| lane.poll_overflow()));
     }
 
-    /// Whether there is nothing to do.
     pub(super) fn is_idle(&self) -> bool {
         self.errands.is_empty() && self.answers.is_empty()
     }
 
-    /// Whether nothing is kept.
+    /// Whether no event is stored.
     pub(super) fn is_empty(&self) -> bool {
         self.read_by.is_empty()
     }
 
-    /// Does the next errand. Once in a while some of what is asked for cannot be read.
+    /// Executes the next instruction. Once in a while some requested events cannot be read.
     pub(super) fn work(&mut self, random: &mut Rng) {
         match self.errands.pop_front() {
             None => return,
@@ -77,7 +76,7 @@ impl Shelf {
         self.free();
     }
 
-    /// Frees the events that no consumer is yet to read.
+    /// Frees the events that all consumers have read.
     fn free(&mut self) {
         let (over, stored) = self.read_by.drain(..).partition(|stored| Rc::strong_count(stored) == 1);
         self.read_by = stored;

@@ -1,4 +1,4 @@
-//! Administration's operations: each is done to the hierarchy and to its model, and both must say the same.
+//! Administration's operations: each is applied to the hierarchy and to its model, and both results must be equal.
 
 use engine::{EventType, Form, Operator, OutputForm, Peer, ProxyKey, Removal, Side, SubscriptionTarget};
 
@@ -148,7 +148,7 @@ impl Run {
         }
     }
 
-    /// Takes apart what was destroyed; says which proxies went with it.
+    /// Removes destroyed objects, and returns the proxies among them.
     fn removed(&mut self) -> Vec<ProxyKey> {
         let removed = core::iter::from_fn(|| self.hierarchy.poll_removed());
         let proxies = removed.filter_map(|removal| match removal {

@@ -1,4 +1,4 @@
-//! What is drawn: things that are there mostly, and settings that are tight enough to matter.
+//! Random choices: mostly existing objects, and settings tight enough to matter.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -33,7 +33,7 @@ macro_rules! draw {
         $(drawn $number:literal $(by [$draw:expr])? $(among $values:expr)?)?
     })*) => {
         impl Run {
-            /// A patch of which most says nothing, but for the bounds of outboxes.
+            /// A patch that sets little but the bounds of outboxes.
             fn drawn(&mut self) -> SettingsPatch {
                 let mut patch = SettingsPatch::default();
                 for setting in 0..[$($($number,)?)*].len() {
@@ -63,7 +63,7 @@ impl Run {
         among[self.random.usize(..among.len())]
     }
 
-    /// A channel; now and then one that is not there.
+    /// A channel; now and then one that does not exist.
     pub(super) fn channel(&mut self) -> ChannelId {
         let known: Vec<ChannelId> = self.model.world.channels.iter().map(|channel| channel.id).collect();
         if known.is_empty() || self.random.u32(..40) == 0 { ChannelId(1_000) } else { self.pick(&known) }
@@ -76,7 +76,7 @@ impl Run {
         if known.is_empty() || self.random.u32(..40) == 0 { AdminId(1_000) } else { self.pick(&known) }
     }
 
-    /// A proxy of that side; now and then one of the other, or one that is not there.
+    /// A proxy of that side; now and then one of the other, or one that does not exist.
     pub(super) fn key(&mut self, side: Side) -> ProxyKey {
         let channel = self.channel();
         let any_side = self.random.u32(..40) == 0;
@@ -87,7 +87,7 @@ impl Run {
         ProxyKey { channel, proxy }
     }
 
-    /// A connected consumer that pulls, mostly.
+    /// Mostly a connected pull consumer.
     pub(super) fn puller(&mut self) -> ProxyKey {
         let mut connected = vec![];
         for channel in &self.model.world.channels {
@@ -102,7 +102,7 @@ impl Run {
         }
     }
 
-    /// A connected supplier, mostly.
+    /// Mostly a connected supplier.
     pub(super) fn source(&mut self) -> ProxyKey {
         let mut connected = vec![];
         for channel in &self.model.world.channels {
@@ -117,7 +117,7 @@ impl Run {
         }
     }
 
-    /// How a new proxy passes events.
+    /// Kind of a new proxy.
     pub(super) fn kind(&mut self, side: Side) -> ProxyKind {
         let is_consumer = side == Side::Consumers;
         ProxyKind {
@@ -127,7 +127,7 @@ impl Run {
         }
     }
 
-    /// What an event's header says.
+    /// An event's header.
     pub(super) fn header(&mut self) -> Header {
         let mut moments: Vec<Option<Time>> = vec![None; 12];
         moments.extend([0, 10, 10, 50, 400].map(|wait| Some(self.now + millis(wait))));

@@ -1,4 +1,4 @@
-//! That the lane tells of each watched event when it is complete: never before, not later, and not twice.
+//! Checks that the lane reports each watched event as complete: never before it is, not later, and not twice.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -8,27 +8,27 @@ use engine::{Completion, Disposition, Event, ProxyKey, WATCH_OVERHEAD_BYTES};
 use super::Run;
 use crate::model::End;
 
-/// The lane's reports.
+/// Reports of the lane.
 #[derive(Default)]
 pub(super) struct Reports {
-    /// Events that were reported to be for a consumer, with that consumer.
+    /// Events reported for a consumer, with that consumer.
     begun: BTreeSet<(usize, ProxyKey)>,
-    /// Events that were reported to be for no further consumer.
+    /// Events reported as having no further consumer.
     complete: BTreeSet<usize>,
     for_consumers: BTreeSet<(usize, ProxyKey)>,
-    /// Events that are watched and not yet reported as complete for all.
+    /// Watched events not yet reported as complete for all.
     open: BTreeSet<usize>,
     for_all: u64,
 }
 
 impl Reports {
-    /// How many events were complete for all.
+    /// Number of events complete for all.
     pub(super) const fn completed(&self) -> u64 {
         self.for_all
     }
 
-    /// Three events of four are watched, two of them for each consumer. (Nothing is drawn for that, so that each seed stays the
-    /// run that it was.) Says what it weighs for that.
+    /// Watches three events of four, two of them for each consumer. (Not at random, so that each seed stays the same
+    /// run.) Returns the weight added.
     pub(super) fn watch(&mut self, label: usize, event: &mut Event) -> u64 {
         if label.is_multiple_of(4) {
             return 0;
@@ -116,7 +116,7 @@ impl Run {
         Ok(())
     }
 
-    /// Each consumer that the event is complete for must have been reported.
+    /// Checks that each consumer for which the event is complete was reported.
     fn check_each(&self, label: usize) -> Result<(), String> {
         if !is_watched_for_each(label) || self.model.is_left_over(label) {
             return Ok(());

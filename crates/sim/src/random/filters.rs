@@ -1,4 +1,4 @@
-//! Filters: made, changed, attached and destroyed at random, and what the engine reads for them.
+//! Filters, created, changed, attached and destroyed at random, and the engine's reader of fields.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use filter::{Fields, Path, Root, Steps, Value};
 use super::{PATTERNS, Run, same};
 use crate::model::{Condition, Constraint, FIELD_NAMES};
 
-/// Where an event's fields begin, after its label.
+/// Offset of an event's fields, after its label.
 pub(super) const FIELDS_AT: usize = 8;
-/// A field costs this many steps, so that with one step alone nothing is known of any.
+/// Steps for one field, so that with one step alone no field is known.
 const STEPS_PER_FIELD: u32 = 2;
 
-/// The bytes after an event's label are its fields.
+/// Reader of fields from the bytes after an event's label.
 pub(crate) struct Bytes;
 
 pub(crate) struct Read<'e>(&'e [u8]);
@@ -128,7 +128,7 @@ impl Run {
         Ok(format!("{mapping:?} of {target:?} by {filter:?}: {engine:?}"))
     }
 
-    /// A filter; now and then one that is not there.
+    /// A filter; now and then one that does not exist.
     fn filter(&mut self) -> FilterId {
         let known: Vec<FilterId> = self.model.world.filters.iter().map(|filter| filter.id).collect();
         if known.is_empty() || self.random.u32(..40) == 0 { FilterId(1_000_000) } else { self.pick(&known) }

@@ -1,4 +1,4 @@
-//! Random operations, done to the engine and to its model side by side.
+//! Random operations on the engine and its model side by side.
 
 mod administration;
 mod choices;
@@ -22,14 +22,14 @@ use completion::Reports;
 pub(crate) use filters::Bytes;
 use filters::FIELDS_AT;
 
-/// The engine and its model differed.
+/// A difference of the engine and its model.
 #[derive(Debug)]
 pub struct Mismatch {
-    /// The run in which they did.
+    /// Seed of the run.
     pub seed: u64,
-    /// After how many operations.
+    /// Number of operations before it.
     pub operation: u32,
-    /// What each said.
+    /// Results of both.
     pub difference: String,
 }
 
@@ -42,12 +42,12 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What a run did, so that a caller with many runs can see that they reach everything.
+/// Counts of a run, so that a caller with many runs can check that they reach everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Events taken.
     pub accepted: u64,
-    /// Events taken, with their supplier held.
+    /// Events taken with a withheld reply.
     pub withheld: u64,
     /// Events refused.
     pub refused: u64,
@@ -59,17 +59,17 @@ pub struct Summary {
     pub failures: u64,
     /// Deliveries that timed out.
     pub timed_out: u64,
-    /// Consumers given up.
+    /// Consumers disconnected by the lane.
     pub disconnected: u64,
-    /// Deliveries that a consumer asked for.
+    /// Deliveries that a consumer pulled.
     pub pulled: u64,
     /// Deliveries of more than one event.
     pub batches: u64,
-    /// Events that the filters on their supplier's side did not let in.
+    /// Events that the filters on their supplier's side rejected.
     pub filtered_in: u64,
-    /// Events that clients' filters on their supplier's side decided.
+    /// Events that remote filters on their supplier's side decided.
     pub remote_admissions: u64,
-    /// Deliveries that clients' filters decided.
+    /// Deliveries that remote filters decided.
     pub remote_deliveries: u64,
     /// Constraints evaluated.
     pub evaluations: u64,
@@ -81,13 +81,13 @@ pub struct Summary {
     pub completed: u64,
     /// Suppliers blocked because a consumer's next event was late.
     pub late: u64,
-    /// Full consumers for which suppliers had waited for as long as they are to.
+    /// Full consumers that blocked suppliers for their full time limit.
     pub blocked: u64,
-    /// Times suppliers waited no more for a consumer that had taken nothing for too long, and stayed.
+    /// Number of times a consumer stopped blocking suppliers and stayed connected.
     pub waited_out: u64,
 }
 
-/// Runs `operations` random operations made of `seed`; `trace` gets each one.
+/// Runs `operations` random operations from `seed`; `trace` is called with each one.
 ///
 /// # Errors
 ///
@@ -124,9 +124,9 @@ pub(crate) const PATTERNS: [(&str, &str); 10] = [
 struct Unanswered {
     outbox: OutboxId,
     serial: u32,
-    /// The outbox's place in the model.
+    /// Index of the outbox in the model.
     at: usize,
-    /// The first of its events.
+    /// Label of its first event.
     first: usize,
 }
 
@@ -136,19 +136,18 @@ struct Run {
     now: Time,
     hierarchy: Hierarchy,
     lane: Lane,
-    /// The routing that the lane has.
+    /// Routing of the lane.
     snapshot: Arc<Snapshot>,
     model: Model,
     unanswered: Vec<Unanswered>,
-    /// Deliveries that were answered or abandoned: their outcomes are handed in again now and then.
+    /// Answered or abandoned deliveries, whose outcomes are handed in again now and then.
     stale: Vec<Unanswered>,
-    /// Events that the protocol has not yet release.
+    /// Events that the protocol has not yet released.
     unreleased: Vec<(Arc<Event>, usize)>,
-    /// What each of the model's outboxes is called by the lane.
+    /// The lane's id of each outbox in the model.
     names: BTreeMap<usize, OutboxId>,
-    /// The lane's notices since they were last compared.
+    /// Notices of the lane since the last comparison.
     heard: Vec<Notice>,
-    /// The lane's reports of complete events.
     reports: Reports,
     next_peer: u64,
     pulled: u64,
@@ -157,7 +156,7 @@ struct Run {
     remote_deliveries: u64,
 }
 
-/// The policies that a seed's first channel begins with: each combination has every twentieth seed.
+/// Policies of a seed's first channel: each combination is used by every twentieth seed.
 #[must_use]
 pub fn policies(seed: u64) -> (OrderPolicy, DiscardPolicy) {
     let nth = usize::try_from(seed % 20).unwrap_or(0);
@@ -165,13 +164,13 @@ pub fn policies(seed: u64) -> (OrderPolicy, DiscardPolicy) {
     (order, DISCARD_POLICIES.get(nth / 4).copied().unwrap_or_default())
 }
 
-/// What each of a delivery's events is called.
+/// Labels of a delivery's events.
 pub(crate) fn labels(events: &[Arc<Event>]) -> Vec<usize> {
     let label = |event: &Arc<Event>| event.bytes.first_chunk().map_or(u64::MAX, |label| u64::from_le_bytes(*label));
     events.iter().map(|event| usize::try_from(label(event)).unwrap_or(usize::MAX)).collect()
 }
 
-/// Both said the same, or else what each said.
+/// Compares two results; the error has both.
 fn same<T: PartialEq + fmt::Debug>(what: &str, engine: &T, model: &T) -> Result<(), String> {
     if engine == model { Ok(()) } else { Err(format!("{what}: the engine says {engine:?}, the model {model:?}")) }
 }
@@ -209,7 +208,7 @@ impl Run {
         run
     }
 
-    /// A channel with a supplier and two consumers, so that events flow from the start.
+    /// Creates a channel with a supplier and two consumers, so that events flow from the start.
     fn begin(&mut self) {
         let (mut patch, limits) = (self.patch(), self.limits());
         let (order, discard) = policies(self.seed);
@@ -301,7 +300,7 @@ impl Run {
         Ok(format!("{shown}: {said:?}"))
     }
 
-    /// Compares what became of an event. One that awaits a filter is handed in again, or abandoned.
+    /// Compares admissions. An event that awaits a filter is handed in again, or abandoned.
     fn decide(&mut self, source: ProxyKey, engine: Admission, model: Said) -> Result<Said, String> {
         let Admission::AwaitingFilter(mut pending_event, filter_groups) = engine else {
             let engine = Said::Decided(engine);
@@ -325,7 +324,7 @@ impl Run {
         Ok(pulls.join(", "))
     }
 
-    /// A client asks for events, waits for some, or goes.
+    /// Pulls events for a client, adds a waiting pull, or removes one.
     fn pull_one(&mut self) -> Result<String, String> {
         let key = self.puller();
         let most = self.random.u32(1..5);
@@ -470,7 +469,7 @@ impl Run {
 
     // ---- what the lane says to do ----
 
-    /// Asks the lane as its rule says; now and then it is left with some deliveries for the next time.
+    /// Polls the lane by its rule; now and then some deliveries are left for the next time.
     fn poll(&mut self, trace: &mut dyn FnMut(&str)) -> Result<(), String> {
         let limit = if self.random.u32(..6) == 0 { self.random.u32(..3) } else { u32::MAX };
         let mut count = 0;
@@ -533,8 +532,8 @@ impl Run {
         Ok(())
     }
 
-    /// The consumers that the lane has disconnected in this operation, in that order. Of several that have to be at one moment, which is
-    /// the first is not promised. It shows in the order in which backlogs are released.
+    /// Consumers that the lane disconnected in this operation, in that order. The order of several to be disconnected
+    /// at once is not specified. It shows in the order in which backlogs are released.
     fn disconnected(&mut self) -> Vec<ProxyKey> {
         self.hear_notices();
         let disconnected = self.heard.iter().filter_map(|notice| match notice {
@@ -557,7 +556,7 @@ impl Run {
         }));
     }
 
-    /// Notes what the lane calls one of the model's outboxes. It must always be the same, and no other outbox's.
+    /// Notes the lane's id of an outbox in the model. It must always be the same, and no other outbox's.
     fn name(&mut self, at: usize, outbox: OutboxId) -> Result<(), String> {
         let known = *self.names.entry(at).or_insert(outbox);
         same("name of an outbox", &outbox, &known)?;
