@@ -21,11 +21,11 @@ pub struct ListedChannel {
     pub consumers: u32,
     /// Connected suppliers.
     pub suppliers: u32,
-    /// Events that came in.
+    /// Events received.
     pub events: u64,
 }
 
-/// Writes `{"ok":5,"channels":[…],"next":255}`: channels, and the number behind which there are more; `null` if there are none.
+/// Writes `{"ok":5,"channels":[…],"next":255}`: channels, and the number of the last one listed if more follow, else `null`.
 pub fn channels(out: &mut impl Sink, id: u64, channels: &[ListedChannel], next: Option<u32>) {
     out.push_str("{\"ok\":");
     write::plain(out, id);
@@ -58,7 +58,7 @@ pub fn channels(out: &mut impl Sink, id: u64, channels: &[ListedChannel], next: 
     out.push_str("}\n");
 }
 
-/// Writes `{"error":2,"reason":"…"}`: it was not. Where the id is not known, there is `null`.
+/// Writes `{"error":2,"reason":"…"}`: the request was not carried out. The id is `null` if it is not known.
 pub fn error(out: &mut impl Sink, id: Option<u64>, reason: &str) {
     out.push_str("{\"error\":");
     match id {

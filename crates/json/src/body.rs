@@ -1,4 +1,5 @@
-//! The body of a typed event, whose members are among the event's fields as a rule: each is shown once.
+//! The body of a typed event. Its members are usually among the event's fields as well; each is shown once. ¶ A body that is a struct with
+//! the name of its event's type is written without the members that are fields, and read with the fields in their place.
 //!
 //! A body that is a struct with the name of its event's type is written without the members that are fields, and is read with the fields in
 //! their place.
@@ -10,7 +11,7 @@ use core::borrow::Borrow;
 use giop::value::{AnyValue, Value};
 use serde_json::{Map, Value as Json};
 
-/// Takes those members from a typed event's body that are fields, as far as they stand there in the same order.
+/// Removes the members of a typed event's body that repeat fields, as far as both are in the same order.
 pub fn leave_out_fields<N: AsRef<str>, V: Borrow<Value>>(
     body: &mut AnyValue,
     type_name: &str,
@@ -28,7 +29,7 @@ pub fn leave_out_fields<N: AsRef<str>, V: Borrow<Value>>(
     });
 }
 
-/// A body `{"type":…,"value":…}`, taken apart.
+/// Takes a body `{"type":…,"value":…}` apart.
 #[must_use]
 pub fn typed(json: &Json) -> Option<(&str, &Json)> {
     let Json::Object(members) = json else { return None };
@@ -38,7 +39,7 @@ pub fn typed(json: &Json) -> Option<(&str, &Json)> {
     }
 }
 
-/// The value of such a body. If the body is the one of a typed event, those members that the value does not have are the event's fields.
+/// The value of a typed body. If the body belongs to a typed event, members missing from the value are taken from the event's fields.
 #[must_use]
 pub fn with_fields<'v>(
     value: &'v Json,

@@ -1,4 +1,4 @@
-//! Events: from a request to the bytes of a `CosNotification::StructuredEvent`, and from these to a line.
+//! Events: encodes a request as a `CosNotification::StructuredEvent`, and writes such an event as a line.
 
 use crate::request::Publish;
 use crate::write::{self, Names, Sink};
@@ -10,14 +10,14 @@ use giop::cdr::{CharSet, Encoding, Endian, ReadError, ReadErrorKind, Reader, Ver
 use giop::typecode::{Kind, Work};
 use giop::value::{AnyRef, AnyValue, WriteError};
 
-/// How events that come in as JSON are encoded: as in GIOP 1.2, in UTF-8.
+/// Encoding of events that arrive as JSON: GIOP 1.2, UTF-8.
 pub const ENCODING: Encoding = Encoding { endian: Endian::Little, version: Version::V1_2, chars: CharSet::Utf8 };
 
 impl Publish {
     /// Appends the event as a `CosNotification::StructuredEvent` in [`ENCODING`], which begins at a multiple of 8.
     ///
     /// # Errors
-    /// A value does not fit its type, such as a character that a `char` cannot hold. `out` is as it was.
+    /// A value does not fit its type, such as a character that a `char` cannot hold. `out` is left unchanged.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         let Self { id: _, channel: _, create: _, domain, type_name, name, header, fields, body } = self;
         let before = out.len();
@@ -55,7 +55,8 @@ fn write_properties(properties: &[(String, AnyValue)], writer: &mut Writer<'_>) 
 ///
 /// An event with a variable header has it as `"header"` before its fields.
 ///
-/// # Errors
+/// The event cannot be read, has a value of a type that JSON cannot express, or needs more than `work` allows. The caller removes the
+/// partial output.
 /// It cannot be read, has a value of a type that JSON has nothing for, or is too intricate for `work`. What was written is to be
 /// taken back.
 pub fn write(out: &mut impl Sink, channel: u32, event: Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
@@ -63,15 +64,15 @@ pub fn write(out: &mut impl Sink, channel: u32, event: Reader<'_>, work: &mut Wo
     write_rest(out, event, work)
 }
 
-/// The same as [`write()`], with the event's number and the time when it came, in 100 ns since 15 October 1582. The number is to be put where
-/// this says, behind so many octets of `out`: into [`NUMBER_CHARACTERS`] characters, that are spaces and a zero until then.
+/// Writes a structured event as [`write()`] does, with the event's number and its time of arrival, in 100 ns since 15 October 1582. Returns
+/// the position in `out` where the caller puts the number: [`NUMBER_CHARACTERS`] characters, which are spaces and a zero until then.
 ///
 /// ```text
 /// {"event":{"channel":0,"number":                  17,"time":139830192000000000,"came":"2025-11-21T12:00:00.000Z","type":"Wind", …}}
 /// ```
 ///
 /// # Errors
-/// As [`write()`].
+/// The same as of [`write()`].
 pub fn write_numbered(
     out: &mut Vec<u8>,
     channel: u32,
@@ -92,7 +93,7 @@ pub fn write_numbered(
     Ok(number_at)
 }
 
-/// What there is room for where an event's number stands.
+/// Characters reserved for an event's number.
 pub const NUMBER_CHARACTERS: usize = 20;
 
 fn begin(out: &mut impl Sink, channel: u32) {
@@ -141,7 +142,7 @@ fn write_rest(out: &mut impl Sink, mut event: Reader<'_>, work: &mut Work) -> Re
     Ok(())
 }
 
-/// The least that a property takes: the length of its name and the kind of its value.
+/// Minimum size of a property: the length of its name and the kind of its value. Unit: octets.
 const PROPERTY_BYTES_MIN: usize = 8;
 
 fn properties(out: &mut impl Sink, event: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
@@ -155,7 +156,7 @@ fn properties(out: &mut impl Sink, event: &mut Reader<'_>, work: &mut Work) -> R
     Ok(())
 }
 
-/// Writes the value of an Any. What is mostly sent, numbers and text, is written from where it lies.
+/// Writes the value of an Any. Numbers and text, the usual values, are written without a copy.
 fn value(out: &mut impl Sink, event: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
     let any = AnyRef::read(event, work)?;
     let mut at = any.reader();
@@ -177,7 +178,7 @@ fn value(out: &mut impl Sink, event: &mut Reader<'_>, work: &mut Work) -> Result
     Ok(())
 }
 
-/// Text from where it lies; only ISO 8859-1 beyond ASCII has to be put into UTF-8.
+/// Reads text without a copy; only ISO 8859-1 beyond ASCII is converted to UTF-8.
 fn text<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, ReadError> {
     let before = reader.clone();
     let bytes = reader.string()?;

@@ -2,19 +2,13 @@
 //!
 //! A client sends requests, each a JSON object in a line of its own, and is sent answers and events in the same way:
 //!
-//! ```text
-//! → {"op":"subscribe","id":1,"channel":0,"types":["Weather/*"],"where":"$speed > 10"}
-//! ← {"ok":1}
-//! → {"op":"publish","id":2,"type":"Weather/Wind","fields":{"speed":12.5}}
-//! ← {"ok":2}
-//! ← {"event":{"channel":0,"type":"Weather/Wind","name":"","fields":{"speed":12.5},"body":null}}
-//! ```
+//! [`Session`] is one connection without its socket: it takes the bytes that arrived and returns requests. [`answer`] writes answers, and
+//! [`event::write`] events. The crate has no socket, clock or thread.
 //!
-//! [`Session`] is one connection without its socket: it is handed the bytes that arrived and says what they ask for. What is
-//! answered is written by [`answer`], and events by [`event::write`]. Here is no socket, clock or thread.
+//! A client's input is checked against [`Limits`] before it is parsed: octets of a line, values, nesting. Parsing takes time and memory in
+//! proportion to that.
 //!
-//! Nothing that a client sends is taken apart before it was bounded: a line has [`Limits::line_bytes_max`] octets at most,
-//! and so many values within each other and in all ([`Limits`]). It is then read in time and memory in proportion to that.
+//! - [`strict`]: text as JSON without loss. [`typed`]: JSON as values of given types.
 //!
 //! - [`strict`]: text as JSON that loses nothing of it. [`typed`]: JSON as values of types that are given.
 //! - [`read`]: JSON as CORBA's values; [`write`]: CORBA's values as JSON. `campanile pub` and `campanile sub --json` use the

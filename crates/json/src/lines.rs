@@ -1,36 +1,37 @@
-//! Bytes as they arrive, cut into lines.
+//! Splitting of received bytes into lines.
 
 use alloc::vec::Vec;
 
-/// A line that is longer than may be: the connection's further input is ignored.
+/// A line exceeds the limit: the connection's further input is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// What has arrived on one connection and was not handed out as a line.
+/// Input of one connection that has not been returned as lines yet. ¶ A line that arrives whole is returned from the caller's buffer. Only
+/// the beginning of an incomplete line is copied here, so that an idle connection takes no memory.
 ///
 /// A line that arrives whole is handed out from where it was read to. Only the beginning of an incomplete line is kept here, so
 /// that a connection on which nothing is under way takes no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    /// What is kept. It is done with up to `from`, and up to `searched` has no end of a line.
+    /// Retained input. Octets before `from` are consumed; octets before `searched` contain no end of a line.
     retained: Vec<u8>,
     from: usize,
     searched: usize,
 }
 
 impl Lines {
-    /// What is kept, in octets.
+    /// Size of the retained input, in octets.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.retained.len() - self.from
     }
 
-    /// Whether what is kept begins with these octets.
+    /// Whether the retained input begins with these octets.
     pub(crate) fn retained_begin_with(&self, octets: &[u8]) -> bool {
         self.retained.get(self.from..).is_some_and(|retained| retained.starts_with(octets))
     }
 
-    /// The next line, without its end, of what is kept and of `input` behind it; and how much of `input` was taken with it.
-    /// No line when the rest is no whole one, and all of it is kept.
+    /// Returns the next line, without its end, of the retained input followed by `input`, and how many octets of `input` were consumed. If
+    /// no whole line is left, all of `input` is retained.
     pub(crate) fn next<'a>(
         &'a mut self,
         input: &'a [u8],
@@ -75,7 +76,7 @@ impl Lines {
         (Some(Ok(self.retained.get(from..end).unwrap_or_default())), taken)
     }
 
-    /// Keeps what was read and is not to be looked at now.
+    /// Retains input that is handled later.
     pub(crate) fn keep(&mut self, input: &[u8]) {
         if self.from > 0 {
             self.retained.drain(..self.from);
@@ -85,25 +86,24 @@ impl Lines {
         self.retained.extend_from_slice(input);
     }
 
-    /// What is kept, for a caller that wants no more lines.
+    /// Returns the retained input, for a caller that reads no more lines.
     pub(crate) fn take_all(self) -> Vec<u8> {
         let Self { mut retained, from, .. } = self;
         retained.drain(..from);
         retained
     }
 
-    /// Nothing is kept any more.
     fn forget(&mut self) {
         self.from = 0;
         self.searched = 0;
         if self.retained.capacity() <= Self::CAPACITY_MAX { self.retained.clear() } else { self.retained = Vec::new() }
     }
 
-    /// What a connection may have of memory for nothing.
+    /// Maximum capacity that an idle connection keeps allocated. Unit: octets.
     const CAPACITY_MAX: usize = 1024;
 }
 
-/// Where the first line ends.
+/// Position of the first line's end.
 fn end_of_line(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|octet| *octet == b'\n')
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// What comes out if the bytes arrive in pieces of those sizes, and at most `most` lines are taken after each.
+    /// The lines that come out if the bytes arrive in chunks of those sizes, and at most `most` lines are taken after each.
     fn cut(bytes: &[u8], mut size: impl FnMut() -> usize, mut most: impl FnMut() -> usize, max: usize) -> Vec<Vec<u8>> {
         let mut lines = Lines::default();
         let mut all = Vec::new();

@@ -1,8 +1,8 @@
-//! JSON, and text that is typed on a command line, as CORBA's values.
+//! JSON, and values on a command line, as CORBA's values.
 //!
-//! The type follows from how a value is written: true and false are `boolean`; whole numbers `long`, `long long` or
-//! `unsigned long long`, whichever is the first to hold them; other numbers `double`; an array is a sequence of its elements'
-//! type, or of any if they differ; an object is a struct. A name may choose another type: `speed:float`.
+//! The notation determines the type: true and false are `boolean`; whole numbers `long`, `long long` or `unsigned long long`, whichever is
+//! the first to hold them; other numbers `double`; an array is a sequence of its elements' type, or of any if they differ; an object is a
+//! struct. A name may choose another type: `speed:float`.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -18,7 +18,7 @@ use crate::strict;
 /// The value of a text on a command line; its type follows from how it is written.
 ///
 /// # Errors
-/// It begins as JSON does, and is none, or is a number that no type holds.
+/// The text begins as JSON but is not valid JSON, or it is a number that no type holds.
 pub fn inferred(text: &str) -> Result<AnyValue, String> {
     if text.starts_with(['[', '{', '"']) {
         let json = strict::parse(text).map_err(|error| format!("the value is not JSON: {error}"))?;
@@ -59,7 +59,7 @@ fn out_of_range(text: &str, of: &str) -> String {
     format!("{text} is out of the range of `{of}`")
 }
 
-/// The number of JSON as [`number`] has it.
+/// A JSON number as a CORBA value, typed as [`number`] does.
 fn json_number(number: &serde_json::Number) -> AnyValue {
     match (number.as_i64(), number.as_u64()) {
         (Some(v), _) => i32::try_from(v).map_or_else(|_| v.into(), AnyValue::from),
@@ -68,7 +68,7 @@ fn json_number(number: &serde_json::Number) -> AnyValue {
     }
 }
 
-/// A name that may say the type of its value, as in `speed:float`, and the value, as `text` and as what it is otherwise.
+/// Splits a name that may choose the type of its value, as in `speed:float`. Without a type, `plain` makes the value.
 fn named(
     key: &str,
     text: impl FnOnce() -> Result<String, String>,
@@ -83,7 +83,7 @@ fn named(
 /// A field of an event as it is typed on a command line: `KEY=VALUE` or `KEY:TYPE=VALUE`.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// A sentence says what is wrong with the field.
 pub fn field(text: &str) -> Result<(String, AnyValue), String> {
     let Some((key, value)) = text.split_once('=') else {
         return Err(format!("`{text}` is not KEY=VALUE; for example celsius=11.5"));
@@ -99,7 +99,7 @@ pub fn field(text: &str) -> Result<(String, AnyValue), String> {
 /// A field of an event as a member of a JSON object: `"KEY":VALUE` or `"KEY:TYPE":VALUE`.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// A sentence says what is wrong with the member.
 pub fn member(key: &str, value: &Json) -> Result<(String, AnyValue), String> {
     let text = || match value {
         Json::String(text) => Ok(text.clone()),
@@ -113,7 +113,7 @@ pub fn member(key: &str, value: &Json) -> Result<(String, AnyValue), String> {
     Ok((name.to_owned(), value))
 }
 
-/// The value as the type of that name.
+/// Parses the text as a value of the named type.
 fn typed(type_name: &str, text: &str) -> Result<AnyValue, String> {
     fn parse<T: core::str::FromStr + Into<AnyValue>>(text: &str, what: &str) -> Result<AnyValue, String> {
         text.parse::<T>().map(Into::into).map_err(|_| format!("`{text}` is not {what}"))
@@ -178,8 +178,8 @@ pub fn octets_from_hex(text: &str) -> Result<Vec<u8>, String> {
     digits.chunks(2).map(pair).collect::<Option<_>>().ok_or_else(bad)
 }
 
-/// JSON as the nearest CORBA value: an object is a struct, an array a sequence of its elements' type, or of any if they
-/// differ. As deep as the JSON is, which its reader bounds.
+/// JSON as the nearest CORBA value: an object is a struct, an array a sequence of its elements' type, or of any if they differ. Recurses as
+/// deep as the JSON, which its reader bounds.
 #[must_use]
 pub fn from_json(json: &Json) -> AnyValue {
     match json {
@@ -209,7 +209,7 @@ fn sequence(mut elements: Vec<AnyValue>) -> AnyValue {
     )
 }
 
-/// Numbers of several types become the one that holds them all: `[1, 2.5]` is a sequence of double.
+/// Converts numbers of several types to the one that holds them all: `[1, 2.5]` is a sequence of double.
 fn widen(elements: &mut [AnyValue]) {
     let all = |test: fn(&Value) -> bool| elements.iter().all(|element| test(&element.value));
     let any = |test: fn(&Value) -> bool| elements.iter().any(|element| test(&element.value));
@@ -238,7 +238,7 @@ pub fn structure(members: Vec<(String, AnyValue)>) -> AnyValue {
     AnyValue::new(type_code, Value::Struct { type_name: "Object".to_owned(), fields })
 }
 
-/// The FNV-1a hash: the same for the same shape in every run.
+/// The FNV-1a hash, which is stable between runs.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

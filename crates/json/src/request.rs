@@ -1,4 +1,4 @@
-//! What a line asks for.
+//! Requests, as parsed from a line.
 
 use crate::{body, read};
 use alloc::borrow::ToOwned;
@@ -9,21 +9,21 @@ use alloc::vec::Vec;
 use giop::value::AnyValue;
 use serde_json::{Map, Value as Json};
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// `{"op":"subscribe", …}`: events are to be sent from now on.
+    /// `{"op":"subscribe", …}`: the service sends events from now on.
     Subscribe(Subscribe),
-    /// `{"op":"unsubscribe","id":3,"subscription":1}`: no more of those that were asked for by request 1.
+    /// `{"op":"unsubscribe","id":3,"subscription":1}`: ends the subscription that request 1 made.
     Unsubscribe {
         /// The request's id; it may be left out.
         id: Option<u64>,
         /// The id of the request that subscribed.
         subscription: u64,
     },
-    /// `{"op":"publish", …}`: here is an event.
+    /// `{"op":"publish", …}`: publishes an event.
     Publish(Box<Publish>),
-    /// `{"op":"hello","name":"…","token":"…"}`: the client's name, and the token that identifies it; one of them at least.
+    /// `{"op":"hello","name":"…","token":"…"}`: the client's name, the token that identifies it, or both.
     Hello {
         /// The request's id; it may be left out.
         id: Option<u64>,
@@ -32,26 +32,26 @@ pub enum Request {
         /// A secret that the service knows.
         token: Option<String>,
     },
-    /// `{"op":"channels","id":5}`: which channels are there?
+    /// `{"op":"channels","id":5}`: lists the channels.
     Channels {
-        /// The request's id, by which it is answered. Has to be there.
+        /// The request's id, which its answer repeats. Required.
         id: u64,
-        /// The first of those behind this one; of all if it was left out.
+        /// Lists channels with numbers above this one; all if it was left out.
         behind: Option<u32>,
     },
-    /// `{"op":"ping","id":4}`: is anybody there?
+    /// `{"op":"ping","id":4}`: tests whether the service answers.
     Ping {
-        /// The request's id, by which it is answered. Has to be there.
+        /// The request's id, which its answer repeats. Required.
         id: u64,
     },
 }
 
-/// A channel as a client names it.
+/// A channel by number or by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ChannelRef {
     /// `7`: the channel of that number.
     Number(u32),
-    /// `"Weather"`, `"7"`: the channel of that name, also if the name consists of digits.
+    /// `"Weather"`, `"7"`: the channel of that name, even if the name consists of digits.
     Name(String),
 }
 
@@ -65,28 +65,28 @@ impl Default for ChannelRef {
 /// A subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscribe {
-    /// The request's id, by which it is answered and by which the subscription is ended. Has to be there.
+    /// The request's id, which its answer repeats and which ends the subscription later. Required.
     pub id: u64,
     /// The channel; the default one if it was left out.
     pub channel: ChannelRef,
-    /// Whether the channel is made if none has the name.
+    /// Whether the channel is made if it does not exist.
     pub create: bool,
     /// Domain and name of each event type, which may have wildcards; all (`*`, `*`) if it was left out.
     pub types: Vec<(String, String)>,
     /// A constraint in the filter language; empty if it was left out.
     pub constraint: String,
-    /// Where in the channel's history it begins, in the words of the property `StartFrom`; with what comes if it was left out.
+    /// Position in the channel's history to begin at, in the words of the property `StartFrom`; if left out, only new events are sent.
     pub from: Option<String>,
 }
 
 /// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publish {
-    /// The request's id; if it was left out, only a refusal is answered.
+    /// The request's id; without one, only a refusal is answered.
     pub id: Option<u64>,
     /// The channel; the default one if it was left out.
     pub channel: ChannelRef,
-    /// Whether the channel is made if none has the name.
+    /// Whether the channel is made if it does not exist.
     pub create: bool,
     /// Domain of the event's type.
     pub domain: String,
@@ -102,19 +102,19 @@ pub struct Publish {
     pub body: AnyValue,
 }
 
-/// A request that cannot be carried out, and why.
+/// A request that cannot be carried out, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The request's id, if it could be read.
     pub id: Option<u64>,
-    /// A sentence for people.
+    /// The reason, as a sentence for people.
     pub reason: String,
 }
 
-/// The largest id: languages in which every number is a double read larger ones as other numbers.
+/// The largest id: larger numbers are inexact in languages in which every number is a double.
 const ID_MAX: u64 = 1 << 53;
 
-/// Reads a request. The line was bounded before.
+/// Parses a request from a line that was checked against the limits.
 pub(crate) fn parse(json: Json) -> Result<Request, Refused> {
     let Json::Object(members) = json else {
         return Err(Refused { id: None, reason: "a request is a JSON object".to_owned() });
@@ -124,7 +124,7 @@ pub(crate) fn parse(json: Json) -> Result<Request, Refused> {
     members.request(id).map_err(|reason| Refused { id, reason })
 }
 
-/// The members of a request that were not read yet.
+/// The unread members of a request.
 struct Members(Map<String, Json>);
 
 impl Members {
@@ -203,7 +203,7 @@ impl Members {
         })
     }
 
-    /// The body as it was written, without its type, and with the fields in place of the members that were left out for them.
+    /// The body as written, without its type; members that were left out are filled in from the fields.
     fn body(&mut self, type_name: &str) -> AnyValue {
         let Some(json) = self.0.remove("body") else { return AnyValue::default() };
         let Some((name, value)) = body::typed(&json) else { return read::from_json(&json) };
@@ -234,7 +234,7 @@ impl Members {
         }
     }
 
-    /// A place in the history. A number is that of an event.
+    /// Reads a position in the history. A JSON number is an event's number.
     fn place(&mut self, key: &str) -> Result<Option<String>, String> {
         match self.0.remove(key) {
             None | Some(Json::Null) => Ok(None),
@@ -256,7 +256,7 @@ impl Members {
         }
     }
 
-    /// A number is a channel's number, and a string its name, whatever stands in it.
+    /// Reads a channel. A JSON number is a channel's number; a string is a channel's name, even if it consists of digits.
     fn channel(&mut self) -> Result<(ChannelRef, bool), String> {
         let create = match self.0.remove("create") {
             None | Some(Json::Null) => false,
@@ -286,7 +286,7 @@ impl Members {
 const NO_NUMBER: &str = "a channel is its name, or its number as `campanile ls` shows it";
 const NO_TYPE: &str = "an event type is \"DOMAIN/NAME\", for example \"Weather/Wind\"";
 
-/// Domain and name. `*` alone stands for all types, another name alone for a type without a domain.
+/// Parses domain and name. `*` alone stands for all types, another name alone for a type without a domain.
 fn event_type(text: Option<&str>) -> Result<(String, String), String> {
     let (domain, name) = match text {
         Some("*") => ("*", "*"),

@@ -7,41 +7,41 @@ use crate::strict;
 use alloc::format;
 use alloc::string::String;
 
-/// What a client may send.
+/// Limits of a client's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Octets of a line, without its end.
     pub line_bytes_max: usize,
-    /// Values and names in a line, of which each costs some tens of octets and some hundred nanoseconds.
+    /// Values and names in a line. Each costs some tens of octets and some hundred nanoseconds.
     pub values_max: usize,
-    /// How deep values may lie within each other. What reads them recurses so deep.
+    /// Nesting depth of values. The parser recurses to this depth.
     pub depth_max: usize,
 }
 
 impl Default for Limits {
-    /// 256 KiB, 16,384 values, 32 within each other.
+    /// 256 KiB in a line, 16,384 values, 32 levels.
     fn default() -> Self {
         Self { line_bytes_max: 256 << 10, values_max: 16_384, depth_max: 32 }
     }
 }
 
-/// How a message of CORBA begins. Its client waits for an answer, and sends no end of a line.
+/// First octets of a CORBA message. A CORBA client waits for an answer and never sends the end of a line.
 const CORBA: &[u8] = b"GIOP";
 const NOT_FOR_CORBA: &str = "this port is for lines of JSON; CORBA clients have another one";
 
-/// What was heard on a connection.
+/// Result of reading from a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Heard {
     /// A request.
     Request(Request),
-    /// A line that is none. It is answered, and the connection goes on.
+    /// A line that is no valid request. It is answered, and the connection goes on.
     Refused(Refused),
-    /// The client is not one of this protocol, or sends a line without end. It may be sent the reason; nothing that it sends is
-    /// looked at any more, and its connection is to be closed.
+    /// The client speaks another protocol, or its line exceeds the limit. The reason may be sent to it; then the caller ignores its input
+    /// and closes the connection.
     End(String),
 }
 
-/// One connection without its socket: what arrived, and whether the client has shown that it means this protocol.
+/// One connection without its socket: the retained input, and whether the client has shown that it speaks this protocol.
 ///
 /// The rule that drives it: hand what was read to [`Session::next`] until that returns `None`. A caller that stops before hands
 /// the rest to [`Session::keep`], and goes on later with empty input.
@@ -49,7 +49,7 @@ pub enum Heard {
 pub struct Session {
     limits: Limits,
     lines: Lines,
-    /// It has sent a JSON object.
+    /// The client has sent a JSON object.
     is_client: bool,
     has_ended: bool,
 }
@@ -61,7 +61,7 @@ impl Session {
         Self { limits, lines: Lines::default(), is_client: false, has_ended: false }
     }
 
-    /// What the next line means; what is left of `input` begins behind it. `None` when no whole line is left.
+    /// Returns the meaning of the next line and advances `input` behind it; `None` when no whole line is left.
     pub fn next(&mut self, input: &mut &[u8]) -> Option<Heard> {
         let Self { limits, lines, is_client, has_ended } = self;
         let heard = loop {
@@ -90,26 +90,26 @@ impl Session {
         Some(heard)
     }
 
-    /// Keeps what was read and is not to be looked at now.
+    /// Retains input that is handled later.
     pub fn keep(&mut self, input: &[u8]) {
         self.lines.keep(input);
     }
 
-    /// Nothing more comes. Whether a line was begun, which never will be whole: it is done with.
+    /// Handles the end of input. Returns whether it ended within a line, which is discarded.
     pub fn end(&mut self) -> bool {
         self.has_ended = true;
         !core::mem::take(&mut self.lines).take_all().trim_ascii().is_empty()
     }
 
-    /// Octets that were read and kept.
+    /// Retained input, in octets.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
         self.lines.retained_bytes()
     }
 }
 
-/// What a line means. The first one has to be a JSON object: a web page can have a browser send anything behind the head of
-/// a request, and all of that would else be carried out in the name of the person that looks at the page.
+/// Parses a line. The first one must be a JSON object: a web page can make a browser send anything behind the head of a request, and it
+/// would otherwise be carried out in the name of the page's reader.
 fn read(line: &[u8], limits: &Limits, is_client: &mut bool) -> Heard {
     // Some editors and languages put a byte order mark in front of UTF-8.
     let line = if *is_client { line } else { line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line) };

@@ -1,10 +1,10 @@
-//! How many values a line has and how deep they lie within each other, before any of it is taken apart.
+//! Number and nesting of a line's values, checked before the line is parsed.
 
 use crate::session::Limits;
 use alloc::format;
 use alloc::string::String;
 
-/// Walks over a line once and says why it is too much, if it is. What is no JSON may pass: its parser refuses that.
+/// Scans a line once; an error says which limit it exceeds. Malformed JSON may pass, since its parser refuses that.
 pub(crate) fn check(line: &[u8], limits: &Limits) -> Result<(), String> {
     let (mut values, mut depth) = (1_usize, 0_usize);
     let mut octets = line.iter();
@@ -29,7 +29,7 @@ pub(crate) fn check(line: &[u8], limits: &Limits) -> Result<(), String> {
     Ok(())
 }
 
-/// Moves behind the closing quote.
+/// Advances behind the closing quote.
 fn pass_string(octets: &mut core::slice::Iter<'_, u8>) -> Result<(), String> {
     while let Some(octet) = octets.next() {
         match octet {

@@ -1,4 +1,6 @@
-//! JSON that says one thing only: no member twice in an object, and no whole number that no integer type holds.
+//! Strict JSON: no duplicate member in an object, and no whole number that no integer type holds. ¶ Of duplicate members a parser takes the
+//! last, and a whole number from 2^64 on becomes the nearest double. Both silently lose data, so both are errors here, with the path of the
+//! value.
 //!
 //! Of two members of one name a parser takes the last, and a whole number from 2^64 on becomes the nearest double. Both lose
 //! what was sent without a word, so both are errors here, with the path of what is wrong.
@@ -15,23 +17,23 @@ use serde_json::Value as Json;
 /// Reads a JSON text.
 ///
 /// # Errors
-/// It is no JSON, has a member twice in an object, or a whole number below -2^63 or from 2^64 on.
+/// The text is not valid JSON, has a duplicate member in an object, or a whole number below -2^63 or from 2^64 on.
 pub fn parse(text: &str) -> Result<Json, String> {
     let json = serde_json::from_str(text).map_err(|error| error.to_string())?;
     Scan { text, at: 0, open: Vec::new() }.check()?;
     Ok(json)
 }
 
-/// Characters of a path, a name or a number that an error repeats.
+/// Maximum characters that an error quotes of a path, a name or a number.
 const SHOWN_MAX: usize = 120;
 
-/// What is open around the place where a scan stands.
+/// An object or array that is open at the scan's position.
 enum Open<'t> {
     Object {
         names: BTreeSet<Cow<'t, str>>,
-        /// The name of the member that is being read.
+        /// The name of the current member.
         name: Cow<'t, str>,
-        /// Whether a text that comes now is a name.
+        /// Whether the next text is a member's name.
         is_named_next: bool,
     },
     Array {
@@ -39,7 +41,7 @@ enum Open<'t> {
     },
 }
 
-/// A pass over a text that is known to be JSON.
+/// A scan of text that is valid JSON.
 struct Scan<'t> {
     text: &'t str,
     at: usize,
@@ -74,7 +76,7 @@ impl<'t> Scan<'t> {
         Ok(())
     }
 
-    /// A text that opens with the quote at `begin`.
+    /// Scans the string that opens with the quote at `begin`.
     fn string(&mut self, begin: usize) -> Result<(), String> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let mut is_escaped = false;
@@ -96,7 +98,7 @@ impl<'t> Scan<'t> {
         if names.insert(name.clone()) { Ok(()) } else { Err(format!("`{}` is given twice", self.path())) }
     }
 
-    /// A number that begins at `begin`.
+    /// Scans the number that begins at `begin`.
     fn number(&mut self, begin: usize) -> Result<(), String> {
         let rest = self.text.get(begin..).unwrap_or_default();
         let number =
@@ -105,7 +107,7 @@ impl<'t> Scan<'t> {
         if is_beyond_integers(number) { Err(format!("`{}`: {}", self.path(), beyond_integers(number))) } else { Ok(()) }
     }
 
-    /// Where the scan stands: `fields.samples[3]`.
+    /// Path of the scan's position: `fields.samples[3]`.
     fn path(&self) -> String {
         let mut path = String::new();
         for open in &self.open {
@@ -126,7 +128,7 @@ pub(crate) fn is_beyond_integers(number: &str) -> bool {
     is_whole && number.parse::<i64>().is_err() && number.parse::<u64>().is_err()
 }
 
-/// Why such a number is refused.
+/// The reason why such a number is refused.
 pub(crate) fn beyond_integers(number: &str) -> String {
     let number = shortened(number);
     format!(

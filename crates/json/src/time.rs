@@ -1,4 +1,4 @@
-//! Moments as text, in UTC: RFC 3339.
+//! Timestamps as text, in UTC: RFC 3339.
 
 use crate::write::{Sink, plain};
 use core::time::Duration;
@@ -6,27 +6,27 @@ use core::time::Duration;
 /// From 15 October 1582, when `TimeBase::TimeT` begins, to 1 January 1970, in units of 100 ns.
 pub const TICKS_TO_1970: u64 = 122_192_928_000_000_000;
 
-/// Writes `2026-11-20T21:43:05.123Z`, the moment so long after 1 January 1970.
+/// Writes `2026-11-20T21:43:05.123Z`; `since` is counted from 1 January 1970.
 pub fn rfc3339(out: &mut impl Sink, since: Duration) {
     let (year, month, day) = date(since.as_secs() / 86_400);
     plain(out, format_args!("{year:04}-{month:02}-{day:02}T"));
     time_of_day(out, since);
 }
 
-/// Writes `21:43:05.123Z` of that moment.
+/// Writes the time of day, as `21:43:05.123Z`.
 pub fn time_of_day(out: &mut impl Sink, since: Duration) {
     let seconds = since.as_secs();
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     plain(out, format_args!("{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis()));
 }
 
-/// How long after 1970 a moment is that is so many units of 100 ns after 15 October 1582; nothing for one before.
+/// Converts units of 100 ns since 15 October 1582 to the time since 1970; 0 for a time before 1970.
 #[must_use]
 pub fn since_1970(ticks: u64) -> Duration {
     Duration::from_micros(ticks.saturating_sub(TICKS_TO_1970) / 10)
 }
 
-/// Year, month and day of the day that is so many days after 1970-01-01.
+/// Year, month and day of the day number `days` after 1970-01-01.
 #[must_use]
 pub fn date(days: u64) -> (u64, u64, u64) {
     // The calendar repeats every 400 years, which are 146,097 days. Years are counted from March here, so that the leap

@@ -1,4 +1,5 @@
-//! JSON as a value of a type that is given: what [`write()`](crate::write::value) writes of such a value is read as the same value.
+//! JSON as a value of a given type: values written by [`write()`](crate::write::value) are read back unchanged. ¶ Nothing is converted with
+//! a loss: a number out of range, a missing or unknown member, and an unknown label are errors with the path of the value.
 //!
 //! Nothing is converted that would lose something: a number that is out of its type's range, a member that is missing or that there is not,
 //! a label that is none, are errors with the path of what is wrong.
@@ -19,12 +20,12 @@ use serde_json::{Map, Value as Json};
 use crate::read::{from_json, octets_from_hex};
 use crate::strict;
 
-/// Why JSON is no value of a type.
+/// Why JSON does not match a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Where: `Wind.samples[3]`.
+    /// Path of the value: `Wind.samples[3]`.
     pub path: String,
-    /// What is the matter.
+    /// The reason.
     pub reason: String,
 }
 
@@ -36,22 +37,21 @@ impl fmt::Display for Mismatch {
 
 impl core::error::Error for Mismatch {}
 
-/// Elements and members of a value: an array of arrays says in a few words that there are very many.
+/// Maximum elements and members of a value: nested arrays can declare very many in a few words.
 const VALUES_MAX: usize = 1 << 24;
 
 /// Reads JSON as a value of a type.
 ///
 /// # Errors
-/// It is none. Paths begin with `name`.
+/// The JSON does not match the type. Paths begin with `name`.
 pub fn value(json: &Json, of: TypeRef<'_>, name: &str) -> Result<Value, Mismatch> {
     Walk { path: name.to_owned(), left: VALUES_MAX }.value(json, of)
 }
 
-/// What is typed for a value of a type on a command line: text as it is where a text, a character, a label, or octets are wanted, and JSON
-/// otherwise.
+/// Parses a command-line value of a type: plain text for a text, a character, a label or octets, and JSON otherwise.
 ///
 /// # Errors
-/// It is no JSON.
+/// The text is not valid JSON.
 pub fn json_of_text(text: &str, of: TypeRef<'_>) -> Result<Json, String> {
     let of = of.resolved();
     let is_text = match of.kind() {
@@ -69,7 +69,7 @@ pub fn json_of_text(text: &str, of: TypeRef<'_>) -> Result<Json, String> {
     })
 }
 
-/// The type of a member, by itself.
+/// The member's type on its own.
 #[must_use]
 pub fn type_of(of: TypeRef<'_>) -> TypeCode {
     let encoding = Encoding { endian: Endian::Little, version: Version::V1_2, chars: CharSet::Utf8 };
@@ -84,7 +84,7 @@ fn is_octets(of: TypeRef<'_>) -> bool {
 
 struct Walk {
     path: String,
-    /// So many values more may be made.
+    /// Number of values that may still be made.
     left: usize,
 }
 
@@ -95,7 +95,7 @@ impl Walk {
         Err(Mismatch { path: self.path.clone(), reason: reason.into() })
     }
 
-    /// It has another type.
+    /// Reports JSON of another type than expected.
     fn other<T>(&self, json: &Json, wanted: impl fmt::Display) -> Result<T, Mismatch> {
         const SHOWN_MAX: usize = 40;
         let mut shown: String = json.to_string();
@@ -105,7 +105,7 @@ impl Walk {
         self.wrong(format!("{shown} is not {wanted}"))
     }
 
-    /// What lies within, at a part of the path.
+    /// Reads a nested value, at a part of the path.
     fn within(&mut self, part: &str, json: &Json, of: TypeRef<'_>) -> Outcome {
         let length = self.path.len();
         self.path.push_str(part);
@@ -293,7 +293,7 @@ impl Walk {
         })
     }
 
-    /// All members are the type's, or some others.
+    /// Checks that all members belong to the type or to `others`.
     fn check_names(&self, members: &Map<String, Json>, of: TypeRef<'_>, others: &[&str]) -> Result<(), Mismatch> {
         let is_known = |name: &str| others.contains(&name) || of.members().any(|member| member.name() == name);
         match members.keys().find(|name| !is_known(name)) {
@@ -363,7 +363,7 @@ impl Walk {
     }
 }
 
-/// An Any as it is written, or a plain value; the type of that follows from how it is written.
+/// An Any with its type, or a plain value, which determines its own type.
 fn any(json: &Json) -> AnyValue {
     match json {
         Json::Object(members) if members.len() == 2 && members.get("type").is_some_and(Json::is_string) => {
@@ -378,7 +378,7 @@ fn enumerator(of: TypeRef<'_>, at: usize) -> Value {
     Value::Enum { type_name: of.name().to_owned(), label, index: u32::try_from(at).unwrap_or(u32::MAX) }
 }
 
-/// A discriminator as labels have it.
+/// A discriminator as a number, as in labels.
 fn number_of(value: &Value) -> Option<i64> {
     Some(match value {
         Value::Bool(v) => i64::from(*v),
@@ -395,7 +395,7 @@ fn number_of(value: &Value) -> Option<i64> {
     })
 }
 
-/// Of which numbers a kind is.
+/// The valid range of a kind, in words.
 fn range(kind: Kind) -> String {
     let (from, to): (i128, i128) = match kind {
         Kind::Octet => (0, u8::MAX.into()),

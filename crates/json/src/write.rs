@@ -14,7 +14,7 @@ use core::fmt::{self, Display, Write};
 use giop::value::{AnyValue, Value};
 use hashbrown::HashMap;
 
-/// What JSON is appended to.
+/// A destination that JSON is appended to.
 pub trait Sink {
     /// Appends text as it is.
     fn push_str(&mut self, text: &str);
@@ -92,7 +92,7 @@ pub fn any(out: &mut impl Sink, any: &AnyValue) {
     out.push_str("}");
 }
 
-/// Writes an object. A name that came before gets `#2`, `#3` … behind it, since a JSON object has each name once.
+/// Writes an object. A duplicate name gets `#2`, `#3` … appended, since a JSON object has each name once.
 pub fn object<'a, S: Sink, T: 'a>(
     out: &mut S,
     members: impl Iterator<Item = (&'a str, T)>,
@@ -119,7 +119,7 @@ pub fn list<S: Sink, T>(out: &mut S, items: &[T], mut write: impl FnMut(&mut S, 
     out.push_str("]");
 }
 
-/// The names of an object that were written so far. A few are compared with each other; for more there is a map.
+/// The names written so far in an object. Few names are compared one by one; for more there is a map.
 #[derive(Default)]
 pub(crate) struct Names<'a> {
     count: usize,
@@ -128,7 +128,7 @@ pub(crate) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Writes a name, with the comma before it and the colon behind it.
+    /// Writes a name, with the comma before and the colon behind.
     pub(crate) fn write(&mut self, out: &mut impl Sink, name: impl Into<Cow<'a, str>>) {
         let name = name.into();
         if self.count > 0 {
@@ -145,7 +145,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// How many of that name there are with this one.
+    /// Occurrences of that name, this one included.
     fn times(&mut self, name: &str) -> u32 {
         let mut few = self.few.get_mut(..self.count).unwrap_or_default().iter_mut();
         let known = match few.find(|(known, _)| *known == name) {
@@ -178,7 +178,7 @@ pub fn text(out: &mut impl Sink, text: &str) {
     out.push_str("\"");
 }
 
-/// Writes what stands between the quotes of a string.
+/// Escapes the content of a string.
 pub(crate) fn escaped(out: &mut impl Sink, text: &str) {
     let mut rest = text;
     while let Some(at) = rest.bytes().position(|octet| octet < 0x20 || octet == b'"' || octet == b'\\') {
@@ -219,7 +219,7 @@ pub fn hex(out: &mut impl Sink, octets: &[u8]) {
     }
 }
 
-/// Writes what needs no quotes.
+/// Writes a value without quotes.
 pub(crate) fn plain(out: &mut impl Sink, value: impl Display) {
     struct Adapter<'s, S>(&'s mut S);
     impl<S: Sink> Write for Adapter<'_, S> {
