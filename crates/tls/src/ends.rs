@@ -1,4 +1,4 @@
-//! What handshakes are made with: certificates and keys, trusted authorities, and which names to expect.
+//! Handshake parameters: certificates and keys, trusted authorities, expected names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,44 +16,44 @@ use rustls::{
 use crate::error::{LoadError, Trouble};
 use crate::session::Session;
 
-/// A certificate with those that vouch for it, and its key.
+/// A certificate with its chain, and its key.
 #[derive(Debug)]
 pub struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-/// Which authorities are trusted, and which of their certificates are revoked.
+/// Trusted authorities, and the certificates that they revoked.
 #[derive(Debug, Clone)]
 pub struct Trust {
     roots: Arc<RootCertStore>,
     revoked: Vec<CertificateRevocationListDer<'static>>,
 }
 
-/// Whether clients show certificates.
+/// Requests for clients' certificates.
 #[derive(Debug, Clone)]
 pub enum Clients {
-    /// They are not asked.
+    /// Clients are not asked for a certificate.
     NotRequested,
-    /// They are asked; a client without one is let in all the same, and a wrong one is refused.
+    /// Clients are asked: one without a certificate is accepted, one with an invalid certificate is refused.
     Requested(Trust),
-    /// A client without one is refused.
+    /// Clients without a certificate are refused.
     Required(Trust),
 }
 
-/// The side to which clients connect. Clones share everything.
+/// The accepting side. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct ServerEnd(Arc<ServerConfig>);
 
-/// The side that connects. Clones share everything.
+/// The connecting side. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct ClientEnd(Arc<ClientConfig>);
 
 impl Identity {
-    /// Reads PEM files: the certificate first, then those that vouch for it; and the key (PKCS #8, PKCS #1 or SEC1, without a passphrase).
+    /// Reads PEM files: the certificate first, then its chain; and the key (PKCS #8, PKCS #1 or SEC1, without a passphrase).
     ///
     /// # Errors
-    /// Names the file, and says what is wrong with it.
+    /// The error names the file and the problem.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, LoadError> {
         let chain = certificates(certificate)?;
         let key = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, format!("no private key: {error}")))?;
@@ -68,11 +68,11 @@ impl Clone for Identity {
 }
 
 impl Trust {
-    /// Reads PEM files: the certificates of authorities, and lists of certificates that they have revoked. Where there is a list, there has
-    /// to be one for each authority on the way from a certificate to one that is trusted.
+    /// Reads PEM files: the certificates of authorities, and lists of certificates that they have revoked. With such lists, there must be
+    /// one for each authority in the chain from a certificate to a trusted one.
     ///
     /// # Errors
-    /// Names the file, and says what is wrong with it.
+    /// The error names the file and the problem.
     pub fn read(authorities: &Path, revoked: Option<&Path>) -> Result<Self, LoadError> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(authorities)? {
@@ -94,10 +94,10 @@ impl Trust {
 }
 
 impl ServerEnd {
-    /// Shows that certificate to clients.
+    /// An accepting side with that certificate.
     ///
     /// # Errors
-    /// When key and certificate do not go together, or the lists of revoked certificates cannot be read.
+    /// Key and certificate do not match, or the lists of revoked certificates cannot be read.
     pub fn new(identity: Identity, clients: Clients) -> Result<Self, LoadError> {
         let provider = provider();
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
@@ -123,27 +123,27 @@ impl ServerEnd {
         Ok(Self(Arc::new(config)))
     }
 
-    /// The rustls configuration, for callers with a stream to put it on instead of records.
+    /// The rustls configuration, for callers that use a stream instead of records.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0)
     }
 
-    /// A session with a client that has connected.
+    /// A session with a connected client.
     ///
     /// # Errors
-    /// When there is none by what the end was made with.
+    /// rustls refuses the configuration.
     pub fn session(&self) -> Result<Session, Trouble> {
         Session::of_server(Arc::clone(&self.0))
     }
 }
 
 impl ClientEnd {
-    /// Trusts servers with certificates of these authorities, for the host that is connected to if `checks_names`, and shows that
+    /// A connecting side: trusts certificates of these authorities, checks the server's host name if `checks_names`, and shows its own
     /// certificate to servers that ask.
     ///
     /// # Errors
-    /// When key and certificate do not go together, or the lists of revoked certificates cannot be read.
+    /// Key and certificate do not match, or the lists of revoked certificates cannot be read.
     pub fn new(trust: Trust, checks_names: bool, identity: Option<Identity>) -> Result<Self, LoadError> {
         let provider = provider();
         let Trust { roots, revoked } = trust;
@@ -162,7 +162,7 @@ impl ClientEnd {
     /// A session with that host, a name or an address.
     ///
     /// # Errors
-    /// When the host is neither.
+    /// `host` is neither a name nor an address.
     pub fn session(&self, host: &str) -> Result<Session, Trouble> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| Trouble::Protocol(format!("{host:?} is neither a host name nor an address")))?;
@@ -170,8 +170,8 @@ impl ClientEnd {
     }
 }
 
-/// Verifies servers, with their names or without: certificates of CORBA's clients, which are servers when events are pushed to them, often
-/// name a person or a program and no host.
+/// Verifies servers, with or without their host names: certificates of CORBA clients, which act as servers when events are pushed to them,
+/// often name a person or a program instead of a host.
 #[derive(Debug)]
 struct Verifier {
     inner: Arc<WebPkiServerVerifier>,

@@ -1,4 +1,4 @@
-//! What is wrong with files, and with peers; in words for the person that can change it.
+//! Errors in files and of peers, in words for the person that can correct them.
 
 use core::fmt;
 use std::io;
@@ -10,16 +10,16 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerInco
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A file cannot be read, or has not what it should.
+    /// A file cannot be read, or has the wrong content.
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// The files do not go together.
+    /// The files do not match each other.
     Together {
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
 }
@@ -35,17 +35,17 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Why there is no TLS with a peer, or no more.
+/// Why TLS with a peer failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// Its certificate is not accepted, or it has none and needs one.
+    /// The peer's certificate is not accepted, or is missing where one is required.
     Certificate(String),
-    /// It does not accept ours, or ended the handshake for another reason.
+    /// The peer does not accept our certificate, or ended the handshake for another reason.
     Refused(String),
-    /// It does not speak TLS.
+    /// The peer does not speak TLS.
     NotTls,
-    /// It speaks TLS, but not as it has to.
+    /// The peer violates the TLS protocol.
     Protocol(String),
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Trouble {
 impl std::error::Error for Trouble {}
 
 impl Trouble {
-    /// What a stream of rustls says is wrong with the peer; nothing if it is the connection.
+    /// The TLS error in an I/O error of a rustls stream; `None` if the connection failed.
     #[must_use]
     pub fn of_stream(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref::<Error>().cloned().map(Self::from)
@@ -88,7 +88,7 @@ impl From<Error> for Trouble {
     }
 }
 
-/// What is wrong with a certificate, as said of its owner.
+/// The problem of a certificate, phrased for its owner.
 fn wrong_certificate(why: &CertificateError) -> String {
     match why {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "its certificate has expired".into(),
@@ -113,7 +113,7 @@ fn wrong_certificate(why: &CertificateError) -> String {
     }
 }
 
-/// What an alert of the peer means.
+/// The meaning of an alert from the peer.
 fn refused(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::UnknownCA => "it does not trust the authority that signed our certificate".into(),

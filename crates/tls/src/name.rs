@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Name};
 
-/// Whom a certificate names.
+/// The names in a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CertificateNames {
     /// The subject's distinguished name by RFC 4514, the most specific part first: `CN=plant 7,O=Example`. Empty if it has none.
@@ -27,7 +27,7 @@ impl CertificateNames {
     }
 }
 
-/// RFC 4514: parts from the last to the first; what is special in a value has a backslash before it, so that no value looks like two parts.
+/// Formats a name by RFC 4514: parts from the last to the first, special characters escaped, so that no value looks like two.
 fn distinguished(name: &X509Name<'_>) -> String {
     let mut text = String::new();
     let parts: Vec<_> = name.iter().collect();

@@ -12,16 +12,16 @@ use rustls::{ClientConfig, CommonState, ServerConfig};
 use crate::error::Trouble;
 use crate::name::CertificateNames;
 
-/// Octets of plaintext in one record at most (RFC 8446, 5.1).
+/// Maximum plaintext octets of a record (RFC 8446, 5.1).
 const RECORD_BYTES: usize = 16 << 10;
-/// What a record has beside that at most: its header, the content type, nonce and tag of TLS 1.2, which has more of it than TLS 1.3.
+/// Maximum overhead of a record in octets: header, content type, nonce and tag, of which TLS 1.2 has more than TLS 1.3.
 const RECORD_OVERHEAD: usize = 64;
-/// What may go before plaintext: an answer to a change of keys.
+/// Octets that may precede plaintext: the answer to a key update.
 const ANSWER_BYTES: usize = 256;
-/// A buffer for the beginning of a record that is larger is not kept when nothing is in it.
+/// Maximum capacity of an empty buffer for incomplete records; a larger one is freed.
 const RETAINED_BYTES_MAX: usize = RECORD_BYTES + 2 * RECORD_OVERHEAD;
 
-/// How many octets so many are at most when they are sealed.
+/// Maximum sealed size of that many plaintext octets.
 #[must_use]
 pub const fn sealed_bytes_max(plain: usize) -> usize {
     plain + (plain / RECORD_BYTES + 1) * RECORD_OVERHEAD + ANSWER_BYTES
@@ -30,7 +30,7 @@ pub const fn sealed_bytes_max(plain: usize) -> usize {
 /// One side's state of one connection.
 pub struct Session {
     side: Side,
-    /// The beginning of a record of which the rest has not come.
+    /// The beginning of an incomplete record.
     retained: Vec<u8>,
     has_ended: bool,
     has_failed: bool,
@@ -63,11 +63,11 @@ impl Session {
         Self { side, retained: Vec::new(), has_ended: false, has_failed: false }
     }
 
-    /// Takes in what has arrived: gives the plaintext to `plain`, and appends to `out` what is to be sent at once. With nothing, a client
-    /// begins.
+    /// Processes received octets: passes the plaintext to `plain`, and appends octets to `out` that are sent at once. A client begins by
+    /// calling it with no octets.
     ///
     /// # Errors
-    /// What is wrong with the peer. `out` may have an alert for it, after which the connection is to be closed.
+    /// What is wrong with the peer. `out` may have an alert for it, after which the caller closes the connection.
     pub fn take_in(
         &mut self,
         arrived: &mut [u8],
@@ -99,10 +99,10 @@ impl Session {
         result
     }
 
-    /// Seals plaintext into `out`, which has room for [`sealed_bytes_max`] of it. Says how many octets of `out` those are.
+    /// Seals plaintext into `out`, which has room for [`sealed_bytes_max`] of it. Returns the sealed octets in `out`.
     ///
     /// # Errors
-    /// When nothing can be sent any more, or yet.
+    /// Nothing can be sent yet, or any more.
     pub fn seal(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, Trouble> {
         if self.has_failed {
             return Err(Trouble::Protocol(NOT_READY.into()));
@@ -114,7 +114,7 @@ impl Session {
         }
     }
 
-    /// Announces to the peer that nothing more comes (`close_notify`), if that can be sent.
+    /// Announces the end of output to the peer (`close_notify`), if possible.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         if self.has_failed || self.is_handshaking() {
             return;
@@ -128,25 +128,25 @@ impl Session {
         out.extend_from_slice(notice.get(..octets).unwrap_or_default());
     }
 
-    /// Whether the handshake is not over. What `take_in` appended when it ended it is still to be sent.
+    /// Whether the handshake is in progress. Octets that `take_in` appended when it completed the handshake still have to be sent.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.state().is_handshaking()
     }
 
-    /// Whether the peer has said that nothing more comes.
+    /// Whether the peer has announced the end of its output.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Octets that wait for the rest of their record.
+    /// Octets of an incomplete record.
     #[must_use]
     pub const fn retained_bytes(&self) -> usize {
         self.retained.len()
     }
 
-    /// Whom the peer's certificate names, if it has shown one. It was verified.
+    /// The names in the peer's verified certificate, if it showed one.
     #[must_use]
     pub fn peer_names(&self) -> Option<CertificateNames> {
         CertificateNames::of(self.state().peer_certificates()?.first()?)
@@ -167,7 +167,7 @@ impl Session {
     }
 }
 
-/// What both sides of rustls have alike.
+/// The part that rustls' client and server connections have in common.
 trait Records {
     type Data;
     fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
@@ -198,7 +198,7 @@ impl Records for UnbufferedClientConnection {
     }
 }
 
-/// Goes on until more has to arrive. Says how many octets were done with.
+/// Advances until more input is needed. Returns how many octets were consumed.
 fn advance<R: Records>(
     side: &mut R,
     incoming: &mut [u8],
@@ -243,8 +243,8 @@ fn advance<R: Records>(
 
 /// Writes the alerts for the peer after a failure.
 ///
-/// rustls knows by their places which octets of what has come are parts of handshake messages, so it gets to see the rest again; it does
-/// not look at it while there is something to be sent.
+/// rustls knows by their positions which received octets belong to handshake messages, so it is passed the rest again; it ignores the rest
+/// while output is pending.
 fn write_alerts<R: Records>(side: &mut R, rest: &mut [u8], out: &mut Vec<u8>) {
     while side.wants_write() {
         match side.process(rest).state {
@@ -263,7 +263,7 @@ fn encode<Data>(mut data: EncodeTlsData<'_, Data>, out: &mut Vec<u8>) {
     }
 }
 
-/// What cannot be sent, and why.
+/// Error text for a connection that cannot send.
 const NOT_READY: &str = "nothing can be sent on it any more";
 
 fn seal<R: Records>(side: &mut R, retained: &mut [u8], plain: &[u8], out: &mut [u8]) -> Result<usize, Trouble> {
