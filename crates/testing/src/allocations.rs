@@ -1,4 +1,4 @@
-//! Counts each thread's allocations, so that tests that run beside each other do not count each other's.
+//! Allocation counts per thread, so that tests that run in parallel do not count each other's.
 
 #![expect(unsafe_code, reason = "a global allocator cannot be written without")]
 
@@ -9,7 +9,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting: for `#[global_allocator]`.
+/// The system's allocator with a counter: for `#[global_allocator]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Counting;
 

@@ -1,4 +1,4 @@
-//! Certificates for tests, made when they run: an authority, what it signs, and what it revokes, as files in PEM.
+//! Certificates for tests, made at run time: an authority, signed certificates and revocation lists, as PEM files.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use rcgen::{
     IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 
-/// An authority, with a folder of its own for its files. They go when it does.
+/// An authority with its own folder, which is removed on drop.
 pub struct Authority {
     folder: PathBuf,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// The files of a holder of a certificate.
+/// The files of a certificate and its key.
 #[derive(Debug, Clone)]
 pub struct Certified {
     /// The certificate.
@@ -23,7 +23,7 @@ pub struct Certified {
     serial: u64,
 }
 
-/// What a certificate is to say.
+/// The contents of a certificate.
 #[derive(Debug, Clone, Copy)]
 pub struct CertificateSpec<'a> {
     /// The common name of the subject; the organization is `Tests`.
@@ -32,7 +32,7 @@ pub struct CertificateSpec<'a> {
     pub hosts: &'a [&'a str],
     /// Whether it has expired.
     pub expired: bool,
-    /// Whether it is signed by itself only.
+    /// Whether the certificate is self-signed.
     pub by_itself: bool,
 }
 
@@ -43,10 +43,10 @@ impl Default for CertificateSpec<'_> {
 }
 
 impl Authority {
-    /// One that is called so, with its files in a folder of that name beneath the system's temporary one.
+    /// An authority of that name, with its files in a folder of that name beneath the system's temporary one.
     ///
     /// # Panics
-    /// When the files cannot be written.
+    /// The files cannot be written.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("campanile-{}-{name}", std::process::id()));
@@ -71,16 +71,16 @@ impl Authority {
         &self.folder
     }
 
-    /// A certificate with that common name, for this host.
+    /// Signs a certificate with that common name, for this host.
     #[must_use]
     pub fn certify(&self, name: &str) -> Certified {
         self.certify_as(&CertificateSpec { name, ..CertificateSpec::default() })
     }
 
-    /// A certificate that says what is wanted. Files of the same name are replaced.
+    /// Signs a certificate with those contents. Files of the same name are replaced.
     ///
     /// # Panics
-    /// When the files cannot be written.
+    /// The files cannot be written.
     #[must_use]
     pub fn certify_as(&self, spec: &CertificateSpec<'_>) -> Certified {
         let key = KeyPair::generate().expect("a key");
@@ -94,10 +94,10 @@ impl Authority {
         certified
     }
 
-    /// A list of revoked certificates with these, which replaces the last one.
+    /// Writes the list of revoked certificates, which replaces the previous one.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// The file cannot be written.
     #[must_use]
     pub fn revoke(&self, revoked: &[&Certified]) -> PathBuf {
         let entry = |certified: &&Certified| RevokedCertParams {

@@ -1,9 +1,8 @@
-//! How tests wait: for a condition, an event, a thread, a connection or a program, each for [`PATIENCE`] at most, or [`SUITE_PATIENCE`]; and
-//! what they have of their own: addresses, paths, programs.
+//! Waiting in tests: for a condition, an event, a thread, a connection or a program, each for [`PATIENCE`] at most, or [`SUITE_PATIENCE`];
+//! and resources of their own: addresses, paths, programs.
 //!
-//! No test measures time, and none may hang: a minute is far beyond what anything here takes on the busiest machine, so a longer wait is
-//! for something that does not come, and fails saying what that was. What waits without these functions is ended by `.cargo/watched`, which
-//! every test program is run by.
+//! No test measures time, and none may hang: a minute is far beyond what anything here takes on the busiest machine, so a longer wait fails
+//! and says what did not happen. Waits without these functions are ended by `.cargo/watched`, which runs every test program.
 
 mod allocations;
 #[cfg(feature = "certificates")]

@@ -1,4 +1,4 @@
-//! Waits within the test's own process.
+//! Waits for something in the test's own process.
 
 use std::fmt;
 use std::io;
@@ -9,18 +9,17 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// For how long a test waits for one thing: far beyond need.
+/// Limit of a wait, far beyond need.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For how long a test waits for a program that is a whole suite, a compiler or an installer. `.cargo/watched`, which ends what is silent for
-/// longer, has to have more.
+/// Limit of a wait for a whole test suite, a compiler or an installer. `.cargo/watched`, which ends silent programs, must allow more.
 pub const SUITE_PATIENCE: Duration = Duration::from_secs(240);
 
-/// Waits until a condition holds. Each turn lets others run: after the first hundredth of a second for a millisecond, so that threads of
-/// low priority do what is waited for.
+/// Waits until a condition holds. Between checks it yields; after the first 10 ms it sleeps for a millisecond, so that threads of low
+/// priority make progress.
 ///
 /// # Panics
-/// If it does not hold within [`PATIENCE`]; `what` was waited for.
+/// The condition does not hold within [`PATIENCE`]; `what` names it.
 #[track_caller]
 pub fn wait_until(what: impl fmt::Display, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -35,19 +34,19 @@ pub fn wait_until(what: impl fmt::Display, mut condition: impl FnMut() -> bool) 
     }
 }
 
-/// A channel from which what comes next is waited for.
+/// A channel with a limited wait for its next item.
 pub trait NextInTime<T> {
-    /// What comes next; `None` if there is no sender any more.
+    /// Returns the next item; `None` if there is no sender any more.
     ///
     /// # Panics
-    /// If nothing comes within [`PATIENCE`].
+    /// Nothing arrives within [`PATIENCE`].
     #[track_caller]
     fn next_or_end(&self) -> Option<T>;
 
-    /// What comes next.
+    /// Returns the next item.
     ///
     /// # Panics
-    /// If nothing comes within [`PATIENCE`], or nothing can.
+    /// Nothing arrives within [`PATIENCE`], or nothing can.
     #[track_caller]
     fn next_in_time(&self) -> T {
         match self.next_or_end() {
@@ -67,12 +66,12 @@ impl<T> NextInTime<T> for Receiver<T> {
     }
 }
 
-/// A thread to join.
+/// A thread with a limited wait for its end.
 pub trait EndInTime<T> {
-    /// What it returns. If it panicked, so does the caller.
+    /// Joins the thread and returns its result. If it panicked, so does the caller.
     ///
     /// # Panics
-    /// If it does not end within [`PATIENCE`]. It goes on then; the test has failed all the same.
+    /// The thread does not end within [`PATIENCE`]. It keeps running, but the test has failed.
     #[track_caller]
     fn end_in_time(self) -> T;
 }
@@ -86,20 +85,19 @@ impl<T> EndInTime<T> for JoinHandle<T> {
 }
 
 impl<T> EndInTime<T> for ScopedJoinHandle<'_, T> {
-    /// The scope waits for the thread all the same, so that what holds it up has to end first: what it waits for itself is
-    /// to have a limit.
+    /// The scope still waits for the thread after a timeout, so the thread's own waits must have limits.
     fn end_in_time(self) -> T {
         wait_until("the end of a thread that the test started", || self.is_finished());
         self.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// A listening socket on which a connection is waited for.
+/// A listening socket with a limited wait for a connection.
 pub trait AcceptInTime {
-    /// The next connection. What is read from it is waited for as long, and no longer.
+    /// Accepts the next connection. Reads from it have the same limit.
     ///
     /// # Panics
-    /// If no client connects within [`PATIENCE`].
+    /// No client connects within [`PATIENCE`].
     #[track_caller]
     fn accept_in_time(&self) -> TcpStream;
 }
@@ -119,10 +117,10 @@ impl AcceptInTime for TcpListener {
     }
 }
 
-/// What was read from a [`patient`] socket; `None` if the other end has closed or reset it.
+/// Unwraps the result of reading a [`patient`] socket; `None` if the other end has closed or reset it.
 ///
 /// # Panics
-/// If nothing came in time.
+/// Nothing arrived in time.
 #[track_caller]
 pub fn unless_closed<T>(read: io::Result<T>) -> Option<T> {
     match read {
@@ -133,7 +131,7 @@ pub fn unless_closed<T>(read: io::Result<T>) -> Option<T> {
     }
 }
 
-/// Sees to it that no read or write of a socket takes longer than [`PATIENCE`]: that is an error then.
+/// Sets timeouts so that a read or write longer than [`PATIENCE`] is an error.
 pub fn patient(stream: &TcpStream) {
     // A socket that is closed already has nothing to wait for.
     let _: io::Result<()> =

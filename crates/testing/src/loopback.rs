@@ -5,10 +5,10 @@ use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-/// A loopback address that no other test has, of this process or of another one that runs now.
+/// A loopback address that no other running test has, of this process or another.
 ///
-/// For servers that end and start again at the same port. At 127.0.0.1 another test's server or connection may be given that port in
-/// between; and a client that tries to connect meanwhile may be given it for its own end, and then is connected to itself.
+/// For servers that end and start again at the same port. At 127.0.0.1 another test's server or connection may take that port in between;
+/// and a client that connects meanwhile may get it for its own end, and is then connected to itself.
 #[must_use]
 pub fn own_loopback() -> Ipv4Addr {
     static USED: AtomicU8 = AtomicU8::new(0);
@@ -26,8 +26,8 @@ pub fn free_udp_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port()
 }
 
-/// Whether this machine carries multicast on its loopback network, tried without any code of ours at 239.255.77.`host`, which no other
-/// program uses.
+/// Whether this machine carries multicast on its loopback network. Tried with plain sockets at 239.255.77.`host`, which no other program
+/// uses.
 #[must_use]
 pub fn carries_multicast(host: u8) -> bool {
     let group = Ipv4Addr::new(239, 255, 77, host);

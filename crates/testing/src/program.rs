@@ -1,4 +1,4 @@
-//! Programs that a test has started.
+//! Programs started by tests.
 
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read};
@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{PATIENCE, SUITE_PATIENCE};
 
-/// While it lives, a program has [`PATIENCE`] to do what is waited for; then it is killed, so that the test that reads its output or waits
-/// for its end goes on, and fails. What was waited for is said then.
+/// A time limit for a program: after [`PATIENCE`] it is killed, so that the test that reads its output or waits for its end goes on and
+/// fails with the name of the wait. ¶ Must be dropped before the program's end is collected elsewhere, since its process id may be reused.
 ///
 /// To be dropped before the program's end is collected elsewhere, since its number may become another program's.
 pub struct Leash {
@@ -21,19 +21,19 @@ pub struct Leash {
 }
 
 impl Leash {
-    /// Begins to wait for `what` of a program.
+    /// Starts the limit for `what` of a program.
     ///
     /// # Panics
-    /// If no thread can be had.
+    /// No thread can be created.
     #[must_use = "it ends when it is dropped"]
     pub fn new(program: &Child, what: impl Display) -> Self {
         Self::within(program, what, PATIENCE)
     }
 
-    /// The same, with [`SUITE_PATIENCE`].
+    /// Starts a limit of [`SUITE_PATIENCE`].
     ///
     /// # Panics
-    /// If no thread can be had.
+    /// No thread can be created.
     #[must_use = "it ends when it is dropped"]
     pub fn of_suite(program: &Child, what: impl Display) -> Self {
         Self::within(program, what, SUITE_PATIENCE)
@@ -54,7 +54,7 @@ impl Leash {
     }
 }
 
-/// A program that is killed when this is dropped, unless it has ended.
+/// A program that is killed on drop, unless it has ended.
 #[derive(Debug)]
 pub struct Killed(pub Child);
 
@@ -79,10 +79,10 @@ impl Drop for Killed {
     }
 }
 
-/// Lines that are read as soon as they are there, so that a program waits for no test.
+/// Reads lines as soon as they are written, so that a program never blocks on its output.
 ///
 /// # Panics
-/// If no thread can be had.
+/// No thread can be created.
 #[must_use]
 pub fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = channel();
@@ -90,20 +90,19 @@ pub fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// Runs a program and gives what it printed, as [`Command::output`] does, unless it takes longer than [`PATIENCE`]: then it is killed,
-/// and its status says so.
+/// Runs a program and returns its output, as [`Command::output`] does. After [`PATIENCE`] the program is killed, and its status says so.
 ///
 /// # Panics
-/// If it cannot be started.
+/// The program cannot be started.
 #[track_caller]
 pub fn output_in_time(command: &mut Command) -> Output {
     output_within(command, PATIENCE)
 }
 
-/// The same for a program that is a whole suite, a compiler or an installer: it has [`SUITE_PATIENCE`].
+/// Runs a whole test suite, a compiler or an installer, with a limit of [`SUITE_PATIENCE`].
 ///
 /// # Panics
-/// If it cannot be started.
+/// The program cannot be started.
 #[track_caller]
 pub fn output_of_suite(command: &mut Command) -> Output {
     output_within(command, SUITE_PATIENCE)

@@ -1,11 +1,11 @@
-//! A participant of DDS that is nothing but packets: it announces writers and readers with whatever policies, and has none.
+//! A DDS participant made of raw packets: it announces writers and readers with arbitrary policies, without having any.
 //!
 //! RTPS 2.3: 9.4 (submessages), 9.6.2.2 (parameters), 8.5 (discovery).
 
 use std::net::UdpSocket;
 use std::ops::Range;
 
-/// Entities of each participant by which others learn of it and its endpoints: writer, and reader at the others.
+/// Entity ids of participant discovery: the writer, and the reader at the other participants.
 const PARTICIPANTS: [[u8; 4]; 2] = [[0, 1, 0, 0xc2], [0, 1, 0, 0xc7]];
 const WRITERS: [[u8; 4]; 2] = [[0, 0, 3, 0xc2], [0, 0, 3, 0xc7]];
 const READERS: [[u8; 4]; 2] = [[0, 0, 4, 0xc2], [0, 0, 4, 0xc7]];
@@ -29,49 +29,49 @@ pub mod policies {
         (0x1a, [&(1 + u32::from(reliable)).to_le_bytes()[..], &seconds(1)].concat())
     }
 
-    /// 0: volatile, 1: transient local, and so on.
+    /// Durability 0: volatile, 1: transient local, and so on.
     #[must_use]
     pub fn durability(kind: u32) -> Parameter {
         (0x1d, kind.to_le_bytes().to_vec())
     }
 
-    /// In seconds.
+    /// Deadline in seconds.
     #[must_use]
     pub fn deadline(period: i32) -> Parameter {
         (0x23, seconds(period).to_vec())
     }
 
-    /// In seconds.
+    /// Latency budget in seconds.
     #[must_use]
     pub fn latency_budget(duration: i32) -> Parameter {
         (0x27, seconds(duration).to_vec())
     }
 
-    /// 0: automatic, 1: by participant, 2: by topic; the lease in seconds.
+    /// Liveliness 0: automatic, 1: by participant, 2: by topic; the lease in seconds.
     #[must_use]
     pub fn liveliness(kind: u32, lease: i32) -> Parameter {
         (0x1b, [&kind.to_le_bytes()[..], &seconds(lease)].concat())
     }
 
-    /// 0: shared, 1: exclusive.
+    /// Ownership 0: shared, 1: exclusive.
     #[must_use]
     pub fn ownership(kind: u32) -> Parameter {
         (0x1f, kind.to_le_bytes().to_vec())
     }
 
-    /// 0: by reception, 1: by source.
+    /// Order 0: by reception, 1: by source.
     #[must_use]
     pub fn destination_order(kind: u32) -> Parameter {
         (0x25, kind.to_le_bytes().to_vec())
     }
 
-    /// 0: instance, 1: topic, 2: group.
+    /// Access scope 0: instance, 1: topic, 2: group.
     #[must_use]
     pub fn presentation(scope: u32) -> Parameter {
         (0x21, [scope.to_le_bytes(), [0; 4]].concat())
     }
 
-    /// 0: XCDR1, 2: XCDR2.
+    /// Representation 0: XCDR1, 2: XCDR2.
     #[must_use]
     pub fn representations(ids: &[i16]) -> Parameter {
         let mut value = u32::try_from(ids.len()).unwrap_or(0).to_le_bytes().to_vec();
@@ -106,22 +106,22 @@ fn parameters(all: &[Parameter]) -> Vec<u8> {
     list
 }
 
-/// The participant, on this machine alone.
+/// The participant, reachable on this machine alone.
 #[derive(Debug)]
 pub struct RawPeer {
     socket: UdpSocket,
     ports: Range<u16>,
     prefix: [u8; 12],
     name: String,
-    /// Endpoints announced, writers and readers, each with whether it is there.
+    /// Announced writers and readers, each with whether it still exists.
     announced: [Vec<(Vec<u8>, bool)>; 2],
 }
 
 impl RawPeer {
-    /// One in a domain (by its number on the network), with a name.
+    /// A participant in a domain (by its number on the network), with a name.
     ///
     /// # Panics
-    /// There is no socket for it.
+    /// No socket is available.
     #[must_use]
     pub fn new(domain: u32, name: &str) -> Self {
         // 9.6.1.1: where the domain's first participants listen.
@@ -133,7 +133,7 @@ impl RawPeer {
         Self { socket, ports: first..first + 16, prefix, name: name.to_owned(), announced: Default::default() }
     }
 
-    /// What identifies an endpoint that was announced.
+    /// The identifier of an announced endpoint.
     #[must_use]
     pub fn guid(&self, is_writer: bool, number: usize) -> [u8; 16] {
         let [.., high, low] = u32::try_from(number).unwrap_or(0).to_be_bytes();
@@ -144,7 +144,7 @@ impl RawPeer {
         guid
     }
 
-    /// Has a writer or a reader; says it when it [speaks](Self::speak) next. Returns its number among its kind.
+    /// Adds a writer or a reader, announced by the next [`speak`](Self::speak). Returns its number among its kind.
     pub fn announce(&mut self, is_writer: bool, (topic, type_name): (&str, &str), policies: &[Parameter]) -> usize {
         let number = self.announced_of(is_writer).len();
         let guid = self.guid(is_writer, number).to_vec();
@@ -159,14 +159,14 @@ impl RawPeer {
         if is_writer { writers } else { readers }
     }
 
-    /// Has it no more.
+    /// Removes a writer or a reader.
     pub fn withdraw(&mut self, is_writer: bool, number: usize) {
         let guid = self.guid(is_writer, number).to_vec();
         self.announced_of(is_writer).push((parameters(&[(0x5a, guid)]), false));
     }
 
-    /// Says that it is there, and all that it has had: to be said again until the others know. Those that do have it once nonetheless, since
-    /// it has a number.
+    /// Announces the participant and all its endpoints, past ones included; repeat until the others know. Announcements are numbered, so
+    /// receivers take each once.
     pub fn speak(&self) {
         let locator = {
             let port = self.socket.local_addr().map_or(0, |address| u32::from(address.port()));
@@ -202,7 +202,7 @@ impl RawPeer {
         }
     }
 
-    /// 9.4.5.3; with what is gone, its status goes in line, and its key is all of it.
+    /// A data submessage (9.4.5.3). For a removed endpoint it has the status inline, and the key alone.
     fn data(&self, [writer, reader]: [[u8; 4]; 2], number: u32, payload: &[u8], is_there: bool) -> Vec<u8> {
         let in_line: &[u8] = if is_there { &[] } else { &[0x71, 0, 4, 0, 0, 0, 0, 3, 1, 0, 0, 0] };
         let body = [&[0, 0, 16, 0][..], &reader, &writer, &[0; 4], &number.to_le_bytes(), in_line, payload].concat();

@@ -1,10 +1,11 @@
-//! What rules of access say, worked out from the words of docs/security.md one rule after the other, and rules to try that with.
+//! An oracle for rules of access, which follows docs/security.md rule by rule, and rulebooks to test with. ¶ Independent of the code under
+//! test: a rule is as in the configuration file, a principal is what a client shows.
 //!
 //! It knows nothing of the code that it judges: rules are what stands in the configuration file, a principal is what a client shows.
 
 use core::net::IpAddr;
 
-/// A rule as the configuration has it. Lists that are empty are not written.
+/// A rule as in the configuration. Empty lists are not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "they are the keys of `[[access]]`")]
 pub struct Rule {
@@ -15,20 +16,20 @@ pub struct Rule {
     pub allow: bool,
 }
 
-/// A client, by all that it shows at the protocol at which it comes.
+/// A client, by everything that it shows on its protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Principal {
-    /// From where.
+    /// The client's address.
     pub address: Option<IpAddr>,
     /// Its certificate's subject as RFC 4514 writes it, and its alternative names with their kinds.
     pub certificate: Option<(String, Vec<String>)>,
     /// The name of its token.
     pub token: Option<String>,
-    /// The protocol that it is itself.
+    /// The protocol, if the principal is the protocol itself.
     pub protocol: Option<String>,
 }
 
-/// A channel: its number and its name, as far as it has them. What concerns the whole service has neither.
+/// A channel by number and name, where it has them. Rights on the whole service have neither.
 pub type Channel<'a> = (Option<u32>, Option<&'a str>);
 
 /// Rules in their order.
@@ -36,10 +37,10 @@ pub type Channel<'a> = (Option<u32>, Option<&'a str>);
 pub struct Rulebook(pub Vec<Rule>);
 
 impl Rulebook {
-    /// Whether a client may do something with events of a type, and which rule says so, counted from 1; 0 where none speaks.
+    /// Whether a client may do something with events of a type, and the number of the deciding rule, from 1; 0 if no rule applies.
     ///
     /// # Panics
-    /// If a rule has an event type that is none.
+    /// A rule has an invalid event type.
     #[must_use]
     pub fn decide(&self, who: &Principal, right: &str, on: Channel<'_>, (domain, name): (&str, &str)) -> (bool, usize) {
         let is_of = |pattern: &String| {
@@ -54,7 +55,7 @@ impl Rulebook {
         (false, 0)
     }
 
-    /// The rules that decide, in their order: each of the event types of which none before it speaks, the last one of all others.
+    /// The deciding rules, in order: each with the event types to which no earlier rule applies, the last for all others.
     #[must_use]
     pub fn parts(&self, who: &Principal, right: &str, on: Channel<'_>) -> Vec<(usize, bool)> {
         let mut parts = Vec::new();
@@ -68,13 +69,13 @@ impl Rulebook {
         parts
     }
 
-    /// Whether a client may do something at all, be it with events of some types only.
+    /// Whether a client may do something at all, even if only with events of some types.
     #[must_use]
     pub fn lets_in(&self, who: &Principal, right: &str, on: Channel<'_>) -> bool {
         self.parts(who, right, on).iter().any(|(_, allowed)| *allowed)
     }
 
-    /// As the configuration file has them.
+    /// The rules in the format of the configuration file.
     #[must_use]
     pub fn text(&self) -> String {
         let rule = |Rule { who, may, on, types, allow }: &Rule| {
@@ -88,7 +89,7 @@ impl Rulebook {
 }
 
 impl Rule {
-    /// Whether it speaks of a client, a right and a channel, for some event types at least.
+    /// Whether the rule applies to a client, a right and a channel, for some event types at least.
     fn speaks_of(&self, who: &Principal, right: &str, (number, name): Channel<'_>) -> bool {
         let is_it = |pattern: &String| {
             if pattern.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -103,16 +104,16 @@ impl Rule {
 }
 
 impl Principal {
-    /// A client from that address that shows nothing.
+    /// A client from that address without credentials.
     ///
     /// # Panics
-    /// If that is no address.
+    /// `address` is not an address.
     #[must_use]
     pub fn from(address: &str) -> Self {
         Self { address: Some(address.parse().expect("an address")), ..Self::default() }
     }
 
-    /// Whether an entry of `who` means it.
+    /// Whether an entry of `who` matches the client.
     fn is(&self, pattern: &str) -> bool {
         match pattern.split_once(':') {
             _ if pattern == "*" => true,
@@ -129,7 +130,7 @@ impl Principal {
     }
 }
 
-/// Whether a certificate has a name as the pattern: an alternative name of the kind that it begins with, else the subject.
+/// Whether a certificate matches a pattern: an alternative name if the pattern begins with its kind, else the subject.
 fn is_certified((subject, others): &(String, Vec<String>), pattern: &str) -> bool {
     let kinds = ["dns", "uri", "ip", "email"];
     let (kind, wanted) = pattern.split_once(':').unwrap_or(("", pattern));
@@ -143,7 +144,7 @@ fn is_certified((subject, others): &(String, Vec<String>), pattern: &str) -> boo
     pattern == "*" || matches(&in_lines(pattern), &in_lines(subject))
 }
 
-/// A distinguished name with each attribute on two lines, its type and its value.
+/// A distinguished name with two lines for each attribute: type and value.
 fn in_lines(name: &str) -> String {
     let (mut lines, mut rest, mut in_type) = (String::new(), name.chars(), true);
     while let Some(char) = rest.next() {
@@ -163,7 +164,7 @@ fn in_lines(name: &str) -> String {
     lines
 }
 
-/// Whether a text is as a pattern, in which stars stand for anything.
+/// Whether a text matches a pattern, in which stars stand for anything.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -173,7 +174,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Whether an address is that one, or in that range: bit by bit.
+/// Whether an address equals another, or is in a range, compared bit by bit.
 fn is_in(address: IpAddr, range: &str) -> bool {
     let bits = |address: IpAddr| -> String {
         match address {
@@ -189,33 +190,33 @@ fn is_in(address: IpAddr, range: &str) -> bool {
 
 // ---- what all protocols are tried with ----
 
-/// The rights, as rules call them.
+/// The rights, by their names in rules.
 pub const RIGHTS: [&str; 3] = ["publish", "subscribe", "administer"];
 
 /// Channels by their numbers; the default one has no name.
 pub const CHANNELS: [Option<&str>; 5] = [None, Some("Weather"), Some("Radar-1"), Some("Radar-2"), Some("Secret")];
 
-/// The event types that are published; each has another name.
+/// The published event types, each with a different name.
 pub const TYPES: [(&str, &str); 4] = [("Weather", "Wind"), ("Weather", "SecretPlan"), ("Sea", "Tide"), ("", "Salt")];
 
-/// Address of the client that sets up what is tried, and sees the results: the first rule of all rulebooks lets it.
+/// Address of the client that prepares the tests and sees the results: the first rule of all rulebooks admits it.
 pub const OPERATOR: &str = "127.0.0.9";
-/// Address of a client that rules know by it.
+/// Address of a client that rules name.
 pub const NEIGHBOUR: &str = "127.0.0.2";
-/// Address of a client that rules know only by ranges.
+/// Address of a client that rules cover only by ranges.
 pub const STRANGER: &str = "127.0.0.5";
 /// The name of a token; its holder comes from 127.0.0.1. The token itself is [`SECRET`].
 pub const TOKEN: &str = "sensor";
-/// What is shown for [`TOKEN`].
+/// The token of the name [`TOKEN`].
 pub const SECRET: &str = "the secret of the sensor";
-/// The SHA-256 of [`SECRET`], as the configuration has it.
+/// The SHA-256 of [`SECRET`], as in the configuration.
 pub const SECRET_SHA256: &str = "f69de43c2e7a53c2a1a6b44d9842ad12edccd94751b26f606ff95b6e88f65c54";
 /// The common name in a certificate with the other name [`HOST`]; its holder comes from 127.0.0.1.
 pub const CERTIFIED: &str = "plant 7";
-/// See [`CERTIFIED`].
+/// The alternative name of [`CERTIFIED`].
 pub const HOST: &str = "plant7.example";
 
-/// The four clients, with all that they have to show. At a protocol at which something cannot be shown, it is left out.
+/// The four clients with all their credentials. Credentials that a protocol cannot carry are left out there.
 #[must_use]
 pub fn clients() -> [(&'static str, Principal); 4] {
     let certificate = (format!("CN={CERTIFIED},O=Tests"), vec![format!("DNS:{HOST}"), "DNS:localhost".to_owned()]);
@@ -233,13 +234,13 @@ pub fn bridge() -> Principal {
     Principal { protocol: Some("dds".to_owned()), ..Principal::default() }
 }
 
-/// The rules that each test tries: those of [`fixed`], and some that are drawn, with what to call them when it fails.
+/// The rulebooks that each test runs: those of [`fixed`], and random ones, with names for failures.
 pub fn rulebooks() -> impl Iterator<Item = (String, Rulebook)> {
     let drawn = (1..=5).map(|seed| (format!("the rules of seed {seed}"), drawn(seed)));
     [("the fixed rules".to_owned(), fixed())].into_iter().chain(drawn)
 }
 
-/// The rest of a configuration file in front of which a rulebook's text may stand: the channels and the token.
+/// The rest of a configuration file, put behind a rulebook's text: the channels and the token.
 #[must_use]
 pub fn surroundings() -> String {
     let channels = CHANNELS.iter().flatten().map(|name| format!("[[channels]]\nname = {name:?}\n"));
@@ -255,7 +256,7 @@ fn with_operator(rules: Vec<Rule>) -> Rulebook {
     Rulebook([vec![rule(&[OPERATOR], &RIGHTS, &[], &[], true)], rules].concat())
 }
 
-/// Rules of every kind, of which the order matters.
+/// Rules of every kind, where the order matters.
 #[must_use]
 pub fn fixed() -> Rulebook {
     with_operator(vec![
@@ -289,10 +290,10 @@ const WHO: [&str; 13] = [
 const ON: [&str; 9] = ["*", "0", "1", "2", "4", "Weather", "Radar-*", "*a*", "Secret"];
 const OF: [&str; 7] = ["Weather/*", "*/Secret*", "Sea/Tide", "*/Wind", "S*/T*", "*/Salt", "*/*a*"];
 
-/// Rules that are drawn. A client that may do something at all may do it with one of [`TYPES`], so that there is something to see.
+/// Random rules. A client with any right has it for one of [`TYPES`], so that the test sees an effect.
 ///
 /// # Panics
-/// If none are found.
+/// No such rules are found.
 #[must_use]
 pub fn drawn(seed: u64) -> Rulebook {
     let mut random = fastrand::Rng::with_seed(seed);

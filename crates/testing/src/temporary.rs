@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A path beneath the system's temporary folder that no other test has; what is there is removed when it is dropped.
+/// A path beneath the system's temporary folder that no other test has, removed on drop.
 #[derive(Debug)]
 pub struct TempPath(PathBuf);
 
 impl TempPath {
-    /// A path that ends with `name`, where nothing is.
+    /// An unused path that ends with `name`.
     #[must_use]
     pub fn new(name: &str) -> Self {
         static USED: AtomicU32 = AtomicU32::new(0);
@@ -25,7 +25,7 @@ impl TempPath {
     /// The path of an empty folder.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// The folder cannot be made.
     #[must_use]
     pub fn folder(name: &str) -> Self {
         let path = Self::new(name);
@@ -36,7 +36,7 @@ impl TempPath {
     /// The path of a file with this content.
     ///
     /// # Panics
-    /// If it cannot be written.
+    /// The file cannot be written.
     #[must_use]
     pub fn file(name: &str, content: &str) -> Self {
         let path = Self::new(name);
@@ -47,7 +47,7 @@ impl TempPath {
     /// The path as an argument of a command.
     ///
     /// # Panics
-    /// If the system's temporary folder is not called in UTF-8.
+    /// The path of the system's temporary folder is not UTF-8.
     #[must_use]
     pub fn path(&self) -> &str {
         self.0.to_str().expect("a path in UTF-8")
