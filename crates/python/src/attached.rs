@@ -1,13 +1,13 @@
-//! The library's threads as threads of Python's.
+//! Threads of the library that call into Python.
 //!
-//! Python keeps a state for each thread that runs its code: stacks, thread locals. It makes one when a thread that it has not started comes,
-//! and takes it away when the thread leaves, which for each event costs several times what the rest does. Here a thread keeps its state from
-//! its first event on until it ends.
+//! Python keeps a state for each thread that runs its code: stacks, thread locals. For a foreign thread it makes the state on entry and
+//! deletes it on exit, which costs several times more than the rest of an event's handling. Here a thread stores its state from its first
+//! event until it ends.
 //!
-//! An interpreter that ends takes every thread that asks for its lock away, by unwinding it, which ends the process where the thread has frames
-//! of Rust. So [`Calls`] counts what runs in Python on these threads, at the end no more are begun and those under way are waited for
-//! ([`Calls::close`]), and a thread that is taken away all the same stays where it is ([`call`]). Threads of the program's that wait in the
-//! library without the lock ([`released`]) do not ask for it again then: they are daemon threads, since Python waits for all others before.
+//! An ending interpreter unwinds every thread that requests its lock, which aborts the process if the thread has frames of Rust. So
+//! [`Calls`] counts the calls into Python on these threads; at the end none begins and the current ones are waited for ([`Calls::close`]).
+//! A thread that is unwound all the same stops for ever ([`call`]). Threads of the program's that wait in the library without the lock
+//! ([`released`]) do not ask for it again then: they are daemon threads, since Python waits for all others before.
 
 #![expect(unsafe_code, reason = "what is safe takes a thread's state away whenever the thread leaves")]
 
@@ -22,27 +22,27 @@ use std::time::{Duration, Instant};
 
 thread_local! {
     static THREAD_STATE: Cell<Option<ThreadState>> = const { Cell::new(None) };
-    /// The address of the [`Calls`] of the subscription that this thread is in a call for; 0 outside of any.
+    /// The address of the [`Calls`] of the subscription that this thread is calling for; 0 outside of calls.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The calls of all subscriptions of the process, and threads of the program that are about to take the interpreter's lock back.
+/// The calls of all subscriptions of the process, and threads of the program that are about to reacquire the interpreter's lock.
 pub(crate) static ALL: Calls = Calls::new();
 
 /// The thread on which the interpreter ends.
 static ENDS_ON: OnceLock<ThreadId> = OnceLock::new();
 
-/// How often a thread that waits for the end of calls looks.
+/// Polling interval of a thread that waits for the end of calls.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Counts the calls under way from the library into Python. Without a lock, which a forked child could find taken for ever.
+/// Counts the current calls from the library into Python. Lock-free: a forked child could find a lock taken for ever.
 pub(crate) struct Calls {
     under_way: AtomicUsize,
     is_closed: AtomicBool,
 }
 
 impl Calls {
-    /// No calls, and open for some.
+    /// An open counter without calls.
     pub(crate) const fn new() -> Self {
         Self { under_way: AtomicUsize::new(0), is_closed: AtomicBool::new(false) }
     }
@@ -55,12 +55,12 @@ impl Calls {
         if self.is_closed.load(Ordering::SeqCst) { None } else { Some(call) }
     }
 
-    /// Has no further call begin.
+    /// Prevents further calls.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until no call is under way, for `limit` at most; whether none is. The caller must not have the interpreter's lock.
+    /// Waits until no call is running, for `limit` at most; returns whether none is. The caller must not have the interpreter's lock.
     pub(crate) fn wait(&self, limit: Duration) -> bool {
         let begun = Instant::now();
         loop {
@@ -74,12 +74,12 @@ impl Calls {
         }
     }
 
-    /// Whether the caller is in one of these calls, and so would wait for its own end in vain.
+    /// Whether the caller is inside one of these calls, and so would wait for its own end.
     pub(crate) fn is_inside(&self) -> bool {
         INSIDE.get() == self.address()
     }
 
-    /// Forgets the calls of threads that a forked child does not have.
+    /// Forgets the calls of threads that a forked child lacks.
     pub(crate) fn forget(&self) {
         self.under_way.store(0, Ordering::SeqCst);
     }
@@ -88,8 +88,8 @@ impl Calls {
         core::ptr::from_ref(self).addr()
     }
 
-    /// Counts a thread of the program's that is about to ask for the interpreter's lock, until the result is dropped. Does not return once
-    /// the interpreter ends, but on the thread that ends it, and on threads within a call, which is counted and waited for.
+    /// Counts a program's thread that is about to acquire the interpreter's lock, until the result is dropped. Once the interpreter ends it
+    /// returns only on the thread that ends it, and on threads within a call, which is counted and waited for.
     fn come_back(&self) -> Option<Call<'_>> {
         let call = self.begin();
         let goes_on = call.is_some() || INSIDE.get() != 0 || ENDS_ON.get() == Some(&thread::current().id());
@@ -100,7 +100,7 @@ impl Calls {
     }
 }
 
-/// A call under way.
+/// A running call.
 struct Call<'a>(&'a Calls);
 
 impl Drop for Call<'_> {
@@ -109,8 +109,8 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Keeps a thread for ever where it is unwound by the end of the interpreter. Nothing of Rust may be unwound by that, and nothing waits for
-/// the thread any more.
+/// Stops a thread for ever when the ending interpreter unwinds it. Frames of Rust must not be unwound, and nothing waits for the thread any
+/// more.
 struct Stay;
 
 impl Drop for Stay {
@@ -119,14 +119,14 @@ impl Drop for Stay {
     }
 }
 
-/// Keeps this thread for ever.
+/// Stops this thread for ever.
 fn stay() -> ! {
     loop {
         thread::park();
     }
 }
 
-/// The same function as in `pyo3::ffi`, but one that may unwind, as it does in an interpreter that ends (before Python 3.14).
+/// A function of `pyo3::ffi`, declared so that it may unwind, as it does in an ending interpreter (before Python 3.14).
 mod unwinding {
     use pyo3::ffi::PyObject;
 
@@ -136,7 +136,7 @@ mod unwinding {
     }
 }
 
-/// Calls a function of a program's, on a thread of the library's.
+/// Calls a program's function on a thread of the library.
 pub(crate) fn call<'py>(function: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
     let stay = Stay;
     // SAFETY: both are objects that live, and the interpreter's lock is held, as their type shows.
@@ -146,11 +146,11 @@ pub(crate) fn call<'py>(function: &Bound<'py, PyAny>, arguments: &Bound<'py, PyT
     unsafe { Bound::from_owned_ptr_or_err(function.py(), returned) }
 }
 
-/// A thread has a state of Python's until this is dropped: at the end of the thread.
+/// The Python state of a thread, dropped at the end of the thread.
 struct ThreadState;
 
 impl ThreadState {
-    /// Of a thread that has entered Python and will leave it.
+    /// The state of a thread that has entered Python and will leave it.
     fn new(_: Python<'_>) -> Self {
         // SAFETY: the thread is attached, as the token shows. To Python it has entered twice now, and leaves once: it is not attached any
         // more then, and its state stays.
@@ -171,14 +171,13 @@ impl Drop for ThreadState {
     }
 }
 
-/// Does something that may wait, without the interpreter's lock. A thread that may not have it again, since the interpreter ends, stays.
+/// Runs something that may block, without the interpreter's lock. If the interpreter ends meanwhile, the thread stops for ever.
 pub(crate) fn released<T: Send>(py: Python<'_>, what: impl FnOnce() -> T + Send) -> T {
     let (done, _call) = py.detach(|| (what(), ALL.come_back()));
     done
 }
 
-/// Whether a thread that waits without the lock is to go on with that: not when the handler of a signal has raised something, which is left
-/// in `raised`.
+/// Whether a thread that waits without the lock continues: not if a signal handler raised an exception, which is put into `raised`.
 pub(crate) fn goes_on(raised: &mut Option<PyErr>) -> bool {
     // Signals are handled on the interpreter's main thread, which is none of the library's.
     if INSIDE.get() != 0 {
@@ -189,14 +188,14 @@ pub(crate) fn goes_on(raised: &mut Option<PyErr>) -> bool {
     raised.is_none()
 }
 
-/// Has no call begin any more, since the interpreter ends on this thread.
+/// Prevents further calls, since the interpreter ends on this thread.
 pub(crate) fn end() {
     // It ends once.
     let _ = ENDS_ON.set(thread::current().id());
     ALL.close();
 }
 
-/// Does something for a subscription on a thread of the library's with the interpreter; `None` when either has ended.
+/// Runs something for a subscription with the interpreter, on a thread of the library; `None` when either has ended.
 pub(crate) fn on_own_thread<R>(calls: &Calls, what: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     let _all = ALL.begin()?;
     let _own = calls.begin()?;

@@ -1,4 +1,4 @@
-//! Octets as objects.
+//! Decoding of octets into objects.
 
 use crate::plan::{NATIVE, Node, Plan, Structure};
 use campanile::Kind;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 impl Plan {
-    /// The object that octets are, which the library has checked.
+    /// Decodes octets that the library has checked.
     pub(crate) fn read<'py>(&self, py: Python<'py>, octets: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         self.structure.read(py, &mut Reader::new(octets, NATIVE))
     }
@@ -93,7 +93,7 @@ fn read_number<'py>(py: Python<'py>, kind: Kind, reader: &mut Reader<'_>) -> PyR
     }
 }
 
-/// A value as Python's object.
+/// Converts a value to a Python object.
 fn object<'py, T: IntoPyObjectExt<'py>>(py: Python<'py>, value: T) -> PyResult<Bound<'py, PyAny>> {
     value.into_bound_py_any(py)
 }

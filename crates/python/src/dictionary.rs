@@ -5,8 +5,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-/// A value as Python's objects: structs as dictionaries, enums by label, sequences as lists, octets as bytes, unions by the member that
-/// is chosen.
+/// A value as Python objects: structs as dictionaries, enums by label, sequences as lists, octets as bytes, unions by the chosen member.
 pub(crate) fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::Null | Value::Void => Ok(py.None().into_bound(py)),

@@ -1,4 +1,4 @@
-//! Objects as octets.
+//! Encoding of objects as octets.
 
 use crate::errors::no_value;
 use crate::plan::{Enumeration, NATIVE, Node, Plan, Structure};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyInt, PyString};
 use std::time::{Duration, SystemTime};
 
-/// Why an object is no value of its type, and of which part that is so, from the inside out.
+/// Why an object does not fit its type, and the path of the part, from the inside out.
 struct Misfit {
     path: Vec<Step>,
     why: Why,
@@ -23,7 +23,7 @@ enum Step {
 
 enum Why {
     Reason(String),
-    /// It is not the value's fault: `KeyboardInterrupt`, or a property that raises.
+    /// An exception unrelated to the value: `KeyboardInterrupt`, or a property that raises.
     Raised(PyErr),
 }
 
@@ -91,7 +91,7 @@ impl Enumeration {
 }
 
 impl Node {
-    /// The octets of an object alone; `None` if it is no value.
+    /// The octets of an object alone; `None` if it does not fit.
     pub(crate) fn octets(&self, object: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
         let mut octets = Vec::new();
         self.write(object, &mut Writer::new(&mut octets, NATIVE)).ok().map(|()| octets)
@@ -204,13 +204,13 @@ fn write_all(of: &Node, length: usize, object: &Bound<'_, PyAny>, writer: &mut W
     if count == length { Ok(()) } else { Err(Misfit::new("its length changed while it was read")) }
 }
 
-/// An object that is of another class.
+/// An object of the wrong class.
 fn wrong(object: &Bound<'_, PyAny>, wanted: &str) -> Misfit {
     let class = object.get_type().name().map_or_else(|_| "another".to_owned(), |name| name.to_string());
     Misfit::new(format!("{} is a {class} and no {wanted}", shown(object)))
 }
 
-/// Why an object could not be taken for a number or a text.
+/// The reason why an object could not be converted to a number or a text.
 fn misfit(object: &Bound<'_, PyAny>, wanted: &str, error: PyErr) -> Misfit {
     let py = object.py();
     if error.is_instance_of::<PyOverflowError>(py) {
@@ -224,7 +224,7 @@ fn misfit(object: &Bound<'_, PyAny>, wanted: &str, error: PyErr) -> Misfit {
     }
 }
 
-/// An object for a message: as Python shows it, but not at length.
+/// An object for a message: its Python representation, shortened.
 fn shown(object: &Bound<'_, PyAny>) -> String {
     const CHARACTERS_MAX: usize = 60;
     let text = object.repr().map_or_else(|_| "it".to_owned(), |text| text.to_string_lossy().into_owned());

@@ -25,18 +25,18 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, class, &error.to_string(), error.was_not_carried_out(), place)
 }
 
-/// A value cannot be one of its type.
+/// The exception for a value that does not fit its type.
 pub(crate) fn no_value(py: Python<'_>, name: &str, path: &str, reason: &str) -> PyErr {
     let joint = if path.is_empty() { "" } else { ": " };
     exception(py, "EventValueError", &format!("this is no {name}: {path}{joint}{reason}"), true, None)
 }
 
-/// A class cannot be an event.
+/// The exception for a class that cannot be an event type.
 pub(crate) fn no_type(py: Python<'_>, text: &str) -> PyErr {
     exception(py, "EventTypeError", text, true, None)
 }
 
-/// It was closed.
+/// The exception for the use of a closed object.
 pub(crate) fn closed(py: Python<'_>, what: &str) -> PyErr {
     exception(py, "ClosedError", &format!("this {what} is closed"), true, None)
 }

@@ -17,16 +17,16 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a thread that waits for an event looks whether the user has interrupted it.
+/// Interval at which a thread that waits for an event checks for an interrupt by the user.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The channel, settings, the filter, and where it begins.
+/// The channel, settings, the filter, and the position to begin at.
 type Of<'a, 'py> = (&'a str, &'a Bound<'py, PyDict>, Option<&'a str>, Option<&'a str>);
 
 /// No event.
 const NONE: [u8; 0] = [];
 
-/// A consumer with callbacks, or one that keeps events until they are asked for, before it begins.
+/// A subscription before it begins, with callbacks or with a queue.
 struct Beginning<'py> {
     consumer: RawConsumer,
     calls: Arc<Calls>,
@@ -55,7 +55,7 @@ impl<'py> Beginning<'py> {
     }
 }
 
-/// Tells a callback of Python's what is no event.
+/// Passes a trouble report to a callback of Python.
 pub(crate) fn tell(calls: &Calls, on_trouble: &Py<PyAny>, trouble: &Trouble) {
     let (kind, types) = match trouble {
         Trouble::Unreachable(_) => ("unreachable", None),
@@ -84,7 +84,7 @@ pub(crate) fn tell(calls: &Calls, on_trouble: &Py<PyAny>, trouble: &Trouble) {
     });
 }
 
-/// Calls a callback of Python's with an event.
+/// Calls a Python callback with an event.
 fn call<'py>(
     callback: &Py<PyAny>,
     py: Python<'py>,
@@ -110,13 +110,13 @@ fn number_object(py: Python<'_>, number: Option<EventNumber>) -> PyResult<Bound<
     PyModule::import(py, "campanile._consumer")?.getattr("EventNumber")?.call1((number, came))
 }
 
-/// An exception with where it was raised.
+/// An exception with its traceback.
 fn traced(py: Python<'_>, error: &PyErr) -> String {
     let traceback = error.traceback(py).and_then(|traceback| traceback.format().ok()).unwrap_or_default();
     format!("{traceback}{error}")
 }
 
-/// As a dictionary, with what it is called.
+/// An event as a dictionary, with its domain and name.
 fn dictionary<'py>(py: Python<'py>, (domain, name): (&str, &str), value: &Value) -> PyResult<Bound<'py, PyAny>> {
     let class = PyModule::import(py, "campanile._consumer")?.getattr("Dictionary")?;
     class.call1((object(py, value)?, domain, name))
@@ -127,7 +127,7 @@ fn dictionary_of<'py>(py: Python<'py>, event: &RawEvent<'_>) -> PyResult<Bound<'
     dictionary(py, (event.domain, event.name), &dynamic.value)
 }
 
-/// Subscribes; the callbacks are called with objects of their classes, the last one with dictionaries of all others.
+/// Subscribes; callbacks get objects of their classes, the last one dictionaries of all other events.
 #[pyfunction]
 #[pyo3(signature = (channel, options, filter, start_from, classes, others, on_trouble, slow_after))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's")]
@@ -166,19 +166,19 @@ pub(crate) fn subscribe<'py>(
     Ok(Subscription { inner: Mutex::new(Some(subscription)), calls })
 }
 
-/// Has no callback begin any more in this process, and no other thread come back from the library, since the interpreter ends on this one.
+/// Prevents further callbacks, and other threads from returning from the library: the interpreter ends on this thread.
 #[pyfunction]
 pub(crate) fn end_calls() {
     attached::end();
 }
 
-/// Waits until no callback runs, for so many seconds at most; whether none does.
+/// Waits until no callback runs, for so many seconds at most; returns whether none does.
 #[pyfunction]
 pub(crate) fn wait_for_calls(py: Python<'_>, limit: f64) -> bool {
     py.detach(|| ALL.wait(Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX)))
 }
 
-/// Forgets the callbacks that ran when this process was forked.
+/// Forgets the callbacks that were running when this process was forked.
 #[pyfunction]
 pub(crate) fn forget_calls() {
     ALL.forget();
@@ -193,25 +193,25 @@ pub(crate) struct Subscription {
 
 #[pymethods]
 impl Subscription {
-    /// Whether it is over.
+    /// Whether the subscription has ended.
     #[getter]
     fn has_ended(&self) -> bool {
         self.lock().as_ref().is_none_or(RawSubscription::has_ended)
     }
 
-    /// How often it has found back to a service.
+    /// Times that the subscription was restored at a service.
     #[getter]
     fn reconnections(&self) -> u64 {
         self.lock().as_ref().map_or(0, RawSubscription::reconnections)
     }
 
-    /// Asks the service whether the subscription is there, and makes it anew if not.
+    /// Asks the service whether the subscription exists, and makes it anew if not.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         let outcome = released(py, || self.lock().as_ref().map_or(Ok(()), RawSubscription::check));
         outcome.map_err(|error| raise(py, &error))
     }
 
-    /// Ends it, and waits for callbacks under way, for so many seconds at most; not from within one of them.
+    /// Ends the subscription, and waits for running callbacks for so many seconds at most; not from within one of them.
     fn close(&self, py: Python<'_>, limit: f64) -> PyResult<()> {
         self.calls.close();
         released(py, || {
@@ -246,7 +246,7 @@ impl Drop for Subscription {
     }
 }
 
-/// Subscribes, and keeps events until they are asked for.
+/// Subscribes, and queues events until they are taken.
 #[pyfunction]
 #[pyo3(signature = (channel, options, filter, start_from, classes, others, on_trouble, waiting_max, is_numbered))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's")]
@@ -271,21 +271,21 @@ pub(crate) fn wait_for<'py>(
     Ok(Waiting { events: Some(events), taken, plans, is_numbered, process })
 }
 
-/// Events that wait to be asked for.
+/// Events in a queue until they are taken.
 #[pyclass(frozen, weakref, module = "campanile._native")]
 pub(crate) struct Waiting {
     events: Option<RawEvents>,
-    /// Taken together, for those who do not wait here.
+    /// Events taken together, for callers that do not wait here.
     taken: Mutex<VecDeque<OwnedEvent>>,
     plans: Vec<Py<Plan>>,
-    /// Events are to come with their numbers.
+    /// Whether events have their numbers.
     is_numbered: bool,
     process: u32,
 }
 
 #[pymethods]
 impl Waiting {
-    /// The next event; `None` when none has come in so many seconds. Raises `StopIteration` when there will be none any more.
+    /// The next event; `None` when none has arrived in so many seconds. Raises `StopIteration` when there will be none any more.
     fn next<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let ends = timeout
             .map(|timeout| Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX))
@@ -311,7 +311,7 @@ impl Waiting {
         }
     }
 
-    /// The next event of those that are here: `(event,)`, `()` when there is none now, `None` when there will be none any more.
+    /// The next queued event: `(event,)`, `()` when there is none now, `None` when there will be none any more.
     fn next_here<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let events = self.of_this_process(py)?;
         let event = match self.taken_before() {
@@ -329,25 +329,25 @@ impl Waiting {
         PyTuple::new(py, [self.object(py, &event)?]).map(Some)
     }
 
-    /// A file descriptor that can be read from when `next_here` has something to say.
+    /// A file descriptor that is readable when `next_here` has something to return.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         Ok(self.of_this_process(py)?.descriptor()?.as_raw_fd())
     }
 
-    /// How many events wait here.
+    /// Number of queued events.
     #[getter]
     fn waiting(&self) -> usize {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner).len();
         taken + self.events.as_ref().map_or(0, RawEvents::waiting)
     }
 
-    /// How often the subscription has found back to a service.
+    /// Times that the subscription was restored at a service.
     #[getter]
     fn reconnections(&self) -> u64 {
         self.events.as_ref().map_or(0, |events| events.subscription().reconnections())
     }
 
-    /// Ends it, for all threads.
+    /// Ends the subscription, for all threads.
     fn close(&self) {
         if let Some(events) = self.events.as_ref().filter(|_| std::process::id() == self.process) {
             events.close();

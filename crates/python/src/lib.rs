@@ -1,4 +1,4 @@
-//! The part of Campanile's Python module that is written in Rust: types, octets, connections. What programs see is in `python/campanile`.
+//! The Rust part of Campanile's Python module: types, octets, connections. Its public interface is in `python/campanile`.
 
 mod attached;
 mod decode;
@@ -12,7 +12,7 @@ mod supplier;
 
 use pyo3::prelude::*;
 
-/// `campanile._native`: what `campanile` is made of.
+/// `campanile._native`: the implementation beneath `campanile`.
 #[pymodule(name = "_native")]
 mod native {
     #[pymodule_export]

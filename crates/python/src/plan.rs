@@ -1,4 +1,4 @@
-//! Classes as types of events: what their annotations say, put into what encodes and decodes their objects.
+//! Classes as event types: their annotations, compiled into plans that encode and decode objects.
 
 use crate::errors::{no_type, raise};
 use campanile::{Declared, Defaults, Kind, TypeCode};
@@ -7,20 +7,20 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-/// As values are handed to the library, and got from it.
+/// Encoding of values exchanged with the library.
 pub(crate) const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: Version::V1_2, chars: CharSet::Utf8 };
 
 /// How deeply types may be nested in each other.
 const DEPTH_MAX: u32 = 64;
 
-/// A class as a type of events. Made once for each class, by `campanile._types`.
+/// A class as an event type. Made once for each class, by `campanile._types`.
 #[pyclass(frozen, module = "campanile._native")]
 pub(crate) struct Plan {
     pub(crate) declared: Declared,
     pub(crate) structure: Structure,
 }
 
-/// What a member is.
+/// A node of a plan: one member's type.
 pub(crate) enum Node {
     Bool,
     I8,
@@ -42,7 +42,7 @@ pub(crate) struct Structure {
     id: String,
     name: String,
     pub(crate) members: Vec<Member>,
-    /// How many of them, from the first on, its constructor takes by position; and the names of the others.
+    /// Number of members that the constructor takes by position, from the first on; and the names of the others.
     pub(crate) positional: usize,
     pub(crate) keywords: Vec<Py<PyString>>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Member {
     pub(crate) name: Py<PyString>,
     pub(crate) text: String,
     pub(crate) node: Node,
-    /// The octets of what it is where a supplier's type lacks it.
+    /// The member's default as octets, used where a supplier's type lacks it.
     default: Option<Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Enumeration {
     id: String,
     pub(crate) name: String,
     labels: Vec<String>,
-    /// The places of its members, and its members by place.
+    /// The positions of its members, and its members by position.
     pub(crate) places: Py<PyDict>,
     pub(crate) members: Py<PyTuple>,
 }
@@ -86,27 +86,27 @@ impl Plan {
         format!("{:#}", self.declared.type_code())
     }
 
-    /// The name under which its events travel.
+    /// The event type's name.
     #[getter]
     fn name(&self) -> &str {
         self.declared.name()
     }
 
-    /// The octets of an object, in this machine's byte order.
+    /// Encodes an object, in this machine's byte order.
     fn encode<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
         let mut octets = Vec::new();
         self.write(object, &mut octets)?;
         Ok(pyo3::types::PyBytes::new(object.py(), &octets))
     }
 
-    /// The object that octets are.
+    /// Decodes octets into an object.
     fn decode<'py>(&self, py: Python<'py>, octets: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         self.declared.check(octets).map_err(|error| raise(py, &error))?;
         self.read(py, octets)
     }
 }
 
-/// A part of a description: its first item says what it is.
+/// Compiles a part of a description, whose first item names its kind.
 fn node(description: &Bound<'_, PyTuple>, depth: u32) -> PyResult<Node> {
     let Some(left) = depth.checked_sub(1) else {
         return Err(no_type(description.py(), "types are nested more than 64 deep, or one is within itself"));
@@ -190,7 +190,7 @@ impl Structure {
 }
 
 impl Structure {
-    /// Notes the defaults of all members, and of structures within.
+    /// Collects the defaults of all members, nested structures included.
     fn defaults(&self, defaults: &mut Defaults) {
         for member in &self.members {
             if let Some(octets) = &member.default {
@@ -210,7 +210,7 @@ impl Node {
         }
     }
 
-    /// The type as other languages have it.
+    /// The type as a `TypeCode`.
     fn type_code(&self) -> TypeCode {
         match self {
             Self::Bool => TypeCode::primitive(Kind::Boolean),

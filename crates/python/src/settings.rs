@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::time::Duration;
 
-/// The settings of the environment, or of the context that is named, with those changed that are given.
+/// The settings of the environment or of the named context, overridden by the given ones.
 pub(crate) fn settings(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Settings> {
     let fail = |error: SettingsError| raise(py, &Error::Settings(error));
     let mut settings = match given.get_item("context")? {
@@ -41,7 +41,7 @@ pub(crate) fn settings(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Se
     Ok(settings)
 }
 
-/// Settings of DDS by their names, tables as dictionaries in it.
+/// Sets the DDS settings by name; tables are nested dictionaries.
 fn set_dds(py: Python<'_>, settings: &mut Settings, within: &str, given: &Bound<'_, PyDict>) -> PyResult<()> {
     for (name, value) in given {
         let path = format!("{within}{}", name.extract::<String>()?);

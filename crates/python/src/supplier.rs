@@ -12,10 +12,10 @@ use pyo3::types::{PyDict, PyModule, PyType};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Octets kept of the buffer for values.
+/// Maximum capacity of the retained buffer for values. Unit: octets.
 const RETAINED_MAX: usize = 1 << 20;
 
-/// What each class is as a type of events, once that is known.
+/// The plans of classes seen so far.
 struct Plans {
     known: Py<PyDict>,
 }
@@ -25,7 +25,7 @@ impl Plans {
         Self { known: PyDict::new(py).unbind() }
     }
 
-    /// Of an object's class.
+    /// The plan of an object's class.
     fn of<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Plan>> {
         let py = object.py();
         let class: Bound<'py, PyType> = object.get_type();
@@ -39,7 +39,7 @@ impl Plans {
     }
 }
 
-/// A buffer for one value after the other. Of threads that publish at once one has it, and the others make their own.
+/// A reused buffer for values. Of threads that publish at once one has it, and the others allocate.
 #[derive(Default)]
 struct Buffer(Mutex<Vec<u8>>);
 
@@ -58,7 +58,7 @@ impl Buffer {
     }
 }
 
-/// What can be closed: `None` then.
+/// A closable object: `None` once closed.
 struct Open<T>(Mutex<Option<T>>);
 
 impl<T: Send> Open<T> {
@@ -76,7 +76,7 @@ impl<T: Send> Open<T> {
 }
 
 impl<T: Send + Sync> Open<Arc<T>> {
-    /// It, unless it was closed.
+    /// The object, unless it was closed.
     fn open(&self, py: Python<'_>, what: &str) -> PyResult<Arc<T>> {
         self.get(Arc::clone).ok_or_else(|| {
             // The end of the interpreter closes all: threads that go on until then are to end with it, and not by an exception.
@@ -120,20 +120,20 @@ impl Supplier {
         outcome
     }
 
-    /// Has a callback called with what `publish` does not raise.
+    /// Sets a callback for trouble that `publish` does not raise.
     fn report_to(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
         let calls = Calls::new();
         self.inner.open(py, "supplier")?.on_trouble(move |trouble| tell(&calls, &callback, trouble));
         Ok(())
     }
 
-    /// How often it has had to find its way back to the service.
+    /// Times that the supplier reconnected to the service.
     #[getter]
     fn reconnections(&self) -> u64 {
         self.inner.get(|supplier| supplier.reconnections()).unwrap_or(0)
     }
 
-    /// How many threads wait in `publish` until the service is there again.
+    /// Number of threads that wait in `publish` for the service to come back.
     #[getter]
     fn waiting(&self) -> u32 {
         self.inner.get(|supplier| supplier.waiting()).unwrap_or(0)
@@ -145,7 +145,7 @@ impl Supplier {
         self.inner.get(|supplier| supplier.channel().to_owned()).unwrap_or_default()
     }
 
-    /// Takes leave of the service, and ends the waits of other threads for it. What is closed may be closed again.
+    /// Disconnects from the service, and ends the waits of other threads for it. May be called repeatedly.
     fn close(&self, py: Python<'_>) {
         let Some(supplier) = self.inner.take() else { return };
         released(py, || {
@@ -187,7 +187,7 @@ impl Publisher {
         Ok(Self { inner: Open::new(Arc::new(publisher)), plans: Plans::new(py), buffer: Buffer::default() })
     }
 
-    /// Takes an event and gives its number, from 0 on. Waits only when as many are on the way as may be.
+    /// Publishes an event and returns its number, from 0 on. Waits only while the maximum number of events is on the way.
     #[pyo3(text_signature = "($self, event, /)")]
     fn publish(&self, py: Python<'_>, event: &Bound<'_, PyAny>) -> PyResult<u64> {
         let publisher = self.open(py)?;
@@ -202,33 +202,33 @@ impl Publisher {
         outcome
     }
 
-    /// Sends what was gathered now.
+    /// Sends the gathered events now.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let publisher = self.open(py)?;
         released(py, || publisher.flush());
         Ok(())
     }
 
-    /// Sends what was gathered, waits until the fate of all events is known, and tells how many became what: published, confirmed, refused,
+    /// Sends the gathered events, waits until the outcome of all events is known, and returns the counts: published, confirmed, refused,
     /// unknown, not sent.
     fn sync(&self, py: Python<'_>) -> PyResult<[u64; 5]> {
         let publisher = self.open(py)?;
         Ok(numbers(&released(py, || publisher.sync())))
     }
 
-    /// How many events became what, as far as is known.
+    /// Events counted by outcome, as far as known.
     #[pyo3(name = "tally")]
     fn counters(&self, py: Python<'_>) -> PyResult<[u64; 5]> {
         Ok(numbers(&self.open(py)?.counters()))
     }
 
-    /// The next events that did not arrive, or perhaps not: the first, the one behind the last, and why.
+    /// The next events that did not arrive, or perhaps not: the first number, the one behind the last, and the reason.
     fn next_loss(&self, py: Python<'_>) -> PyResult<Option<(u64, u64, String)>> {
         let loss = self.open(py)?.next_loss();
         Ok(loss.map(|Loss { events, fate, .. }| (events.start, events.end, format!("{fate:?}"))))
     }
 
-    /// Ends it when the fate of all events is known, or when for so many seconds no answer has come. Nothing if it was closed.
+    /// Closes the publisher when all outcomes are known, or after so many seconds without an answer. `None` if it was closed before.
     fn close(&self, py: Python<'_>, patience: Option<f64>) -> PyResult<Option<[u64; 5]>> {
         let Some(publisher) = self.inner.take() else { return Ok(None) };
         let limit = patience
