@@ -1,17 +1,17 @@
-//! Why a text defines no types, and why a name names none of them.
+//! Errors in a text of IDL, and of names that denote no type.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Why a text defines no types.
+/// Why a text of IDL is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdlError {
-    /// Where: the line, from 1.
+    /// The line, from 1.
     pub line: u32,
     /// The column, in characters from 1.
     pub column: u32,
-    /// What is the matter.
+    /// The reason.
     pub reason: String,
 }
 
@@ -23,27 +23,27 @@ impl fmt::Display for IdlError {
 
 impl core::error::Error for IdlError {}
 
-/// Why a name names no type.
+/// Why a name denotes no type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindError {
-    /// There is none of that name.
+    /// No type has the name.
     Unknown {
         /// The name.
         name: String,
-        /// The structs that there are.
+        /// The structs that exist.
         known: Vec<String>,
     },
-    /// Several have it.
+    /// Several types have the name.
     Ambiguous {
         /// The name.
         name: String,
-        /// What they are called in full.
+        /// Their full names.
         among: Vec<String>,
     },
 }
 
-/// Names that an error message tells.
+/// Maximum number of names in an error message.
 const NAMES_SHOWN_MAX: usize = 12;
 
 impl fmt::Display for FindError {

@@ -1,4 +1,4 @@
-//! A text in words (CORBA 3.3 part 1, 7.2), with directives and annotations taken out.
+//! Lexer of IDL (CORBA 3.3 part 1, 7.2); removes directives and annotations.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,18 +6,18 @@ use core::fmt;
 
 use crate::error::IdlError;
 
-/// Octets of a name.
+/// Maximum octets of a name.
 const NAME_MAX: usize = 255;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token<'t> {
     Word(&'t str),
-    /// A word behind an underscore: a name, even where IDL has a word like it.
+    /// A word behind an underscore: a name, even if it is a keyword of IDL.
     Escaped(&'t str),
     Number(u64),
     /// A number with a fraction or an exponent.
     Decimal(&'t str),
-    /// What stands between quotes.
+    /// The content of a quoted text.
     Text(&'t str),
     Char(char),
     /// `::`
@@ -43,15 +43,15 @@ impl fmt::Display for Token<'_> {
 
 pub(crate) struct Lexer<'t> {
     text: &'t str,
-    /// Behind the token.
+    /// Position behind the token.
     at: usize,
-    /// The token at which the reader stands.
+    /// The current token.
     pub(crate) token: Token<'t>,
-    /// Where it begins.
+    /// Position where the token begins.
     pub(crate) begin: usize,
-    /// The last `#pragma prefix` in front of it, until the parser takes it.
+    /// The last `#pragma prefix` before the token, until the parser takes it.
     pub(crate) prefix: Option<&'t str>,
-    /// Whether there was an `#include`.
+    /// Whether an `#include` was seen.
     pub(crate) includes: bool,
 }
 
@@ -65,7 +65,7 @@ impl<'t> Lexer<'t> {
         self.text.contains(word)
     }
 
-    /// Goes to the next token.
+    /// Advances to the next token.
     pub(crate) fn advance(&mut self) -> Result<(), IdlError> {
         self.skip_blanks()?;
         self.begin = self.at;
@@ -129,7 +129,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// A text or a character; its opening quote comes first.
+    /// Reads a text or a character, beginning at its opening quote.
     fn quoted(&mut self, quote: char) -> Result<(), IdlError> {
         let within = self.rest().get(1..).unwrap_or_default();
         let mut is_escaped = false;
@@ -150,7 +150,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Passes over an annotation such as `@key` or `@id(3)`, and goes to what is behind it.
+    /// Skips an annotation such as `@key` or `@id(3)`, and reads the token behind it.
     fn annotation(&mut self) -> Result<(), IdlError> {
         let begin = self.at;
         // A loop, since a thousand of them must not be a thousand calls within each other.
@@ -199,7 +199,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Does what a line for the preprocessor says, and tells how long it is.
+    /// Handles a preprocessor line, and returns its length.
     fn directive(&mut self, line: &'t str) -> Result<usize, IdlError> {
         let behind = line.get(1..).unwrap_or_default().trim();
         let (word, argument) = behind.split_once(char::is_whitespace).unwrap_or((behind, ""));
@@ -227,7 +227,7 @@ impl<'t> Lexer<'t> {
 
     // ---- errors ----
 
-    /// About the token.
+    /// An error at the token's position.
     pub(crate) fn error(&self, reason: String) -> IdlError {
         self.error_at(self.begin, reason)
     }
@@ -245,7 +245,7 @@ const fn is_of_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The character that stands between single quotes.
+/// The character between single quotes.
 fn character(text: &str) -> Option<char> {
     let mut chars = text.chars();
     let first = chars.next()?;
@@ -269,7 +269,7 @@ fn character(text: &str) -> Option<char> {
     })
 }
 
-/// Words of IDL, which are no names (CORBA 3.3 part 1, 7.2.4).
+/// Keywords of IDL, which cannot be names (CORBA 3.3 part 1, 7.2.4).
 pub(crate) const KEYWORDS: [&str; 54] = [
     "FALSE",
     "Object",

@@ -16,13 +16,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Read are modules, structs, unions, enums, typedefs, constants, and within them all types of IDL but valuetypes; `#pragma prefix`,
-//! annotations. A struct or union may hold sequences of itself, also by names that are given
-//! to them between its declaration and its definition. Interfaces are object references, and
-//! what lies within them is passed over, as exceptions are. `#include` is not followed; what the OMG's own files
-//! (`orb.idl`, `TimeBase.idl`, `CosNotification.idl`, `CosNaming.idl` and those of the services) define for events is known without them.
+//! Supported are modules, structs, unions, enums, typedefs, constants, and within them all types of IDL but valuetypes; `#pragma prefix`,
+//! annotations. A struct or union may contain sequences of itself, also by typedefs between its declaration and its definition. Interfaces
+//! become object references; their contents and exceptions are skipped. `#include` is not followed; the types for events of the OMG's own
+//! files (`orb.idl`, `TimeBase.idl`, `CosNotification.idl`, `CosNaming.idl` and those of the services) are predefined.
 //!
-//! Whatever a text says, the work is bounded by its length, and so are depth and memory ([`DEPTH_MAX`], [`PARTS_MAX`], [`TOTAL_PARTS_MAX`]).
+//! Work is bounded by the length of the text, and so are depth and memory ([`DEPTH_MAX`], [`PARTS_MAX`], [`TOTAL_PARTS_MAX`]).
 #![no_std]
 
 extern crate alloc;
@@ -50,7 +49,7 @@ pub struct Definitions {
     all: Vec<Definition>,
 }
 
-/// A type that has a name.
+/// A named type.
 #[derive(Debug, Clone)]
 pub struct Definition {
     name: String,
@@ -58,7 +57,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Its name with the modules around it, such as `weather::Wind`.
+    /// The scoped name, such as `weather::Wind`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -72,12 +71,12 @@ impl Definition {
 }
 
 impl Definitions {
-    /// In the order in which they are defined.
+    /// The types, in order of definition.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Definition> {
         self.all.iter()
     }
 
-    /// The last one: what a text that is about one type ends with.
+    /// The last type: by convention the one that a text about one type defines.
     #[must_use]
     pub fn last(&self) -> Option<&Definition> {
         self.all.last()
@@ -86,7 +85,7 @@ impl Definitions {
     /// The type of a name (`weather::Wind`, or `Wind` if there is only one of them) or of a repository id (`IDL:weather/Wind:1.0`).
     ///
     /// # Errors
-    /// There is none, or several have that name in different modules.
+    /// No type has the name, or several in different modules do.
     pub fn find(&self, name: &str) -> Result<&Definition, FindError> {
         let name = name.strip_prefix("::").unwrap_or(name);
         if let Some(found) = self.all.iter().find(|known| known.name == name || known.code.id() == name) {

@@ -1,4 +1,4 @@
-//! Definitions: words to types (CORBA 3.3 part 1, 7.4 and following).
+//! Parser of definitions (CORBA 3.3 part 1, 7.4 and following).
 
 mod constants;
 mod types;
@@ -15,20 +15,20 @@ use crate::error::IdlError;
 use crate::lexer::{KEYWORDS, Lexer, Token};
 use crate::{Definition, Definitions};
 
-/// What the OMG's own files define of what travels with events.
+/// Definitions of the OMG's own files for types that travel with events.
 const WELL_KNOWN: &str = include_str!("omg.idl");
 
-/// Modules, types and expressions within each other.
+/// Maximum nesting of modules, types and expressions.
 pub const DEPTH_MAX: u32 = 32;
-/// Types and members that a type consists of, each as often as it occurs.
+/// Maximum types and members in one type, each counted as often as it occurs.
 pub const PARTS_MAX: usize = 4_096;
-/// The same of all types of a text together.
+/// Maximum types and members in all types of a text together.
 pub const TOTAL_PARTS_MAX: usize = 1 << 18;
 
-/// Reads a text.
+/// Parses a text.
 ///
 /// # Errors
-/// The text is no IDL of what this reads, or there is too much of it.
+/// The text is not valid IDL, uses unsupported parts of IDL, or exceeds a limit.
 pub fn read(text: &str) -> Result<Definitions, IdlError> {
     let mut parser = Parser::new(text);
     parser.well_known()?;
@@ -49,7 +49,7 @@ pub fn read(text: &str) -> Result<Definitions, IdlError> {
 struct Type {
     code: TypeCode,
     parts: usize,
-    /// How many levels there are within it.
+    /// Nesting levels within the type.
     levels: u32,
 }
 
@@ -63,7 +63,7 @@ impl Type {
     }
 }
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone)]
 enum Known {
     Type(Type),
@@ -71,7 +71,7 @@ enum Known {
     Number(i128),
     /// A constant of another type.
     Constant,
-    /// Declared and not defined yet, with the repository id that it will have.
+    /// A type that is declared but not defined yet, with its future repository id.
     Forward(String),
     Module,
     /// An exception or a valuetype; its definition was skipped.
@@ -80,31 +80,31 @@ enum Known {
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
-    /// The modules, and structs or unions, around what is read.
+    /// The enclosing modules, and structs or unions.
     scopes: Vec<&'t str>,
-    /// What goes in front of repository ids.
+    /// Prefix of repository ids.
     prefix: Option<&'t str>,
-    /// By name with what is around it: `weather::Wind`.
+    /// Meanings by scoped name: `weather::Wind`.
     known: BTreeMap<String, Known>,
-    /// What the OMG's own files define; what the text defines comes first.
+    /// Definitions of the OMG's own files; those of the text take precedence.
     given: BTreeMap<String, Known>,
     found: Vec<Definition>,
     total_parts: usize,
-    /// So many things within each other are being read.
+    /// Current nesting depth.
     depth: u32,
-    /// The innermost struct or union that is being read: its name with what is around it, and its repository id.
+    /// The innermost open struct or union: its scoped name and its repository id.
     open: Option<(String, String)>,
-    /// So many sequences within each other are being read in it.
+    /// Current nesting of sequences in it.
     sequences: u32,
-    /// Types that hold sequences of types which are declared and not defined yet.
+    /// Types that contain sequences of types which are declared and not defined yet.
     unfinished: Vec<Unfinished>,
 }
 
-/// A type that is whole only when another one is defined.
+/// A type that is incomplete until another one is defined.
 struct Unfinished {
-    /// Where it is defined.
+    /// Position of its definition.
     begin: usize,
-    /// Its place among the definitions.
+    /// Index among the definitions.
     at: usize,
     of: Type,
 }
@@ -126,8 +126,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Types of the OMG's own files that those of users include: `orb.idl`, `TimeBase.idl`, `CosNotification.idl`, `CosNaming.idl`. A text
-    /// that has the files' contents itself defines them anew.
+    /// Defines the types of the OMG's files that users' files include: `orb.idl`, `TimeBase.idl`, `CosNotification.idl`, `CosNaming.idl`. A
+    /// text with the files' contents redefines them.
     fn well_known(&mut self) -> Result<(), IdlError> {
         self.given.insert("CORBA".to_owned(), Known::Module);
         self.given.insert("CORBA::TypeCode".to_owned(), Known::Type(Type::of(Kind::TypeCode)));
@@ -200,7 +200,7 @@ impl<'t> Parser<'t> {
         self.mark('}')
     }
 
-    /// A struct, union or enum, from its keyword on; `None` for a forward declaration.
+    /// Parses a struct, union or enum from its keyword on; `None` for a forward declaration.
     fn constructed(&mut self) -> Result<Option<Type>, IdlError> {
         let Token::Word(keyword) = self.lexer.token else { return Err(self.expected("`struct`, `union` or `enum`")) };
         self.advance()?;
@@ -252,7 +252,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// An interface is a type: that of references to its objects. What is within it is passed over.
+    /// Defines an interface as the type of references to its objects. Its body is skipped.
     fn interface(&mut self) -> Result<(), IdlError> {
         self.advance()?;
         let begin = self.lexer.begin;
@@ -278,7 +278,7 @@ impl<'t> Parser<'t> {
         self.pass_over_body()
     }
 
-    /// Goes to the semicolon behind a definition.
+    /// Skips to the semicolon behind a definition.
     fn pass_over_body(&mut self) -> Result<(), IdlError> {
         let (begin, mut open) = (self.lexer.begin, 0_u32);
         loop {
@@ -311,7 +311,7 @@ impl<'t> Parser<'t> {
         if was_declared { self.finish_with(&of) } else { Ok(()) }
     }
 
-    /// Puts a type that was declared before into those that hold sequences of it.
+    /// Completes the types that contain sequences of a type declared before.
     fn finish_with(&mut self, whole: &Type) -> Result<(), IdlError> {
         for mut unfinished in core::mem::take(&mut self.unfinished) {
             let Unfinished { begin, at, of } = &mut unfinished;
@@ -349,7 +349,7 @@ impl<'t> Parser<'t> {
 
     // ---- names ----
 
-    /// A name that is defined here, with what is around it.
+    /// The scoped name of a name defined here.
     fn path_of(&self, name: &str) -> String {
         let mut path = self.scopes.join("::");
         if !path.is_empty() {
@@ -359,7 +359,7 @@ impl<'t> Parser<'t> {
         path
     }
 
-    /// CORBA 3.3 part 1, 14.7.1 (the format) and 14.7.5.2 (prefixes).
+    /// The repository id of a name: CORBA 3.3 part 1, 14.7.1 (the format) and 14.7.5.2 (prefixes).
     fn id_of(&self, name: &str) -> String {
         let mut id = String::from("IDL:");
         for part in self.prefix.iter().filter(|prefix| !prefix.is_empty()).chain(&self.scopes) {
@@ -371,7 +371,7 @@ impl<'t> Parser<'t> {
         id
     }
 
-    /// A name, perhaps with what is around it, and what it means: that of the innermost scope which knows it.
+    /// Reads a name, scoped or not, and looks it up in the scopes from the innermost outwards.
     fn known_name(&mut self) -> Result<(String, Option<(String, Known)>), IdlError> {
         let is_absolute = self.take_if(Token::Scope)?;
         let mut name = self.name("a name")?.to_owned();
@@ -461,7 +461,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Octets of a name with what is around it.
+/// Maximum octets of a scoped name.
 const NAME_MAX: usize = 4_096;
 
 const DEFINITIONS: &str = "`struct`, `enum`, `union`, `typedef`, `const`, `module` or `interface`";

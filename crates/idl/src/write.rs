@@ -1,4 +1,4 @@
-//! Types to text: a type with all that it is made of, in modules as their repository ids say.
+//! Types to text: a type with all types that it contains, in modules as their repository ids say.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,11 @@ use giop::typecode::{Kind, Member, TypeCode, TypeRef};
 
 use crate::lexer::KEYWORDS;
 
-/// Beyond this many sequences of sequences the rest is left out.
+/// Maximum nesting of sequences; deeper ones are left out.
 const NESTING_MAX: usize = 128;
 
-/// The text of a type, with all that it is made of; [`crate::read`] makes the same type of it.
+/// The text of a type with all types that it contains; [`crate::read`] reads it as the same type. ¶ Comments say what IDL cannot:
+/// repository ids that do not follow from modules and names, and kinds of types that [`crate::read`] does not support.
 ///
 /// What IDL cannot say is said in comments: repository ids that do not follow from modules and names, and kinds of types that
 /// [`crate::read`] does not have.
@@ -23,7 +24,7 @@ pub fn text(code: &TypeCode) -> String {
     Text(code).to_string()
 }
 
-/// The text of several types with all that they are made of, each once. Of several of one repository id the first counts.
+/// The text of several types with all types that they contain, each once. Of types with the same repository id the first counts.
 #[must_use]
 pub fn texts<'t>(codes: impl IntoIterator<Item = &'t TypeCode>) -> String {
     struct Texts<'t>(Vec<Definition<'t>>);
@@ -53,16 +54,16 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// A named type, and where it belongs.
+/// A named type and its place.
 struct Definition<'t> {
     of: TypeRef<'t>,
     place: Place,
 }
 
-/// Where a definition is.
+/// The place of a definition.
 #[derive(Clone, PartialEq, Eq)]
 struct Place {
-    /// What its repository id begins with, in front of the modules.
+    /// The prefix of its repository id, in front of the modules.
     prefix: String,
     scope: Vec<String>,
     name: String,
@@ -71,7 +72,7 @@ struct Place {
 }
 
 impl Place {
-    /// CORBA 3.3 part 1, 14.7.1.
+    /// The place of a type, from its repository id (CORBA 3.3 part 1, 14.7.1).
     fn of(of: TypeRef<'_>) -> Self {
         let (id, name) = (of.id(), of.name());
         let parts = || id.strip_prefix("IDL:")?.strip_suffix(":1.0").map(|path| path.split('/').collect::<Vec<_>>());
@@ -107,15 +108,15 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_')
 }
 
-/// What distinguishes a named type from others. A sender may leave out names, and ids of some kinds.
+/// Identity of a named type. A sender may leave out names, and ids of some kinds.
 fn key(of: TypeRef<'_>) -> (String, String) {
     (of.id().to_owned(), if of.id().is_empty() { of.name().to_owned() } else { String::new() })
 }
 
-/// Types that were met, by what distinguishes them.
+/// The types visited, by identity.
 type Keys = BTreeSet<(String, String)>;
 
-/// Whether a type has a name by which others refer to it.
+/// Whether types of this kind have a name by which others refer to them.
 const fn is_named(kind: Kind) -> bool {
     matches!(
         kind,
@@ -136,21 +137,21 @@ const fn is_named(kind: Kind) -> bool {
     )
 }
 
-/// What [`crate::read`] knows by itself.
+/// Whether [`crate::read`] predefines the type.
 fn is_well_known(of: TypeRef<'_>) -> bool {
     let times = ["TimeT", "InaccuracyT", "TdfT", "UtcT"];
     let time = of.id().strip_prefix("IDL:omg.org/TimeBase/").and_then(|rest| rest.strip_suffix(":1.0"));
     time.is_some_and(|name| times.contains(&name)) || of.id() == "IDL:omg.org/CORBA/Object:1.0"
 }
 
-/// What a type is made of.
+/// The types that a type consists of.
 fn parts(of: TypeRef<'_>) -> Vec<TypeRef<'_>> {
     let inner = of.content().or_else(|| of.discriminator()).or_else(|| of.concrete_base());
     let members = of.members().filter(|_| of.kind() != Kind::Enum).map(Member::type_ref);
     inner.into_iter().chain(members).collect()
 }
 
-/// The named types that a type is made of and itself, each behind those that it needs, as far as that is possible.
+/// The type and the named types that it contains, each behind its dependencies as far as possible.
 fn definitions<'t>(root: TypeRef<'t>, met: &mut Keys, found: &mut Vec<Definition<'t>>) {
     // Each entry says whether what the type is made of has been looked at, and in how many nameless types it lies.
     let mut open = Vec::from([(root, false, 0_usize)]);
@@ -182,7 +183,7 @@ fn definitions<'t>(root: TypeRef<'t>, met: &mut Keys, found: &mut Vec<Definition
     }
 }
 
-/// Puts the name of a sequence in front of the type of its elements, which holds the sequence by that name: the type is declared before.
+/// Defines a sequence's alias before the element type that contains the alias: the element type is declared first.
 fn define_ahead<'t>(alias: TypeRef<'t>, around: &mut Keys, found: &mut Vec<Definition<'t>>) {
     let (mut names, mut at) = (Vec::new(), alias);
     while at.kind() == Kind::Alias && names.len() < NESTING_MAX && around.contains(&key(at)) {
@@ -200,7 +201,7 @@ fn define_ahead<'t>(alias: TypeRef<'t>, around: &mut Keys, found: &mut Vec<Defin
     }
 }
 
-/// The type within sequences and arrays of it.
+/// The innermost element of nested sequences and arrays.
 fn element(of: TypeRef<'_>) -> TypeRef<'_> {
     let mut at = of;
     for _ in 0..NESTING_MAX {
@@ -212,10 +213,10 @@ fn element(of: TypeRef<'_>) -> TypeRef<'_> {
     at
 }
 
-/// Knows where everything is.
+/// Writes definitions, knowing the place of each.
 struct Writer {
     places: BTreeMap<(String, String), Place>,
-    /// The definitions that stand in a struct or union, at the first member that is of them: by their place in the list.
+    /// Definitions nested in a struct or union, at the first member of that type: by their index in the list.
     within: BTreeMap<(String, String), usize>,
     /// The paths of modules and definitions.
     paths: BTreeSet<Vec<String>>,
@@ -266,7 +267,7 @@ impl Writer {
         at.leave(f, 0)
     }
 
-    /// The structs and unions of which a definition holds sequences, and which come behind it.
+    /// Structs and unions that must be declared ahead: a definition contains sequences of them, and they follow it.
     fn needed_ahead<'t>(&self, definition: &Definition<'t>, defined: &Keys) -> Vec<TypeRef<'t>> {
         let is_written_out = matches!(definition.of.kind(), Kind::Alias | Kind::Struct | Kind::Union | Kind::Exception);
         let parts = if is_written_out { parts(definition.of) } else { Vec::new() };
@@ -306,7 +307,7 @@ impl Writer {
             .try_for_each(|(at, text)| line(f, indent, &format!("{text}{}", if at == last { ";" } else { "" })))
     }
 
-    /// A definition in some lines, without the semicolon.
+    /// Writes a definition, without the semicolon.
     fn definition<'t>(
         &self,
         out: &mut String,
@@ -385,7 +386,7 @@ impl Writer {
         writeln!(out, "    {};", self.declared(of, &escaped(member.name()), &scope))
     }
 
-    /// Something of a type and a name: arrays have their lengths behind the name.
+    /// A declaration of a name with its type; array lengths follow the name.
     fn declared(&self, of: TypeRef<'_>, name: &str, scope: &[String]) -> String {
         let (element, lengths) = dimensions(of);
         format!("{} {name}{lengths}", self.reference(element, scope, 0))
@@ -411,7 +412,7 @@ impl Writer {
         }
     }
 
-    /// How a definition is named within a scope: by its name alone if it is of that scope or one around it.
+    /// The name of a definition as seen from a scope: unscoped if it is in that scope or an enclosing one.
     fn path_from(&self, place: &Place, scope: &[String]) -> String {
         let path: Vec<String> = place.path().into_iter().map(str::to_owned).collect();
         // The innermost scope in which there is something of that name is where a reader looks.
@@ -431,7 +432,7 @@ impl Writer {
     }
 }
 
-/// Where the text has come to.
+/// The current position of the output.
 struct At<'p> {
     modules: &'p [String],
     prefix: &'p str,
@@ -439,7 +440,7 @@ struct At<'p> {
 }
 
 impl<'p> At<'p> {
-    /// Ends and begins modules, so that what comes next is in that place.
+    /// Closes and opens modules to get to that place.
     fn go_to(&mut self, f: &mut fmt::Formatter<'_>, place: &'p Place) -> fmt::Result {
         let shared = match self.prefix == place.prefix {
             true => self.modules.iter().zip(&place.scope).take_while(|(one, other)| one == other).count(),
@@ -458,7 +459,7 @@ impl<'p> At<'p> {
         Ok(())
     }
 
-    /// Ends all modules but so many.
+    /// Closes all modules but so many.
     fn leave(&mut self, f: &mut fmt::Formatter<'_>, stays: usize) -> fmt::Result {
         for _ in self.modules.iter().skip(stays) {
             self.indent -= 1;
@@ -473,13 +474,13 @@ fn line(f: &mut fmt::Formatter<'_>, indent: usize, text: &str) -> fmt::Result {
     writeln!(f, "{:width$}{text}", "", width = indent * 4)
 }
 
-/// Whether a member is of a type, or an array of it.
+/// Whether a member has this type, or is an array of it.
 fn is_of(member: TypeRef<'_>, of: TypeRef<'_>) -> bool {
     let (element, _) = dimensions(member);
     is_named(element.kind()) && key(element) == key(of)
 }
 
-/// What an array of arrays is made of, and its lengths as they stand behind a name.
+/// The element type of nested arrays, and their lengths as written behind a name.
 fn dimensions(of: TypeRef<'_>) -> (TypeRef<'_>, String) {
     let (mut at, mut lengths) = (of, String::new());
     for _ in 0..NESTING_MAX {
@@ -513,7 +514,7 @@ fn case(switch: TypeRef<'_>, member: Member<'_>) -> String {
     format!("case {label}:")
 }
 
-/// A name that is a word of IDL has an underscore in front.
+/// Escapes a name that is a keyword of IDL with an underscore.
 fn escaped(name: &str) -> String {
     if KEYWORDS.contains(&name) { format!("_{name}") } else { name.to_owned() }
 }

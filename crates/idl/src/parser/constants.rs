@@ -1,4 +1,4 @@
-//! Constants, and expressions of them (CORBA 3.3 part 1, 7.4.9).
+//! Constants and constant expressions (CORBA 3.3 part 1, 7.4.9).
 
 use alloc::format;
 use core::ops::RangeInclusive;
@@ -41,7 +41,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Sums of products of numbers, characters, booleans and constants.
+    /// Parses sums of products of numbers, characters, booleans and constants.
     pub(super) fn expression(&mut self) -> Result<i128, IdlError> {
         self.deeper()?;
         let mut value = self.product()?;
@@ -109,7 +109,7 @@ impl Parser<'_> {
     }
 }
 
-/// The values of a kind, where these are whole numbers, characters or booleans.
+/// The range of a kind's values, for whole numbers, characters and booleans.
 pub(super) fn range(kind: Kind) -> Option<RangeInclusive<i128>> {
     Some(match kind {
         Kind::Boolean => 0..=1,

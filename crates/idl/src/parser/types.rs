@@ -11,7 +11,7 @@ use super::{Known, Parser, Type};
 use crate::error::IdlError;
 use crate::lexer::Token;
 
-/// What members of a struct or union come to.
+/// Total parts and nesting levels of the members of a struct or union.
 #[derive(Default)]
 struct Sum {
     parts: usize,
@@ -30,7 +30,7 @@ impl Sum {
 }
 
 impl<'t> Parser<'t> {
-    /// From the brace that opens it up to the one that closes it.
+    /// Parses a struct, from its opening to its closing brace.
     pub(super) fn structure(&mut self, id: &str, name: &str, begin: usize) -> Result<Type, IdlError> {
         self.mark('{')?;
         let (mut members, mut sum) = (Vec::<(&str, TypeCode)>::new(), Sum::default());
@@ -54,7 +54,7 @@ impl<'t> Parser<'t> {
         Ok(sum.of(TypeCode::structure(id, name, &members)))
     }
 
-    /// From `switch` up to the brace that closes it.
+    /// Parses a union, from `switch` to its closing brace.
     pub(super) fn union(&mut self, id: &str, name: &str, begin: usize) -> Result<Type, IdlError> {
         if !self.take_if(Token::Word("switch"))? {
             return Err(self.expected("`switch`"));
@@ -127,7 +127,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The place of a value in an enum, by its name.
+    /// The position of a value in an enum, by its name.
     fn enumerator(&mut self, of: TypeRef<'_>) -> Result<i128, IdlError> {
         let begin = self.lexer.begin;
         let (name, _) = self.known_name()?;
@@ -157,7 +157,7 @@ impl<'t> Parser<'t> {
         Ok(Type { code: TypeCode::enumeration(id, name, &labels), parts: 1 + labels.len(), levels: 0 })
     }
 
-    /// The name of a member, with the lengths that may stand behind it.
+    /// Parses a member's name, with the array lengths behind it.
     fn declarator(&mut self, of: &Type, names: &mut BTreeSet<&'t str>) -> Result<(&'t str, Type), IdlError> {
         let begin = self.lexer.begin;
         let member = self.name("the name of the member")?;
@@ -167,7 +167,7 @@ impl<'t> Parser<'t> {
         Ok((member, self.array_of(of.clone())?))
     }
 
-    /// The type of a member, which may be defined in its place.
+    /// Parses a member's type, which may be defined inline.
     pub(super) fn member_type(&mut self) -> Result<Type, IdlError> {
         let begin = self.lexer.begin;
         match self.lexer.token {
@@ -305,7 +305,7 @@ impl<'t> Parser<'t> {
         Ok(of)
     }
 
-    /// A type with the lengths that may stand behind a member's name.
+    /// Wraps a type into arrays, for the lengths behind a member's name.
     pub(super) fn array_of(&mut self, of: Type) -> Result<Type, IdlError> {
         let (begin, mut lengths) = (self.lexer.begin, Vec::new());
         let mut levels = of.levels;
@@ -323,7 +323,7 @@ impl<'t> Parser<'t> {
         }))
     }
 
-    /// A number from 1, and what ends it.
+    /// Parses a number from 1, and the character that ends it.
     fn bound(&mut self, end: char) -> Result<u32, IdlError> {
         let begin = self.lexer.begin;
         let number = self.expression()?;
@@ -345,12 +345,12 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Whether a name, perhaps with some of what is around it, is the last part of a name with all of it.
+/// Whether a name, partly scoped or not, is the end of a fully scoped name.
 fn is_last_of(path: &str, name: &str) -> bool {
     path.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with("::"))
 }
 
-/// Types that one word is.
+/// Basic types named by one word.
 pub(super) fn plain_kind(word: &str) -> Option<Kind> {
     Some(match word {
         "boolean" => Kind::Boolean,
@@ -370,7 +370,7 @@ pub(super) fn plain_kind(word: &str) -> Option<Kind> {
     })
 }
 
-/// What a union's labels may be.
+/// The range of a union's labels.
 fn label_range(of: TypeRef<'_>) -> Option<core::ops::RangeInclusive<i128>> {
     match of.resolved().kind() {
         Kind::Enum => Some(0..=i128::from(u32::MAX)),
