@@ -1,4 +1,4 @@
-//! Receiving, by functions of the program's or by asking.
+//! Consumers: events by callbacks or on request.
 
 use crate::event::{Event, Owned, QueuedEvent};
 use crate::exit::{AtExit, tell_at_exit};
@@ -18,31 +18,31 @@ use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// Events that may wait here; beyond that, they wait at the service.
+/// Maximum number of events that wait here; more wait at the service.
 const WAITING_MAX: usize = 256;
 
-/// What a function for events answers.
+/// Return value of a function for events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Answer {
     /// The event is handled.
     Done = 0,
-    /// No more events are wanted: the subscription ends.
+    /// No more events, please: the subscription ends.
     Enough = 1,
-    /// The event could not be handled; `campanile_callback_failed` says why. That is reported as trouble, and the next one comes.
+    /// The event could not be handled; `campanile_callback_failed` gives the reason. It is reported as trouble, and the next event follows.
     Failed = 2,
 }
 
-/// Is called for events; it answers a `campanile_answer`, and any other number is a failure. It runs on a thread of the library's, one at
-/// a time for a consumer. It may publish. It must return: no exception may leave it, nor a `longjmp`.
+/// Called for events; returns a `campanile_answer`, and any other number is a failure. It runs on a thread of the library, one at a time
+/// for each consumer. It may publish. It must return: no exception may leave it, nor a `longjmp`.
 pub type OnEvent = Option<unsafe extern "C" fn(context: *mut c_void, event: *const Event) -> i32>;
 
-/// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does;
-/// a supplier's also after that is freed, on the thread on which its function ran, and with the last of its publishers.
+/// Called once, when the library no longer uses a context: while the consumer is closed or freed, on the thread that does so. A supplier's
+/// may also be called after the supplier is freed, on the thread that ran its function, or with the last of its publishers.
 pub type Release = Option<unsafe extern "C" fn(context: *mut c_void)>;
 
-/// Receives events: made, configured, and begun with `campanile_consumer_ready`. One thread at a time configures it; then any number of
-/// threads may use it at once.
+/// Receives events: created, configured, and started with `campanile_consumer_ready`. One thread at a time configures it; then any number
+/// of threads may use it at once.
 pub struct Consumer {
     maker: u32,
     shared: Arc<Shared>,
@@ -53,7 +53,7 @@ struct Shared {
     maker: u32,
     gate: Gate,
     queue: Queue<QueuedEvent>,
-    /// Of all its functions, until it is closed.
+    /// The contexts of all its functions, until it is closed.
     contexts: Mutex<Vec<Context>>,
 }
 
@@ -63,7 +63,7 @@ enum State {
     Ended,
 }
 
-/// A context as functions get it.
+/// A context, as passed to functions.
 #[derive(Clone, Copy)]
 struct Handed(*mut c_void);
 
@@ -73,13 +73,13 @@ unsafe impl Send for Handed {}
 unsafe impl Sync for Handed {}
 
 impl Handed {
-    /// It, of which closures then capture all and not the pointer alone.
+    /// The pointer. A method, so that closures capture the whole struct and not the pointer alone.
     const fn get(self) -> *mut c_void {
         self.0
     }
 }
 
-/// What the program wants back with each event.
+/// The program's context, passed back with each event.
 pub(crate) struct Context {
     pub(crate) pointer: *mut c_void,
     pub(crate) release: Release,
@@ -100,11 +100,11 @@ impl Drop for Context {
 }
 
 thread_local! {
-    /// Why the function that runs on this thread has failed.
+    /// The reason why the function that runs on this thread failed.
     static WHY: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Says, within a function for events that is about to answer `CAMPANILE_ANSWER_FAILED`, why. A null pointer says nothing.
+/// Gives the reason, within a function for events that is about to return `CAMPANILE_ANSWER_FAILED`. A null pointer gives none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_callback_failed(reason: *const c_char) {
     let _ = guarded(|| {
@@ -131,7 +131,7 @@ impl Consumer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells it something, before it is ready.
+    /// Changes the configuration, before the consumer is ready.
     fn tell(&self, what: impl FnOnce(RawConsumer) -> RawConsumer) -> Result<(), Failure> {
         self.check_process()?;
         let mut state = self.lock();
@@ -165,12 +165,12 @@ impl Consumer {
             }
     }
 
-    /// Keeps a context for a function that was taken.
+    /// Stores the context of an accepted function.
     fn keep(&self, context: Context) {
         self.shared.contexts.lock().unwrap_or_else(PoisonError::into_inner).push(context);
     }
 
-    /// What is called for events.
+    /// The closure that calls a function for events.
     fn handler(
         &self,
         function: OnEvent,
@@ -201,7 +201,7 @@ impl Consumer {
         }
     }
 
-    /// Ends it, and waits for what runs.
+    /// Closes the consumer, and waits for running callbacks.
     fn close(&self) -> Result<(), Failure> {
         self.check_process()?;
         if self.shared.gate.is_this_inside() {
@@ -250,10 +250,10 @@ pub unsafe extern "C" fn campanile_consumer_new(
     })
 }
 
-/// Has `function` called for events of a type. Several types may be asked for. Values are made of what comes under the type's name: members
-/// by name, others left out, numbers widened; what cannot be is reported as trouble. A null pointer as `function` keeps the events for
-/// `campanile_consumer_next`. `release` is called with `context` when the consumer is closed or freed, or at once if this fails; it may be
-/// a null pointer.
+/// Has `function` called for events of a type; may be called for several types. Events of the type's name are converted to the type:
+/// members by name, unknown ones left out, numbers widened; a failed conversion is reported as trouble. With a null pointer as `function`,
+/// events wait for `campanile_consumer_next`. `release` is called with `context` when the consumer is closed or freed, or at once if this
+/// fails; it may be a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_on(
     consumer: *const Consumer,
@@ -273,8 +273,8 @@ pub unsafe extern "C" fn campanile_consumer_on(
     })
 }
 
-/// As `campanile_consumer_on`, for events of all types that are not asked for otherwise, with the type that they come with:
-/// `campanile_event_json` has their values as dictionaries.
+/// Has `function` called as by `campanile_consumer_on`, for events of all types without a function of their own, in the type they arrive
+/// with: `campanile_event_json` returns their values as dictionaries.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_on_any(
     consumer: *const Consumer,
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn campanile_consumer_on_any(
     })
 }
 
-/// Has `function` called for all that is no event: gaps, types that do not fit, callbacks that fail or are slow. Without it they are
+/// Has `function` called for all trouble: gaps, types that do not fit, callbacks that fail or are slow. Without a function trouble is
 /// logged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_on_trouble(
@@ -324,8 +324,8 @@ pub unsafe extern "C" fn campanile_consumer_on_trouble(
     })
 }
 
-/// Only events for which this holds, in the Extended Trader Constraint Language: `$speed > 10 and $station == 'north'`. The service
-/// applies it, so that other events do not travel.
+/// Limits the subscription to events that match the filter, in the Extended Trader Constraint Language: `$speed > 10 and $station ==
+/// 'north'`. The service applies it, so that other events do not travel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_filter(consumer: *const Consumer, constraint: *const c_char) -> ErrorCode {
     guarded(|| {
@@ -335,9 +335,9 @@ pub unsafe extern "C" fn campanile_consumer_filter(consumer: *const Consumer, co
     })
 }
 
-/// Begins in the channel's history, where that stores one, and has events come with their numbers: `first`, `number:5`, `after:5`, `last:100`,
-/// `since:10m`, `unix:1764000000.5` (a time in seconds since 1970), `last-of-each-type`, `last-of-each:station` or `new`. A subscription that
-/// has to be made anew goes on behind the last event that came. Not over DDS.
+/// Begins in the channel's history, if it has one, and adds numbers to events: `first`, `number:5`, `after:5`, `last:100`, `since:10m`,
+/// `unix:1764000000.5` (a time in seconds since 1970), `last-of-each-type`, `last-of-each:station` or `new`. A subscription that is made
+/// anew continues behind the last received event. Not over DDS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_start_from(consumer: *const Consumer, start: *const c_char) -> ErrorCode {
     guarded(|| {
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn campanile_consumer_start_from(consumer: *const Consumer
     })
 }
 
-/// How long a callback may take before that is reported as trouble. Default 1000.
+/// Sets the duration in milliseconds from which a callback is reported as slow. Default 1000.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_slow_after(consumer: *const Consumer, milliseconds: u32) -> ErrorCode {
     guarded(|| {
@@ -358,8 +358,7 @@ pub unsafe extern "C" fn campanile_consumer_slow_after(consumer: *const Consumer
     })
 }
 
-/// Subscribes: events that are published from now on come. The channel is made if there is none. A consumer that could not be made ready is
-/// closed.
+/// Subscribes to events published from now on. The channel is made if it does not exist. If this fails, the consumer is closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_ready(consumer: *const Consumer) -> ErrorCode {
     guarded(|| {
@@ -383,9 +382,9 @@ pub unsafe extern "C" fn campanile_consumer_ready(consumer: *const Consumer) -> 
     })
 }
 
-/// Takes the next of the events for which there is no function, when one comes within `limit_ms`; a negative number waits for as long as it
-/// takes. Up to 256 events wait here for being asked for; beyond that they wait at the service. Answers `CAMPANILE_STATUS_TIMEOUT` when
-/// none came, `CAMPANILE_STATUS_CLOSED` when none will. The event is to be freed with `campanile_event_free`.
+/// Takes the next event without a function, waiting up to `limit_ms`; a negative number waits for ever. Up to 256 events wait here; more
+/// wait at the service. Returns `CAMPANILE_STATUS_TIMEOUT` when no event arrived, `CAMPANILE_STATUS_CLOSED` when none will. The event is to
+/// be freed with `campanile_event_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_next(
     consumer: *const Consumer,
@@ -412,8 +411,8 @@ pub unsafe extern "C" fn campanile_consumer_next(
     })
 }
 
-/// A file descriptor that can be read from while there is an event for `campanile_consumer_next`, or there will be none any more: for `poll` and
-/// its like. It is the consumer's: only waited for, never read nor closed, and good until the consumer is freed.
+/// A file descriptor that is readable while `campanile_consumer_next` has an event or knows that there will be none any more: for `poll`
+/// and the like. It belongs to the consumer: wait for it, but never read or close it. Valid until the consumer is freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_descriptor(consumer: *const Consumer, descriptor: *mut c_int) -> ErrorCode {
     guarded(|| {
@@ -427,8 +426,8 @@ pub unsafe extern "C" fn campanile_consumer_descriptor(consumer: *const Consumer
     })
 }
 
-/// Has no more events come, without waiting for anything, from any thread, callbacks among them: `campanile_consumer_next` answers
-/// `CAMPANILE_STATUS_CLOSED` once those that are here are taken. The consumer is to be closed or freed all the same.
+/// Stops the events, without waiting, from any thread, callbacks included: `campanile_consumer_next` returns `CAMPANILE_STATUS_CLOSED` once
+/// the waiting events are taken. The consumer must still be closed or freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_stop(consumer: *const Consumer) -> ErrorCode {
     guarded(|| {
@@ -440,7 +439,7 @@ pub unsafe extern "C" fn campanile_consumer_stop(consumer: *const Consumer) -> E
     })
 }
 
-/// How often the subscription has found back to a service, since that was restarted or had disconnected it. 0 for a null pointer.
+/// Times that the subscription was restored, after the service was restarted or had disconnected it. 0 for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_reconnections(consumer: *const Consumer) -> u64 {
     // SAFETY: the header asks for it.
@@ -448,7 +447,7 @@ pub unsafe extern "C" fn campanile_consumer_reconnections(consumer: *const Consu
     subscription.map_or(0, |subscription| subscription.reconnections())
 }
 
-/// Asks the service now whether the subscription is still there, and makes it anew if not, as is done every few seconds without.
+/// Asks the service now whether the subscription exists, and makes it anew if not, as happens every few seconds by itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_check(consumer: *const Consumer) -> ErrorCode {
     guarded(|| {
@@ -458,16 +457,16 @@ pub unsafe extern "C" fn campanile_consumer_check(consumer: *const Consumer) -> 
     })
 }
 
-/// Whether it is over: closed, or a callback had enough. True for a null pointer and in a forked child.
+/// Whether the consumer has ended: closed, or by a callback's answer. True for a null pointer and in a forked child.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_has_ended(consumer: *const Consumer) -> bool {
     // SAFETY: the header asks for it.
     unsafe { consumer.as_ref() }.is_none_or(Consumer::has_ended)
 }
 
-/// Ends the subscription. When it returns no callback runs any more, and all contexts are released; it waits for a callback that runs, and
-/// wakes those that wait in `campanile_consumer_next`. Within a callback of the consumer's own it answers
-/// `CAMPANILE_STATUS_FROM_CALLBACK`, and does nothing.
+/// Ends the subscription. When it returns no callback runs any more, and all contexts are released; it waits for a running callback, and
+/// wakes the threads in `campanile_consumer_next`. Within a callback of this consumer it returns `CAMPANILE_STATUS_FROM_CALLBACK`, and does
+/// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_close(consumer: *const Consumer) -> ErrorCode {
     guarded(|| {
@@ -476,7 +475,7 @@ pub unsafe extern "C" fn campanile_consumer_close(consumer: *const Consumer) -> 
     })
 }
 
-/// Closes a consumer and frees it. Within a callback of the consumer's own it does nothing but log that mistake. A null pointer is none.
+/// Closes a consumer and frees it. Within a callback of this consumer it only logs that mistake. A null pointer is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_free(consumer: *mut Consumer) {
     let _ = guarded(|| {

@@ -1,4 +1,4 @@
-//! An event as C sees it.
+//! Events, as C sees them.
 
 use crate::pointers::{borrow, put};
 use crate::status::{c_string, guarded};
@@ -10,13 +10,13 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-/// A text of UTF-8 that does not end with a NUL: `printf("%.*s", (int)text.size, text.data)`.
+/// UTF-8 text without a final NUL: `printf("%.*s", (int)text.size, text.data)`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Text {
-    /// Where it begins; never a null pointer.
+    /// The first octet; never a null pointer.
     pub data: *const c_char,
-    /// Its octets.
+    /// Number of octets.
     pub size: usize,
 }
 
@@ -26,33 +26,32 @@ impl Text {
     }
 }
 
-/// An event. All that it points to is good until the callback returns, or, of an event that `campanile_consumer_next` gave, until it is
-/// freed.
+/// An event. Its pointers are valid until the callback returns, or, for an event from `campanile_consumer_next`, until it is freed.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Event {
-    /// The domain of its type; empty for an event that came as an Any.
+    /// The domain of the event's type; empty for an event that arrived as an Any.
     pub domain: Text,
-    /// The name of its type.
+    /// The name of the event's type.
     pub name: Text,
-    /// The name of the event itself; mostly empty.
+    /// The name of the event itself; usually empty.
     pub event_name: Text,
-    /// The value, of the declared type if one was declared. It may lie at any address: `memcpy` takes numbers out.
+    /// The value, of the declared type if one was declared. Not aligned: use `memcpy` to read numbers.
     pub cdr: *const u8,
-    /// Its octets.
+    /// Octets of the value.
     pub cdr_size: usize,
-    /// What was handed over with `campanile_consumer_on` or `campanile_consumer_on_any`.
+    /// The context passed to `campanile_consumer_on` or `campanile_consumer_on_any`.
     pub context: *mut c_void,
-    /// The library's.
+    /// Private to the library.
     pub inner: *const c_void,
-    /// Its number, of a consumer with `campanile_consumer_start_from` at a channel with a history; else 0.
+    /// The event's number, for a consumer with `campanile_consumer_start_from` at a channel with a history; else 0.
     pub number: u64,
-    /// When it came to the service, in nanoseconds since 1970; 0 where that is not known.
+    /// Time of arrival at the service, in nanoseconds since 1970; 0 if unknown.
     pub came_ns: u64,
 }
 
 impl Event {
-    /// As C sees it, for as long as what it is made of stays.
+    /// A view for C, valid as long as the event and its type.
     pub(crate) fn of(event: &RawEvent<'_>, context: *mut c_void) -> Self {
         let (number, came_ns) = numbers(event.number);
         Self {
@@ -71,21 +70,21 @@ impl Event {
     /// Type and value.
     ///
     /// # Safety
-    /// It is as the library made it, and still good.
+    /// The event is as the library made it, and still valid.
     unsafe fn parts(&self) -> (&TypeCode, &[u8]) {
         // SAFETY: the caller promises it.
         unsafe { (&*self.inner.cast::<Arc<TypeCode>>(), std::slice::from_raw_parts(self.cdr, self.cdr_size)) }
     }
 }
 
-/// An event's number, and when it came in nanoseconds since 1970; 0 for what is not known.
+/// An event's number, and its time of arrival in nanoseconds since 1970; 0 for what is unknown.
 fn numbers(number: Option<EventNumber>) -> (u64, u64) {
     let Some(EventNumber { number, came }) = number else { return (0, 0) };
     let since = came.and_then(|came| came.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     (number, u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// An event that is kept until it is asked for.
+/// An event that waits for `campanile_consumer_next`.
 pub(crate) struct QueuedEvent {
     domain: String,
     name: String,
@@ -113,7 +112,7 @@ impl QueuedEvent {
     }
 }
 
-/// What `campanile_consumer_next` gives: the event, and behind it what it points to.
+/// The result of `campanile_consumer_next`: the event, followed by the data that it points to.
 #[repr(C)]
 pub(crate) struct Owned {
     event: Event,
@@ -138,7 +137,7 @@ impl Owned {
         Self { event, queued }
     }
 
-    /// A handle of it, which begins with the event.
+    /// Converts it to a handle, which begins with the event.
     pub(crate) fn into_handle(self) -> *mut Event {
         Box::into_raw(Box::new(self)).cast()
     }
@@ -167,7 +166,7 @@ pub unsafe extern "C" fn campanile_event_idl(event: *const Event, idl: *mut *mut
     })
 }
 
-/// Frees an event that `campanile_consumer_next` gave; not one that a callback was given. A null pointer is none.
+/// Frees an event from `campanile_consumer_next`; not one passed to a callback. A null pointer is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_event_free(event: *mut Event) {
     if !event.is_null() {

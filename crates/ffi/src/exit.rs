@@ -1,4 +1,5 @@
-//! What happens when the process ends and publishers or consumers are still there.
+//! The end of a process with live publishers or consumers. ¶ Publishers send their gathered events and wait for answers as when they are
+//! freed; unconfirmed events are then logged. Callbacks are not called any more: what they use may be gone.
 //!
 //! Publishers send what they have and wait for answers as when they are freed, and what is not confirmed then is logged. Callbacks are
 //! not called any more: what they use may be gone.
@@ -6,7 +7,7 @@
 use std::ffi::c_int;
 use std::sync::{Mutex, Once, PoisonError, Weak};
 
-/// Called when the process ends.
+/// An object to notify when the process ends.
 pub(crate) trait AtExit: Send + Sync {
     fn process_ends(&self);
 }
@@ -17,7 +18,7 @@ unsafe extern "C" {
     fn atexit(function: extern "C" fn()) -> c_int;
 }
 
-/// Has [`AtExit::process_ends`] called when the process ends, if the object is still there.
+/// Has [`AtExit::process_ends`] called at the end of the process, if the object still exists.
 pub(crate) fn tell_at_exit(who: Weak<dyn AtExit>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

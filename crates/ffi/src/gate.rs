@@ -1,9 +1,9 @@
-//! A gate that callbacks go through: once it is closed, none runs any more.
+//! A gate around callbacks: once it is closed, none runs any more.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-/// Closed once and for all.
+/// A gate; closing it is final.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -22,7 +22,7 @@ struct State {
 pub(crate) struct Inside<'g>(&'g Gate);
 
 impl Gate {
-    /// Goes in, if it is open.
+    /// Enters the gate, if it is open.
     pub(crate) fn enter(&self) -> Option<Inside<'_>> {
         let mut state = self.lock();
         if state.is_closed {
@@ -32,12 +32,12 @@ impl Gate {
         Some(Inside(self))
     }
 
-    /// Whether this thread is inside: a callback that has called the library.
+    /// Whether this thread is inside: a callback has called the library.
     pub(crate) fn is_this_inside(&self) -> bool {
         self.lock().inside.contains(&thread::current().id())
     }
 
-    /// Lets no thread in any more.
+    /// Closes the gate: no thread enters any more.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
     }

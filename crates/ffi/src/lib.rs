@@ -2,10 +2,10 @@
 //!
 //! # In this crate
 //!
-//! Functions of C over [`campanile::raw`], each of which answers a [`ErrorCode`](campanile::ErrorCode). What they promise stands in
-//! `include/campanile.h`, which is made of this crate by cbindgen; `cpp/` has C++17 over it, and `java/` Java 17.
+//! C functions over [`campanile::raw`], each of which returns an [`ErrorCode`](campanile::ErrorCode). Their contracts are in
+//! `include/campanile.h`, which cbindgen generates from this crate; `cpp/` wraps it for C++17, and `java/` for Java 17.
 //!
-//! What is unsafe here is what C cannot promise: that pointers are what they are said to be. The header says it once for all functions.
+//! The unsafe code relies on what C cannot guarantee: valid pointers. The header states this once for all functions.
 #![expect(unsafe_code, reason = "pointers come from C, and functions go there")]
 #![expect(clippy::missing_safety_doc, reason = "the header says once what all functions ask for")]
 

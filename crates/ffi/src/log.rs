@@ -1,4 +1,4 @@
-//! What the library logs: warnings, to the standard error stream, or to a function of the program's.
+//! Logging: warnings to the standard error stream, or to a function of the program.
 
 use crate::status::c_string;
 use log::{LevelFilter, Log, Metadata, Record};
@@ -6,8 +6,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::{self, Write};
 use std::sync::{Once, PoisonError, RwLock};
 
-/// Called with what the library logs: 1 is an error, 2 a warning, 3 information, 4 and 5 are for finding mistakes in the library.
-/// `text` is good until the function returns. It is called by any thread, by several at once, and must not call the library.
+/// Called with each log line: 1 is an error, 2 a warning, 3 information, 4 and 5 are for debugging the library. `text` is valid until the
+/// function returns. Any thread may call it, several at once, and it must not call the library.
 pub type OnLog = Option<unsafe extern "C" fn(context: *mut c_void, level: c_int, text: *const c_char)>;
 
 struct Callback {
@@ -24,7 +24,7 @@ struct Logger(RwLock<Option<Callback>>);
 
 static LOGGER: Logger = Logger(RwLock::new(None));
 
-/// Takes care that what is logged goes somewhere.
+/// Installs the logger.
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -35,8 +35,8 @@ pub(crate) fn listen() {
     });
 }
 
-/// Has a function called with what the library logs; a null pointer has it written to the standard error stream again. `level` is the
-/// highest that is logged: 0 for nothing, 2 for errors and warnings, which is the default.
+/// Sets the function for log lines; a null pointer restores the standard error stream. `level` is the highest level logged: 0 for nothing,
+/// 2 for errors and warnings, which is the default.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_log(level: c_int, function: OnLog, context: *mut c_void) {
     listen();

@@ -1,9 +1,9 @@
-//! What comes from C and goes to it. A null pointer is answered as a mistake; any other is believed.
+//! Conversions of pointers from and to C. A null pointer is an error; any other is assumed valid.
 
 use crate::status::Failure;
 use std::ffi::{CStr, c_char};
 
-/// A text of UTF-8 that ends with a NUL.
+/// Reads UTF-8 text that ends with a NUL.
 ///
 /// # Safety
 /// The pointer is null, or that of such a text, which stays as it is for `'a`.
@@ -16,7 +16,7 @@ pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a 
     text.to_str().map_err(|error| Failure::argument(format!("{what} is not UTF-8: {error}")))
 }
 
-/// As [`text`]; a null pointer is none.
+/// Reads text as [`text`] does; a null pointer is `None`.
 ///
 /// # Safety
 /// As for [`text`].
@@ -25,7 +25,7 @@ pub(crate) unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Re
     if pointer.is_null() { Ok(None) } else { unsafe { text(pointer, what) }.map(Some) }
 }
 
-/// What a handle is of.
+/// Borrows the value behind a handle.
 ///
 /// # Safety
 /// The pointer is null, or that of a `T`, which stays for `'a` and is not changed but through what may be shared.
@@ -34,7 +34,7 @@ pub(crate) unsafe fn borrow<'a, T>(pointer: *const T, what: &str) -> Result<&'a 
     unsafe { pointer.as_ref() }.ok_or_else(|| Failure::argument(format!("{what} is a null pointer")))
 }
 
-/// As [`borrow`], to be changed.
+/// Borrows the value behind a handle mutably.
 ///
 /// # Safety
 /// The pointer is null, or that of a `T`, which no other code uses for `'a`.
@@ -43,7 +43,7 @@ pub(crate) unsafe fn borrow_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'
     unsafe { pointer.as_mut() }.ok_or_else(|| Failure::argument(format!("{what} is a null pointer")))
 }
 
-/// So many octets.
+/// Borrows `size` octets.
 ///
 /// # Safety
 /// The pointer is null, or `size` octets are there, which stay as they are for `'a`.
@@ -61,7 +61,7 @@ pub(crate) unsafe fn octets<'a>(pointer: *const u8, size: usize, what: &str) -> 
     Ok(unsafe { std::slice::from_raw_parts(pointer, size) })
 }
 
-/// Hands a value over where the caller wants it.
+/// Writes a value to the caller's pointer.
 ///
 /// # Safety
 /// The pointer is null, or a `T` can be written there.
@@ -74,7 +74,7 @@ pub(crate) unsafe fn put<T>(out: *mut T, value: T) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Hands a handle of a value over.
+/// Writes a handle of a value to the caller's pointer.
 ///
 /// # Safety
 /// As for [`put`].
@@ -86,7 +86,7 @@ pub(crate) unsafe fn give<T>(out: *mut *mut T, value: T) -> Result<(), Failure> 
     unsafe { put(out, Box::into_raw(Box::new(value))) }
 }
 
-/// Takes back what [`give`] gave; `None` for a null pointer.
+/// Takes ownership of a handle made by [`give`]; `None` for a null pointer.
 ///
 /// # Safety
 /// The pointer is null, or came from [`give`] and is not used any more.

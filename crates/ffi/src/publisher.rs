@@ -1,4 +1,4 @@
-//! Publishing many events without waiting for each.
+//! Publishers: publishing many events without waiting for each.
 
 use crate::exit::{AtExit, tell_at_exit};
 use crate::pointers::{borrow, give, octets, put, take};
@@ -20,11 +20,11 @@ pub struct Publisher {
 
 struct Inner {
     maker: u32,
-    /// `None` once it is closed.
+    /// The publisher; `None` once closed.
     publisher: RwLock<Option<RawPublisher>>,
 }
 
-/// Settings of a publisher. All of 0 stands for the defaults.
+/// Settings of a publisher. A field of 0 stands for its default.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PublisherOptions {
@@ -32,25 +32,25 @@ pub struct PublisherOptions {
     pub gather_events_max: u32,
     /// Longest time in microseconds that an event waits for others; 0 for 1000.
     pub gather_time_max_us: u32,
-    /// Events that may be on the way without an answer, then publishing waits; 0 for 4096.
+    /// Events on the way without an answer, at which publishing waits; 0 for 4096.
     pub unanswered_max: u32,
 }
 
-/// How many events became what.
+/// Events of a publisher, counted by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct PublisherCounters {
-    /// Events that the publisher took, and gave numbers from 0 on.
+    /// Events that the publisher accepted, numbered from 0 on.
     pub published: u64,
-    /// Of these, those of which it is known that the service has them.
+    /// Published events that the service has confirmed.
     pub confirmed: u64,
-    /// Those that the service refused.
+    /// Events that the service refused.
     pub refused: u64,
-    /// Those of which it is not known whether the service has them: the connection was lost meanwhile.
+    /// Events with an unknown outcome: the connection was lost before the service answered.
     pub unknown: u64,
-    /// Those that the service certainly does not have.
+    /// Events that the service certainly does not have.
     pub not_sent: u64,
-    /// How often the connection had to be made anew.
+    /// Times that the connection was made anew.
     pub reconnections: u64,
 }
 
@@ -62,15 +62,15 @@ impl From<campanile::PublisherCounters> for PublisherCounters {
     }
 }
 
-/// What became of events that did not arrive, or perhaps not.
+/// The outcome of events that did not arrive, or perhaps not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum FateCode {
-    /// The service refused them.
+    /// The service refused the events.
     Refused = 1,
-    /// The connection was lost after they were sent: sent again, they may arrive twice.
+    /// The connection was lost after the events were sent: if sent again, they may arrive twice.
     Unknown = 2,
-    /// The connection was lost before they were sent: they can be published again.
+    /// The connection was lost before the events were sent: they can be published again.
     NotSent = 3,
 }
 
@@ -78,17 +78,17 @@ pub enum FateCode {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LossReport {
-    /// The number of the first of them.
+    /// The number of the first lost event.
     pub first: u64,
-    /// How many they are.
+    /// Count of lost events, numbered consecutively.
     pub count: u64,
-    /// What became of them.
+    /// The outcome of these events.
     pub fate: FateCode,
-    /// Why. To be freed with `campanile_text_free`.
+    /// The reason. To be freed with `campanile_text_free`.
     pub reason: *mut c_char,
 }
 
-/// Makes a publisher of a supplier's. `options` may be a null pointer. `campanile_publisher_close` closes it and says what became of the
+/// Makes a publisher of a supplier's. `options` may be a null pointer. `campanile_publisher_close` closes it and reports the outcome of the
 /// events; `campanile_publisher_free` frees it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_publisher_new(
@@ -132,7 +132,7 @@ impl Inner {
         what(publisher.as_ref().ok_or_else(Failure::closed)?)
     }
 
-    /// Takes it out, once no thread is publishing.
+    /// Takes the publisher out, once no thread is publishing.
     fn take(&self) -> Option<RawPublisher> {
         self.publisher.write().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -158,8 +158,8 @@ impl Drop for Inner {
     }
 }
 
-/// Takes an event and gives its number, from 0 on; `number` may be a null pointer. Waits only when as many are on the way as may be. Its
-/// fate is reported by `campanile_publisher_sync`, `campanile_publisher_tally` and `campanile_publisher_next_loss`.
+/// Publishes an event and writes its number, from 0 on; `number` may be a null pointer. Waits only while `unanswered_max` events are on the
+/// way. The outcome is reported by `campanile_publisher_sync`, `campanile_publisher_tally` and `campanile_publisher_next_loss`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_publisher_publish(
     publisher: *const Publisher,
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn campanile_publisher_publish(
     })
 }
 
-/// Sends what was gathered now.
+/// Sends the gathered events now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_publisher_flush(publisher: *const Publisher) -> ErrorCode {
     guarded(|| {
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn campanile_publisher_flush(publisher: *const Publisher) 
     })
 }
 
-/// Sends what was gathered and waits until the fate of all events is known. `tally` may be a null pointer.
+/// Sends the gathered events and waits until the outcome of all events is known. `tally` may be a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_publisher_sync(
     publisher: *const Publisher,
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn campanile_publisher_sync(
     })
 }
 
-/// How many events became what, as far as is known.
+/// Events counted by outcome, as far as it is known.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_publisher_tally(
     publisher: *const Publisher,
@@ -251,8 +251,8 @@ pub unsafe extern "C" fn campanile_publisher_next_loss(
     })
 }
 
-/// Sends what was gathered, waits for answers until for `limit_ms` none has come, ends the publisher and tells how many events became what:
-/// those of which `confirmed` falls short of `published` did not arrive, or perhaps not. `tally` may be a null pointer.
+/// Sends the gathered events, waits for answers until none has arrived for `limit_ms`, closes the publisher and writes the counts by
+/// outcome: the events by which `confirmed` falls short of `published` did not arrive, or perhaps not. `tally` may be a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_publisher_close(
     publisher: *const Publisher,
@@ -272,8 +272,8 @@ pub unsafe extern "C" fn campanile_publisher_close(
     })
 }
 
-/// Frees a publisher. If it is not closed, answers are waited for until for 2 seconds none has come, and what is not confirmed then is
-/// logged. The same happens when the process ends. A null pointer is none.
+/// Frees a publisher. An open one first waits for answers until none has arrived for 2 seconds, and logs what is not confirmed then. The
+/// same happens when the process ends. A null pointer is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_publisher_free(publisher: *mut Publisher) {
     let _ = guarded(|| {

@@ -1,4 +1,4 @@
-//! Where events go, and how.
+//! The settings of suppliers and consumers.
 
 use crate::log::listen;
 use crate::pointers::{borrow_mut, give, take, text};
@@ -8,11 +8,11 @@ use std::ffi::c_char;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where events go, and how: see `campanile_settings_set`. One thread at a time uses one; suppliers and consumers copy it.
+/// Settings of suppliers and consumers: see `campanile_settings_set`. One thread at a time uses a handle; suppliers and consumers copy it.
 pub struct SettingsHandle(pub(crate) Settings);
 
-/// The settings of the environment (`CAMPANILE_SERVER`, `CAMPANILE_TRANSPORT`, `CAMPANILE_CONTEXT`), the saved context, and defaults. To be
-/// freed with `campanile_settings_free`.
+/// Loads the settings of the environment (`CAMPANILE_SERVER`, `CAMPANILE_TRANSPORT`, `CAMPANILE_CONTEXT`), the saved context, and defaults.
+/// To be freed with `campanile_settings_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_settings_load(settings: *mut *mut SettingsHandle) -> ErrorCode {
     listen();
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn campanile_settings_load(settings: *mut *mut SettingsHan
     })
 }
 
-/// The settings of a saved context, whatever the environment says.
+/// Loads the settings of a saved context, ignoring the environment.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_settings_of_context(
     name: *const c_char,
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn campanile_settings_of_context(
     })
 }
 
-/// Sets one of them, by its name in `contexts.toml`:
+/// Sets a setting by its name in `contexts.toml`:
 ///
 /// | key | value | default |
 /// |---|---|---|
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn campanile_settings_set(
     })
 }
 
-/// Frees settings. A null pointer is none.
+/// Frees settings. A null pointer is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_settings_free(settings: *mut SettingsHandle) {
     // SAFETY: the header asks for it.
@@ -110,7 +110,7 @@ fn milliseconds(setting: &'static str, value: &str) -> Result<Duration, Settings
     value.parse().map(Duration::from_millis).map_err(wrong)
 }
 
-/// An empty text is none.
+/// Parses a path; an empty text is `None`.
 fn file(value: &str) -> Option<PathBuf> {
     Some(value).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

@@ -1,4 +1,4 @@
-//! What functions answer, and what is known of the last error.
+//! Return codes of functions, and the last error of each thread.
 
 use campanile::ErrorCode;
 use std::any::Any;
@@ -6,13 +6,13 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Why a function does not do what it is asked for.
+/// The reason why a function failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: ErrorCode,
     message: String,
     was_not_carried_out: bool,
-    /// Of a filter that is none, in characters from 1 on; else 0.
+    /// Position of the error in a filter, in characters from 1 on; else 0.
     column: u32,
 }
 
@@ -61,18 +61,18 @@ thread_local! {
     static LAST: RefCell<Last> = RefCell::new(Last { message: CString::default(), was_not_carried_out: false, column: 0 });
 }
 
-/// A text for C, without what C cannot have in it.
+/// Makes a text for C; zero octets are replaced.
 pub(crate) fn c_string(text: &str) -> CString {
     CString::new(text).unwrap_or_else(|_| CString::new(text.replace('\0', "\u{FFFD}")).unwrap_or_default())
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())
 }
 
-/// Does something for a caller that knows neither results nor panics.
+/// Runs a function for a caller in C: errors and panics become an error code.
 pub(crate) fn guarded(what: impl FnOnce() -> Result<(), Failure>) -> ErrorCode {
     let failure = match catch_unwind(AssertUnwindSafe(what)) {
         Ok(Ok(())) => return ErrorCode::Ok,
@@ -87,21 +87,21 @@ pub(crate) fn guarded(what: impl FnOnce() -> Result<(), Failure>) -> ErrorCode {
     status
 }
 
-/// What was wrong the last time that a function, called by this thread, answered something else than `CAMPANILE_STATUS_OK`: a sentence in
-/// UTF-8. Good until this thread calls the library again.
+/// The message of the last call by this thread that returned something else than `CAMPANILE_STATUS_OK`: a sentence in UTF-8. Valid until
+/// this thread calls the library again.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_last_error() -> *const c_char {
     LAST.with_borrow(|last| last.message.as_ptr())
 }
 
-/// Whether what failed last on this thread was certainly not done: an event can then be published again without being there twice.
+/// Whether the last failed call of this thread was certainly not carried out: its event can then be published again without arriving twice.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_last_was_not_carried_out() -> bool {
     LAST.with_borrow(|last| last.was_not_carried_out)
 }
 
-/// Where the filter is wrong that was refused last on this thread (`CAMPANILE_STATUS_FILTER`), in characters from 1 on; 0 for other errors, and
-/// for a filter that is too much altogether.
+/// Position of the error in the filter that was refused last on this thread (`CAMPANILE_STATUS_FILTER`), in characters from 1 on; 0 for
+/// other errors, and for a filter that is too large as a whole.
 #[unsafe(no_mangle)]
 pub extern "C" fn campanile_last_column() -> u32 {
     LAST.with_borrow(|last| last.column)

@@ -1,4 +1,4 @@
-//! Publishing, waiting for each event.
+//! Publishing with an answer for each event.
 
 use crate::consumer::{Context, Release};
 use crate::gate::Gate;
@@ -14,11 +14,11 @@ use std::ffi::{c_char, c_void};
 use std::process;
 use std::sync::Arc;
 
-/// Publishes into a channel events of any types that are declared. Any number of threads may use one at once.
+/// Publishes events of any declared types into a channel. Any number of threads may use one at once.
 pub struct Supplier(pub(crate) RawSupplier, Arc<Gate>, u32);
 
-/// Connects to a channel, which is made if there is none. `settings` may be a null pointer: those of `campanile_settings_load`. To be freed
-/// with `campanile_supplier_free`.
+/// Connects to a channel, which is made if it does not exist. `settings` may be a null pointer: those of `campanile_settings_load`. To be
+/// freed with `campanile_supplier_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_supplier_new(
     channel: *const c_char,
@@ -38,9 +38,9 @@ pub unsafe extern "C" fn campanile_supplier_new(
     })
 }
 
-/// Publishes an event and waits until the service has taken it. It finds back by itself when the service was restarted; while there is
-/// none it waits for one, for `wait_for_restart_ms` (30 s), and then answers `CAMPANILE_STATUS_UNREACHABLE`. An event that may have been
-/// taken is not tried again: `campanile_last_was_not_carried_out` tells whether it may be published again.
+/// Publishes an event and waits until the service has taken it. The supplier reconnects by itself after a restart of the service; it waits
+/// for the service for `wait_for_restart_ms` (30 s), and then returns `CAMPANILE_STATUS_UNREACHABLE`. An event that may have been taken is
+/// not tried again: `campanile_last_was_not_carried_out` tells whether it may be published again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_supplier_publish(
     supplier: *const Supplier,
@@ -56,9 +56,9 @@ pub unsafe extern "C" fn campanile_supplier_publish(
     })
 }
 
-/// Has `function` called for what `campanile_supplier_publish` does not answer: over DDS, readers that do not match. Without it that is
-/// logged. When the supplier is freed it runs no more, unless it is what frees it. `release` is called with `context` when that is not used any
-/// more, or at once where there is no DDS; it may be a null pointer.
+/// Has `function` called for trouble that `campanile_supplier_publish` does not return: over DDS, readers that do not match. Without a
+/// function it is logged. After the supplier is freed the function runs no more, unless the function itself frees it. `release` is called
+/// with `context` when the library no longer uses that, or at once where there is no DDS; it may be a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_supplier_on_trouble(
     supplier: *const Supplier,
@@ -83,22 +83,22 @@ pub unsafe extern "C" fn campanile_supplier_on_trouble(
     })
 }
 
-/// How often it has had to find its way back to a service that was restarted. 0 for a null pointer.
+/// Times that the supplier reconnected to a restarted service. 0 for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_supplier_reconnections(supplier: *const Supplier) -> u64 {
     // SAFETY: the header asks for it.
     unsafe { supplier.as_ref() }.map_or(0, |supplier| supplier.0.reconnections())
 }
 
-/// How many threads wait in `campanile_supplier_publish` until the service is there again. 0 for a null pointer.
+/// Threads that wait in `campanile_supplier_publish` for the service to come back. 0 for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_supplier_waiting(supplier: *const Supplier) -> u32 {
     // SAFETY: the header asks for it.
     unsafe { supplier.as_ref() }.map_or(0, |supplier| supplier.0.waiting())
 }
 
-/// Ends these waits: each such call answers `CAMPANILE_STATUS_UNREACHABLE`, and later ones do not wait for a restart any more. For programs
-/// about to free a supplier that other threads publish with. A null pointer is none.
+/// Ends the waits of `campanile_supplier_publish`: each such call returns `CAMPANILE_STATUS_UNREACHABLE`, and later ones do not wait for a
+/// restart any more. For programs about to free a supplier that other threads publish with. A null pointer is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_supplier_stop_waiting(supplier: *const Supplier) {
     // SAFETY: the header asks for it.
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn campanile_supplier_stop_waiting(supplier: *const Suppli
     }
 }
 
-/// Takes leave of the service, when the supplier's publishers have, too, and frees it. A null pointer is none.
+/// Frees a supplier. It disconnects from the service once its publishers are gone as well. A null pointer is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_supplier_free(supplier: *mut Supplier) {
     let _ = guarded(|| {

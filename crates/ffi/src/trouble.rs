@@ -1,42 +1,42 @@
-//! Reports besides events.
+//! Trouble reports: what a callback learns besides events.
 
 use crate::status::c_string;
 use campanile::{Trouble, TroubleCode};
 use std::ffi::{CString, c_char, c_void};
 use std::time::Duration;
 
-/// A report to a consumer, or to a supplier, that is no event. All that it points to is good until the function returns, and no pointer is null.
+/// A report to a consumer or a supplier that is not an event. All pointers are valid until the function returns, and none is null.
 #[derive(Debug)]
 #[repr(C)]
 pub struct TroubleReport {
-    /// Which sort it is.
+    /// The kind of trouble.
     pub code: TroubleCode,
-    /// All of it, as a sentence.
+    /// The whole report, as a sentence.
     pub text: *const c_char,
-    /// The event's type name, where it is about one; else empty.
+    /// The event's type name, if the report is about an event; else empty.
     pub name: *const c_char,
-    /// Of a mismatch: the member in which the types differ, such as `stations[].name`; else empty.
-    /// Of what does not match over DDS: the policy.
+    /// Of a mismatch: the member in which the types differ, such as `stations[].name`; else empty. Of endpoints that do not match over DDS:
+    /// the policy.
     pub path: *const c_char,
-    /// Why, where there is more to be said than the code.
+    /// The reason, where there is more to say than the code does.
     pub reason: *const c_char,
     /// Of a mismatch: the declared type, in IDL; else empty.
     pub declared: *const c_char,
-    /// Of a mismatch: the type that came, in IDL; else empty.
+    /// Of a mismatch: the received type, in IDL; else empty.
     pub came: *const c_char,
-    /// Of a gap: how long it was; of a slow callback: how long it took.
+    /// Of a gap: its length; of a slow callback: its duration.
     pub milliseconds: u64,
-    /// Of lost events: how many more than were reported before.
+    /// Of lost events: the number lost since the last report.
     pub events: u64,
-    /// Of a mismatch: the supplier, where its events say so (those in ALMA's form); else empty.
-    /// Of what does not match over DDS: the writer or reader.
+    /// Of a mismatch: the supplier, if its events name it (those in ALMA's form); else empty. Of endpoints that do not match over DDS: the
+    /// writer or reader.
     pub supplier: *const c_char,
 }
 
-/// Called with what is reported besides events. It may be called by several threads at once, and may publish.
+/// Called with each trouble report. Several threads may call it at once, and it may publish.
 pub type OnTrouble = Option<unsafe extern "C" fn(context: *mut c_void, trouble: *const TroubleReport)>;
 
-/// Has a report of some trouble read.
+/// Passes a report of some trouble to `read`.
 pub(crate) fn report(trouble: &Trouble, read: impl FnOnce(&TroubleReport)) {
     let (mut name, mut path, mut reason, mut declared, mut came) = ("", "", "", "", "");
     let (mut length, mut events, mut supplier) = (Duration::ZERO, 0, "");

@@ -1,4 +1,4 @@
-//! Types of events, by their IDL text.
+//! Event types, declared by their IDL text.
 
 use crate::pointers::{borrow, borrow_mut, give, octets, optional_text, put, take, text};
 use crate::status::{Failure, c_string, guarded};
@@ -8,15 +8,15 @@ use giop::typecode::Work;
 use giop::value::Value;
 use std::ffi::{CString, c_char};
 
-/// How values cross: in this processor's byte order, aligned as in GIOP 1.2 from a position 0 on, in UTF-8.
+/// Encoding of values that cross the interface: this processor's byte order, aligned as in GIOP 1.2 from position 0 on, in UTF-8.
 pub(crate) const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: Version::V1_2, chars: CharSet::Utf8 };
 
-/// What reading one value for JSON may take: as many steps as its octets can need, at this depth.
+/// Limits for reading one value for JSON: as many steps as its octets can need, at this depth.
 pub(crate) fn work() -> Work {
     Work::new(16 * 1024 * 1024, 128)
 }
 
-/// A type of events. Any number of threads, suppliers and consumers may use one at once; it may be freed while they go on.
+/// A type of events. Any number of threads, suppliers and consumers may use one at once; it may be freed while they still use it.
 pub struct Type {
     pub(crate) declared: Declared,
     defaults: Defaults,
@@ -24,9 +24,9 @@ pub struct Type {
     idl: CString,
 }
 
-/// Declares a type by its IDL text: `struct Wind { double speed; double direction; };`. `name` says which struct of the text it is, as
-/// `Wind` or `weather::Wind`; a null pointer stands for the last one. `domain` is that of its events; a null pointer stands for the one
-/// that the settings say. To be freed with `campanile_type_free`.
+/// Declares a type by its IDL text: `struct Wind { double speed; double direction; };`. `name` chooses the struct, as `Wind` or
+/// `weather::Wind`; a null pointer stands for the last one. `domain` is the event domain; a null pointer stands for the one of the
+/// settings. To be freed with `campanile_type_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_type_new(
     idl: *const c_char,
@@ -56,9 +56,9 @@ fn declare(text: &str, name: Option<&str>, domain: Option<&str>) -> Result<Type,
     Ok(Type { declared, defaults: Defaults::default(), name, idl })
 }
 
-/// Gives a member a value for where a supplier's type lacks it, in consumers that are asked for the type from then on: `structure` is the
-/// type itself or one that it is made of, as `Wind` or `weather::Wind`; the octets are a value of the member's type alone. While this is
-/// called, one thread uses the type.
+/// Sets a member's default, used where a supplier's type lacks the member, for consumers that subscribe to the type from then on.
+/// `structure` is the type itself or one that it contains, as `Wind` or `weather::Wind`; the octets are a value of the member's type alone.
+/// While this is called, no other thread may use the type.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_type_default(
     r#type: *mut Type,
@@ -89,21 +89,21 @@ pub unsafe extern "C" fn campanile_type_default(
     })
 }
 
-/// The name under which the events travel. Good until the type is freed; a null pointer for a null pointer.
+/// The event type's name. Valid until the type is freed; a null pointer for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_type_name(r#type: *const Type) -> *const c_char {
     // SAFETY: the header asks for it.
     unsafe { r#type.as_ref() }.map_or(std::ptr::null(), |of| of.name.as_ptr())
 }
 
-/// The type as IDL text, with all that it is made of. Good until the type is freed; a null pointer for a null pointer.
+/// The type as IDL text, with all types that it contains. Valid until the type is freed; a null pointer for a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_type_idl(r#type: *const Type) -> *const c_char {
     // SAFETY: the header asks for it.
     unsafe { r#type.as_ref() }.map_or(std::ptr::null(), |of| of.idl.as_ptr())
 }
 
-/// Whether octets are a value of the type and nothing more: `CAMPANILE_STATUS_OK`, or `CAMPANILE_STATUS_VALUE` with what is wrong.
+/// Checks that the octets are one value of the type and no more: `CAMPANILE_STATUS_OK`, or `CAMPANILE_STATUS_VALUE` with why.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_type_check(r#type: *const Type, cdr: *const u8, cdr_size: usize) -> ErrorCode {
     guarded(|| {
@@ -131,14 +131,14 @@ pub unsafe extern "C" fn campanile_type_json(
     })
 }
 
-/// Frees a type. A null pointer is none.
+/// Frees a type. A null pointer is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_type_free(r#type: *mut Type) {
     // SAFETY: the header asks for it.
     drop(unsafe { take(r#type) });
 }
 
-/// Frees a text that the library gave. A null pointer is none.
+/// Frees a text that the library returned. A null pointer is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_text_free(text: *mut c_char) {
     if !text.is_null() {
