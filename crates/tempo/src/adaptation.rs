@@ -1,24 +1,26 @@
-//! What an application may make of the reports it gets (*Tempo*, V and figure 9). Rates and deadlines only inform; this is one way to
-//! act on them, and an application is free to take another.
+//! Ways for an application to act on its reports (*Tempo*, V and figure 9). Rates and deadlines only inform; this is one way to act on
+//! them, and an application is free to take another.
 //!
-//! - A subscriber that suffers loss [wishes for less](LossFreeRate), and a publisher [follows the lowest wish](follow_lowest): so a
-//!   rate is found at which nothing is lost.
+//! - A subscriber that suffers loss [wishes for less](LossFreeRate), and a publisher [follows the lowest wish](follow_lowest): together
+//!   they find a rate without loss.
 //! - A publisher of messages that take too long [tightens its deadline](TightenDeadline), and subscribers
 //!   [follow](follow_deadline), until the delay is acceptable or it is clear that it cannot be had so.
 //!
-//! Each is asked once in an announcement period, when [`Notice::Period`](crate::endpoint::Notice::Period) comes.
+//! Each is called once per announcement period, on [`Notice::Period`](crate::endpoint::Notice::Period).
 
 use crate::Nanos;
 use crate::endpoint::{PublisherReport, SubscriberReport};
 
-/// Periods after a change in which its effect cannot be seen yet: the other end learns of it in the first, and does it in the second.
+/// Periods after a change during which its effect is not visible: the other end learns of it in the first and applies it in the second.
 const SETTLING: u32 = 2;
-/// Periods without loss after which it is tried whether more is possible meanwhile.
+/// Periods without loss after which a higher rate is tried again.
 const CALM: u32 = 64;
-/// Times in a row that a tighter deadline may not help.
+/// Consecutive times that a tighter deadline may fail to help.
 const TRIALS: u32 = 3;
 
-/// Finds the rate at which a subscriber loses nothing.
+/// Finds the rate at which a subscriber loses nothing. ¶ With loss it wishes for an eighth less than before, or for the received rate if
+/// that is lower, and remembers the rate that caused the loss. Without loss it wishes for a little more each period, but stays a sixteenth
+/// below the remembered rate; after 64 periods without loss it forgets that rate, since the network may have changed.
 ///
 /// With loss it wishes for an eighth less, or for what came if that is less, and remembers at which rate there was loss. Without loss it
 /// wishes for a little more each period, but stays clear of that rate by a sixteenth; after 64 periods without loss it forgets it,
@@ -27,7 +29,7 @@ const TRIALS: u32 = 3;
 pub struct LossFreeRate {
     highest: u32,
     rate: u32,
-    /// At so much there was loss.
+    /// The lowest rate known to cause loss.
     too_high: u32,
     settling: u32,
     calm: u32,
@@ -37,7 +39,7 @@ pub struct LossFreeRate {
 }
 
 impl LossFreeRate {
-    /// Begins with the highest rate that is of use, in messages in 1,000 s.
+    /// Begins with the highest useful rate, in messages in 1,000 s.
     #[must_use]
     pub const fn new(highest: u32) -> Self {
         Self {
@@ -52,7 +54,7 @@ impl LossFreeRate {
         }
     }
 
-    /// The rate to wish for now, in messages in 1,000 s: never 0, which would say nothing.
+    /// The rate to wish for now, in messages in 1,000 s. Never 0, which means no wish.
     pub fn after_period(&mut self, now: Nanos, report: &SubscriberReport) -> u32 {
         let elapsed = now.saturating_sub(self.requested_at.unwrap_or(now));
         let received = report.received.saturating_sub(self.received);
@@ -81,13 +83,13 @@ impl LossFreeRate {
     }
 }
 
-/// Messages in 1,000 s.
+/// The rate in messages in 1,000 s.
 fn rate_of(messages: u64, elapsed: Nanos) -> u32 {
     let rate = u128::from(messages) * 1_000_000_000_000 / u128::from(elapsed.max(1));
     u32::try_from(rate).unwrap_or(u32::MAX)
 }
 
-/// The rate at which a publisher is to publish that intends this one: no more than its slowest subscriber wishes for.
+/// The rate for a publisher with this intended rate: limited by the lowest wish of its subscribers.
 #[must_use]
 pub fn follow_lowest(intended: u32, report: &PublisherReport) -> u32 {
     match report.announced.lowest_rate {
@@ -102,14 +104,14 @@ pub const fn follow_deadline(report: &SubscriberReport) -> u32 {
     report.announced.deadline_us
 }
 
-/// How a target stands.
+/// Progress towards a target delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// The delay is within it.
+    /// The delay is within the target.
     Met,
-    /// It is being tried with a tighter deadline.
+    /// A tighter deadline is being tried.
     Trying,
-    /// Tighter deadlines do not help: others wait no longer for it than before, and it has the deadline it began with.
+    /// Tighter deadlines do not shorten the delay. The deadline is back at its initial value.
     NotAchievable,
 }
 
@@ -120,14 +122,14 @@ pub struct TightenDeadline {
     first_us: u32,
     deadline_us: u32,
     settling: u32,
-    /// The delay before the last change, and how often in a row changes did not help.
+    /// The delay before the last change, and the number of consecutive changes that did not help.
     before_ns: u64,
     in_vain: u32,
     target: Target,
 }
 
 impl TightenDeadline {
-    /// With a delay that is aimed at, and the deadline that the topic has to begin with (its 1/rate if it has none).
+    /// Begins with the target delay and the topic's initial deadline (its 1/rate if it has none).
     #[must_use]
     pub const fn new(target_ns: u64, deadline_us: u32) -> Self {
         Self {
@@ -141,7 +143,7 @@ impl TightenDeadline {
         }
     }
 
-    /// The deadline to announce now, in microseconds, and how the target stands. Without an echo since the last probe nothing changes.
+    /// The deadline to announce now, in microseconds, and the progress. Without an echo since the last probe nothing changes.
     pub fn after_period(&mut self, report: &PublisherReport) -> (u32, Target) {
         let delay = report.slowest_ns;
         if self.settling > 0 {

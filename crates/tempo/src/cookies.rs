@@ -1,4 +1,5 @@
-//! How an address proves that it is where it says: by returning what was sent there.
+//! Cookies prove that a peer receives at the address it sends from: it has to return the cookie that was sent there. ¶ A cookie is computed
+//! from the address, the session and a secret, without stored state: a returned cookie is checked by computing it again.
 //!
 //! A cookie is made of the address, the session and a secret, and nothing is kept for it: one that is returned is checked by
 //! making it again.
@@ -8,14 +9,14 @@ use core::net::SocketAddr;
 
 use siphasher::sip::SipHasher24;
 
-/// Makes cookies that no peer can make.
+/// Makes cookies that peers cannot forge.
 #[derive(Debug, Clone, Copy)]
 pub struct Cookies {
     secret: (u64, u64),
 }
 
 impl Cookies {
-    /// By a secret, which is to be drawn at random when the process begins.
+    /// Uses a secret, which the caller draws at random when the process begins.
     #[must_use]
     pub const fn new(secret: (u64, u64)) -> Self {
         Self { secret }
@@ -34,7 +35,7 @@ impl Cookies {
         hasher.finish().max(1)
     }
 
-    /// Whether a cookie was given to that session at that address.
+    /// Whether this cookie was given to that session at that address.
     #[must_use]
     pub fn is_ours(&self, cookie: u64, address: SocketAddr, session: u32) -> bool {
         cookie != 0 && cookie == self.cookie(address, session)

@@ -1,12 +1,12 @@
 //! Publishers and subscribers of one process, as a state machine that allocates nothing.
 //!
-//! Its driver [hands it](Endpoint::handle) what has come, calls [`Endpoint::handle_timeout`] when [`Endpoint::next_timeout`] has
-//! come, and after each of its calls sends what [`Endpoint::poll_transmit`] gives until that gives nothing more. It
-//! [reports](Endpoint::set_ready) a connection without room, and again when that has some.
+//! Its driver [passes](Endpoint::handle) received octets, calls [`Endpoint::handle_timeout`] at [`Endpoint::next_timeout`], and after each
+//! call sends what [`Endpoint::poll_transmit`] returns until that is `None`. It [reports](Endpoint::set_ready) a connection without room,
+//! and again when the connection has some.
 //!
-//! **What is kept of strangers: nothing.** An announcement from an address that has not proven itself is answered from what it says,
-//! with a cookie, and forgotten. Only a stranger that returns the cookie becomes a peer; so `PEERS` are taken by those that are
-//! where they say, and when all are taken, others are refused and counted.
+//! **No state for unverified senders.** An announcement from an address that has not proven itself is answered from its own content, with a
+//! cookie, and forgotten. Only a sender that returns the cookie becomes a peer; so the `PEERS` are at the addresses they claim, and when
+//! all entries are taken, others are refused and counted.
 //!
 //! **Turns.** Topics take turns by fair shares in virtual time, a message to all its subscribers at a time. Messages of a topic wait
 //! by priority and then arrival in blocks of 256 octets that the topics share: half of them are divided up among the topics, so
@@ -91,7 +91,7 @@ pub use reports::{
 pub use settings::{Channel, Name, Refused, Settings};
 pub use topics::{Order, TopicSettings};
 
-/// A topic of an end point, in one role. When it has been removed, this stands for none.
+/// A topic of an end point, in one role. Invalid once the topic is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId {
     at: u16,
@@ -100,8 +100,8 @@ pub struct TopicId {
 
 /// Publishers and subscribers of one process.
 ///
-/// `TOPICS` it has, counterparts (`PEERS`: sessions times topics), `BLOCKS` of 256 octets for messages that wait to be sent, octets
-/// of the largest `MESSAGE` that may come in fragments, and how many of those may be `UNFINISHED` at a time.
+/// Capacities: `TOPICS`; `PEERS`, sessions times topics; `BLOCKS` of 256 octets for queued messages; `MESSAGE`, octets of the largest
+/// message received in fragments; `UNFINISHED`, how many of those at a time.
 #[derive(Debug)]
 pub struct Endpoint<
     const TOPICS: usize,
@@ -113,7 +113,7 @@ pub struct Endpoint<
     settings: Settings,
     cookies: Cookies,
     chance: Chance,
-    /// A channel that is a connection: whether it is there.
+    /// Whether the channel's connection exists, if the channel is a connection.
     is_channel_open: bool,
     topics: Topics<TOPICS>,
     peers: Peers<PEERS>,
@@ -121,7 +121,7 @@ pub struct Endpoint<
     streams: Streams<PEERS>,
     queue: Blocks<BLOCKS>,
     time: VirtualTime,
-    /// Topic that is next to send.
+    /// The topic that sends next.
     current_topic: Option<usize>,
     unfinished: Unfinished<MESSAGE, UNFINISHED>,
     counters: Counters,
@@ -130,7 +130,7 @@ pub struct Endpoint<
 impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE: usize, const UNFINISHED: usize>
     Endpoint<TOPICS, PEERS, BLOCKS, MESSAGE, UNFINISHED>
 {
-    /// An end point without topics. Settings outside their range count as the nearest within.
+    /// An end point without topics. Settings are limited to their ranges.
     #[must_use]
     pub const fn new(settings: Settings) -> Self {
         const { assert!(TOPICS < u16::MAX as usize, "topics are numbered in 16 bits") };
@@ -160,10 +160,10 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     // ---- what is wanted ----
 
-    /// Publishes or subscribes. It is announced at once.
+    /// Adds a topic, which is announced at once.
     ///
     /// # Errors
-    /// When the name is none, the topic is there in this role, or there is no room for one more.
+    /// The name is invalid, the topic exists in this role, or there is no room for one more.
     pub fn add_topic(&mut self, now: Nanos, settings: TopicSettings<'_>) -> Result<TopicId, Refused> {
         if !wire::is_name(settings.name) {
             return Err(Refused::Name);
@@ -176,7 +176,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         self.topics.add(now, &settings, first).ok_or(Refused::TooManyTopics)
     }
 
-    /// Takes a topic back, and says bye. Messages of it that wait are discarded and counted.
+    /// Removes a topic, and says goodbye. Its queued messages are discarded and counted.
     pub fn remove_topic(&mut self, topic: TopicId) {
         let Some(at) = self.topics.at(topic) else { return };
         self.discard_messages(at);
@@ -206,12 +206,12 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// Another rate, in messages in 1,000 s. It is announced at once.
+    /// Changes the rate, in messages in 1,000 s. It is announced at once.
     pub fn set_rate(&mut self, topic: TopicId, rate: u32) {
         self.change(topic, |topic| topic.rate = rate);
     }
 
-    /// Another deadline, in microseconds. It is announced at once.
+    /// Changes the deadline, in microseconds. It is announced at once.
     pub fn set_deadline(&mut self, topic: TopicId, deadline_us: u32) {
         self.change(topic, |topic| topic.deadline_us = deadline_us);
     }
@@ -227,10 +227,10 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// A message for all subscribers that there are now. If there are none it is discarded and counted.
+    /// Publishes a message to all current subscribers. Without any it is discarded and counted.
     ///
     /// # Errors
-    /// When the topic is not there or no publisher's, or the message is too large, or there is no room for it now.
+    /// The topic does not exist or is not a publisher's, the message is too large, or there is no room now.
     pub fn publish(
         &mut self,
         now: Nanos,
@@ -304,7 +304,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         self.topic_rests();
     }
 
-    /// A topic has nothing to send any more.
+    /// Notes that a topic has nothing to send any more.
     fn topic_rests(&mut self) {
         self.topics.busy = self.topics.busy.saturating_sub(1);
         self.current_topic = None;
@@ -315,7 +315,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     // ---- connections ----
 
-    /// A connection has been made. If it is the channel, all topics are announced on it at once.
+    /// Notes a new connection. If it is the channel, all topics are announced on it at once.
     pub fn stream_opened(&mut self, now: Nanos, stream: u32) {
         self.streams.set(stream, true);
         if self.settings.channel == Channel::Peer(Place::Stream(stream)) {
@@ -326,7 +326,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// A connection is gone, and with it the peers on it.
+    /// Notes the loss of a connection, and forgets its peers.
     pub fn stream_closed(&mut self, stream: u32, to: &mut impl Receive) {
         if self.settings.channel == Channel::Peer(Place::Stream(stream)) {
             self.is_channel_open = false;
@@ -335,7 +335,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         self.forget_at(Place::Stream(stream), Gone::Closed, to, |_| true);
     }
 
-    /// A connection has room for more, or none. What is for it waits, and so does what comes after that on its topics.
+    /// Notes whether a connection has room. Without room its frames wait, and so do later messages of its topics.
     pub fn set_ready(&mut self, place: Place, is_ready: bool) {
         let Place::Stream(stream) = place else { return };
         if !self.streams.set(stream, is_ready) || !is_ready {
@@ -364,7 +364,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     // ---- time ----
 
-    /// When [`Self::handle_timeout`] is to be called next.
+    /// Time of the next call of [`Self::handle_timeout`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Nanos> {
         let announcements = self.topics.iter().map(|(_, topic)| topic.announce_at).min().unwrap_or(Nanos::MAX);
@@ -372,7 +372,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         (next != Nanos::MAX).then_some(next)
     }
 
-    /// Forgets silent peers, and lets announce, probe and report what is due.
+    /// Forgets silent peers, and schedules due announcements, probes and reports.
     pub fn handle_timeout(&mut self, now: Nanos, to: &mut impl Receive) {
         if self.peers.next_gone() <= now {
             for at in 0..PEERS {
@@ -401,7 +401,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// A topic is announced to all peers on it, with the next that is sent.
+    /// Schedules the announcement of a topic to all its peers.
     fn announce(&mut self, at: usize) {
         let is_group = matches!(self.settings.channel, Channel::Group(_));
         for peer in self.peers.of_mut(at).filter(|_| !is_group) {
@@ -474,7 +474,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     // ---- what is known ----
 
-    /// What a publisher knows of its topic; nothing of one that is none any more.
+    /// The report on a publisher's topic; empty if it was removed.
     #[must_use]
     pub fn published(&self, topic: TopicId) -> PublisherReport {
         let mut report = PublisherReport::default();
@@ -498,7 +498,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         report
     }
 
-    /// What a subscriber knows of its topic; nothing of one that is none any more.
+    /// The report on a subscriber's topic; empty if it was removed.
     #[must_use]
     pub fn subscribed(&self, topic: TopicId) -> SubscriberReport {
         let Some((at, topic)) = self.topic_of(topic, Role::Subscriber) else { return SubscriberReport::default() };
@@ -514,12 +514,12 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         SubscriberReport { publishers, announced, received, lost, late, repeated }
     }
 
-    /// The subscribers that a publisher knows.
+    /// The known subscribers of a publisher's topic.
     pub fn subscribers(&self, topic: TopicId) -> impl Iterator<Item = Peer> {
         self.counterparts(topic, Role::Publisher)
     }
 
-    /// The publishers that a subscriber knows.
+    /// The known publishers of a subscriber's topic.
     pub fn publishers(&self, topic: TopicId) -> impl Iterator<Item = Peer> {
         self.counterparts(topic, Role::Subscriber)
     }
@@ -534,13 +534,13 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         self.topics.get(at).filter(|topic| topic.role == role).map(|topic| (at, topic))
     }
 
-    /// What was discarded and refused, and why.
+    /// Discarded and refused items by reason.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Octets of the largest message that is taken on a topic: what is kept of one that comes in fragments, or comes in a datagram.
+    /// Octets of the largest message accepted on a topic, in fragments or in a datagram.
     fn largest_taken(&self, largest: u32) -> u32 {
         let possible = MESSAGE.max(self.settings.datagram - wire::HEADER);
         let possible = u32::try_from(possible).unwrap_or(u32::MAX).min(wire::MESSAGE_MAX);

@@ -1,25 +1,25 @@
-//! What was announced, until when that holds, and when to announce again.
+//! Announcements of peers, their expiry, and the time of our next one.
 
 use crate::Nanos;
 use crate::wire::Announcement;
 
-/// A peer that did not announce itself for so many of its periods is gone.
+/// Periods without an announcement after which a peer is gone.
 pub const PERIODS_UNTIL_GONE: u64 = 3;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// What an announcement says of a peer, but for its name and its cookies.
+/// A peer's announcement, without its name and its cookies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announced {
     /// Messages in 1,000 s; 0: not announced.
     pub rate: u32,
-    /// Messages in 1,000 s, of the fastest one behind it.
+    /// Messages in 1,000 s of the fastest end point behind it.
     pub highest_rate: u32,
-    /// Microseconds within which a message ought to be forwarded; 0: none.
+    /// Microseconds within which a message should be forwarded; 0: none.
     pub deadline_us: u32,
-    /// How many end points are behind it.
+    /// Number of end points behind it.
     pub end_points: u32,
-    /// Octets of the largest message that it sends, or takes.
+    /// Octets of the largest message that it sends or accepts.
     pub largest: u32,
     /// Milliseconds between two announcements.
     pub period_ms: u16,
@@ -51,79 +51,79 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// It is announced.
+    /// A first announcement.
     #[must_use]
     pub const fn new(now: Nanos, announced: Announced) -> Self {
         let lasts = PERIODS_UNTIL_GONE.saturating_mul(period_nanos(announced.period_ms));
         Self { announced, until: now.saturating_add(lasts) }
     }
 
-    /// It is announced again; says whether anything about it is new.
+    /// Notes another announcement; returns whether anything has changed.
     pub fn renew(&mut self, now: Nanos, announced: Announced) -> bool {
         let is_new = self.announced != announced;
         *self = Self::new(now, announced);
         is_new
     }
 
-    /// Something else has come from it that says that it is there, as an announcement would.
+    /// Notes another sign of life, which counts as an announcement.
     pub const fn touch(&mut self, now: Nanos) {
         *self = Self::new(now, self.announced);
     }
 
-    /// What was announced last.
+    /// The last announcement.
     #[must_use]
     pub const fn announced(&self) -> &Announced {
         &self.announced
     }
 
-    /// When it was announced last.
+    /// Time of the last announcement.
     #[must_use]
     pub const fn heard(&self) -> Nanos {
         self.until.saturating_sub(PERIODS_UNTIL_GONE * self.period())
     }
 
-    /// When it is gone if it is not announced again.
+    /// Time at which it expires unless it is announced again.
     #[must_use]
     pub const fn until(&self) -> Nanos {
         self.until
     }
 
-    /// Whether it is gone.
+    /// Whether the peer has expired.
     #[must_use]
     pub const fn is_gone(&self, now: Nanos) -> bool {
         now >= self.until
     }
 
-    /// Nanoseconds between two of its announcements.
+    /// Nanoseconds between two announcements of the peer.
     #[must_use]
     pub const fn period(&self) -> Nanos {
         period_nanos(self.announced.period_ms)
     }
 }
 
-/// Milliseconds of an announcement as nanoseconds.
+/// Converts an announcement's milliseconds to nanoseconds.
 #[must_use]
 pub const fn period_nanos(period_ms: u16) -> Nanos {
     period_ms as Nanos * NANOS_PER_MS
 }
 
-/// What several announce together, as a broker tells it and an application asks for it.
+/// Announcements of several end points added up, as a broker announces them and an application reads them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// The sum of their rates, in messages in 1,000 s.
+    /// The sum of the rates, in messages in 1,000 s.
     pub rates: u32,
-    /// The lowest rate that is announced; 0 if none is.
+    /// The lowest announced rate; 0 without one.
     pub lowest_rate: u32,
-    /// The highest rate of a single one.
+    /// The highest rate of a single end point.
     pub highest_rate: u32,
-    /// The shortest deadline in microseconds; 0 if there is none.
+    /// The shortest deadline in microseconds; 0 without one.
     pub deadline_us: u32,
-    /// How many end points there are.
+    /// Number of end points.
     pub end_points: u32,
 }
 
 impl Summary {
-    /// One more counts. No sum goes beyond what a field can tell.
+    /// Adds an announcement. Sums saturate at the largest value that a field can hold.
     pub fn add(&mut self, announced: &Announced) {
         let &Announced { rate, highest_rate, deadline_us, end_points, largest: _, period_ms: _ } = announced;
         self.rates = self.rates.saturating_add(rate);
@@ -134,12 +134,12 @@ impl Summary {
     }
 }
 
-/// The highest rate of a single one, if it is announced; it cannot be more than that of all.
+/// The highest rate of a single end point, if announced; limited to the sum of the rates.
 const fn rate_of_one(rate: u32, highest: u32) -> u32 {
     if highest == 0 { rate } else { highest }
 }
 
-/// The lower of two numbers of which 0 means none.
+/// The lower of two numbers, where 0 means none.
 const fn shorter(one: u32, other: u32) -> u32 {
     match (one, other) {
         (0, other) => other,
@@ -149,19 +149,19 @@ const fn shorter(one: u32, other: u32) -> u32 {
     }
 }
 
-/// Chance, of a small generator (xorshift): so that peers that began together do not stay together.
+/// A small random number generator (xorshift), so that peers that began together do not stay in step.
 #[derive(Debug, Clone, Copy)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// By a seed; each number is one.
+    /// Seeds the generator; each number is a valid seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         // Never 0, at which the generator would stay; and neighbours far apart.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below this one; 0 of none.
+    /// A random number below this one; 0 if that is 0.
     pub const fn below(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -172,7 +172,7 @@ impl Chance {
         }
     }
 
-    /// When to announce next: a period from now, less a random part of up to a quarter of it.
+    /// Time of the next announcement: a period from now, less a random part of up to a quarter of it.
     pub const fn next_announcement(&mut self, now: Nanos, period_ms: u16) -> Nanos {
         let period = period_nanos(period_ms);
         now.saturating_add(period - self.below(period / 4 + 1))

@@ -1,4 +1,6 @@
-//! One message that comes in several frames.
+//! Reassembly of one message from several frames. ¶ All fragments but the last have the same size; they may arrive in any order, and
+//! repeatedly. The state is the caller's buffer and a mark for each fragment. A message with too many octets or fragments is refused at the
+//! first fragment that shows it.
 //!
 //! All fragments but the last have the same size; they may come in any order, and more than once. What is kept is the buffer
 //! that the caller gives, and a mark for each fragment: a message of more octets, or of more fragments, is refused by the first of
@@ -6,63 +8,63 @@
 
 use crate::wire::Fragment;
 
-/// What a fragment has brought.
+/// Effect of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FragmentResult {
-    /// Others are missing.
+    /// Other fragments are missing.
     Incomplete,
-    /// It was there already. Its octets are not looked at.
+    /// The fragment was there already. Its octets are ignored.
     Repeated,
     /// The message is complete: [`Reassembly::message`].
     Complete,
 }
 
-/// Why a fragment is refused. What was kept of its message stays.
+/// Why a fragment is refused. The stored part of its message stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
     /// The message has more octets than the buffer.
     TooLarge,
     /// The message has more fragments than there are marks.
     TooMany,
-    /// It is not as large as the others, or does not lie at a multiple of that, or not within the message.
+    /// The fragment's size differs from the others, or its offset is no multiple of that size or outside the message.
     Uneven,
-    /// The message has another size by its other fragments.
+    /// Other fragments announced another size of the message.
     Total,
-    /// There is no buffer for it.
+    /// There is no buffer for the message.
     NoRoom,
 }
 
-/// One unfinished message at most, in a buffer (`[u8; N]`, `&mut [u8]`, `Vec<u8>`, …), with marks in words (`[u64; N]`, …).
+/// At most one unfinished message, in a buffer (`[u8; N]`, `&mut [u8]`, `Vec<u8>`, …), with marks in words (`[u64; N]`, …).
 #[derive(Debug, Clone)]
 pub struct Reassembly<B, M = [u64; 4]> {
     buffer: B,
     marks: M,
-    /// The number of the message that is being put together.
+    /// The number of the unfinished message.
     number: Option<u32>,
     total: usize,
-    /// Octets of each fragment but the last; 0 as long as only the last has come.
+    /// Octets of each fragment but the last; 0 while only the last has arrived.
     size: usize,
-    /// Where the last fragment begins, and its octets, if it has come.
+    /// Offset and size of the last fragment, if it has arrived.
     last: Option<(usize, usize)>,
-    /// Fragments that have come, the last one included.
+    /// Fragments that have arrived, the last one included.
     came: usize,
     is_complete: bool,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>, M: AsRef<[u64]> + AsMut<[u64]>> Reassembly<B, M> {
-    /// Nothing has come.
+    /// An empty reassembly.
     #[must_use]
     pub const fn new(buffer: B, marks: M) -> Self {
         Self { buffer, marks, number: None, total: 0, size: 0, last: None, came: 0, is_complete: false }
     }
 
-    /// The number of the message of which fragments are here.
+    /// The number of the message with fragments here.
     #[must_use]
     pub const fn number(&self) -> Option<u32> {
         self.number
     }
 
-    /// Releases the message; says whether it was unfinished.
+    /// Releases the message; returns whether it was unfinished.
     pub fn clear(&mut self) -> bool {
         let was_unfinished = self.number.is_some() && !self.is_complete;
         self.marks.as_mut().fill(0);
@@ -71,15 +73,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, M: AsRef<[u64]> + AsMut<[u64]>> Reassembly<B,
         was_unfinished
     }
 
-    /// The buffer, for another use.
+    /// Returns the buffer, for another use.
     pub fn into_buffer(self) -> B {
         self.buffer
     }
 
-    /// A fragment of the message with that number has come. If it is another message than before, that is released.
+    /// Adds a fragment of the message with that number. Another message in the buffer is released.
     ///
     /// # Errors
-    /// Says why the fragment is refused.
+    /// The reason why the fragment is refused.
     pub fn take(&mut self, number: u32, fragment: Fragment, octets: &[u8]) -> Result<FragmentResult, Unfit> {
         let (Ok(total), Ok(at)) = (usize::try_from(fragment.total), usize::try_from(fragment.at)) else {
             return Err(Unfit::TooLarge);
@@ -119,14 +121,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, M: AsRef<[u64]> + AsMut<[u64]>> Reassembly<B,
         Ok(if self.is_complete { FragmentResult::Complete } else { FragmentResult::Incomplete })
     }
 
-    /// The message, once it is complete; until then nothing.
+    /// The message, once complete; empty until then.
     #[must_use]
     pub fn message(&self) -> &[u8] {
         let octets = if self.is_complete { self.total } else { 0 };
         self.buffer.as_ref().get(..octets).unwrap_or_default()
     }
 
-    /// Whether a fragment is here that fits to the others, if those have this size.
+    /// Whether the fragment is here already, provided it fits the others, which have this size.
     fn has(&self, total: usize, at: usize, octets: usize, size: usize) -> Result<bool, Unfit> {
         let is_last = at + octets == total;
         // The last fragment and the others must agree, whichever came first.

@@ -1,40 +1,40 @@
 //! The order in which the messages of one publisher's topic are handed on, and how many of them were lost.
 //!
-//! Numbers of 32 bits count up by one and wrap. A number ahead of the last one is handed on, and those between are lost. A number
-//! behind it is not: it is *late* if it was counted as lost, which is then taken off again, and otherwise *repeated*. So
-//! `received + late + lost` is always how many numbers there have been since the first. Only the last 64 numbers are remembered
-//! one by one; what is further behind counts as repeated.
+//! Numbers of 32 bits count up by one and wrap. A message ahead of the last one is handed on, and the numbers between are lost. A message
+//! behind it is not: it is *late* if it was counted as lost, and then uncounted, otherwise *repeated*. So `received + late + lost` is the
+//! number of messages published since the first. Only the last 64 numbers are remembered individually; messages further behind count as
+//! repeated.
 
 use crate::Nanos;
 
-/// A number so far from the last one is no loss and no repetition: the publisher counts anew.
+/// A distance of this much or more from the last number is neither loss nor repetition: the publisher counts anew.
 pub const JUMP: u32 = 65_536;
 
-/// What a number that came means.
+/// Meaning of a sequence number that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is to be handed on. So many before it were skipped.
+    /// The message is handed on; the numbers skipped before it are lost.
     Next {
-        /// How many; 0 if it follows the one before.
+        /// Numbers skipped; 0 if it follows the last one.
         lost: u32,
     },
-    /// It is to be handed on: the first, or so far from the one before that numbers begin anew.
+    /// The message is handed on: it is the first, or so far from the last that the numbers begin anew.
     Anew,
-    /// It was counted as lost, and others have been handed on since.
+    /// The number was counted as lost, and later messages have been handed on since.
     Late,
-    /// It has been here, or is so far behind that this is not known.
+    /// The number was seen before, or is too far behind to know.
     Repeated,
 }
 
 impl Arrival {
-    /// Whether the message is to be handed on.
+    /// Whether the caller hands the message on.
     #[must_use]
     pub const fn is_handed_on(self) -> bool {
         matches!(self, Self::Next { .. } | Self::Anew)
     }
 }
 
-/// What has come of one publisher's topic; nothing by default.
+/// Reception record of one publisher's topic; empty by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sequence {
     last: Option<u32>,
@@ -49,7 +49,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// What a number would mean that came now, from a publisher with this announcement period. Counts nothing.
+    /// Classifies a number as if it arrived now, from a publisher with this announcement period, without counting it.
     #[must_use]
     pub fn look(&self, now: Nanos, period: Nanos, number: u32) -> Arrival {
         let Some(last) = self.last else { return Arrival::Anew };
@@ -74,7 +74,7 @@ impl Sequence {
         }
     }
 
-    /// A number has come, of a publisher with this announcement period. Of a message in fragments: when it is complete.
+    /// Counts a number that arrived, from a publisher with this announcement period. For a message in fragments call it on completion.
     pub fn take(&mut self, now: Nanos, period: Nanos, number: u32) -> Arrival {
         let arrival = self.look(now, period, number);
         match arrival {
@@ -106,58 +106,58 @@ impl Sequence {
         arrival
     }
 
-    /// Whether a fragment of the message with that number is of use, if others of the message `begun` have come: of one that is to be
-    /// handed on, and not before that one.
+    /// Whether a fragment of the message with that number is useful while `begun` is being reassembled: its message would be handed on, and
+    /// is not older.
     #[must_use]
     pub fn takes_fragment(&self, now: Nanos, period: Nanos, number: u32, begun: Option<u32>) -> bool {
         let is_before = begun.is_some_and(|begun| is_shortly_before(number, begun));
         self.look(now, period, number).is_handed_on() && !is_before
     }
 
-    /// Whether a message of which not all fragments have come is lost: it is not one of those next to the last one handed on.
+    /// Whether the unfinished message `begun` is lost: the last message handed on is not shortly before it.
     #[must_use]
     pub fn has_overtaken(&self, begun: u32) -> bool {
         self.last.is_some_and(|last| !is_shortly_before(last, begun))
     }
 
-    /// The number that was handed on last.
+    /// The number last handed on.
     #[must_use]
     pub const fn last(&self) -> Option<u32> {
         self.last
     }
 
-    /// How many have been handed on.
+    /// Messages handed on.
     #[must_use]
     pub const fn received(&self) -> u64 {
         self.received
     }
 
-    /// How many numbers were skipped and have not come since.
+    /// Numbers that were skipped and have not arrived since.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// How many came when a later one had been handed on already.
+    /// Messages that arrived after a later one was handed on.
     #[must_use]
     pub const fn late(&self) -> u64 {
         self.late
     }
 
-    /// Messages that came again, or so late that this is not known.
+    /// Messages that arrived again, or too late to tell.
     #[must_use]
     pub const fn repeated(&self) -> u64 {
         self.repeated
     }
 
-    /// How often numbers began anew.
+    /// Times that the numbers began anew.
     #[must_use]
     pub const fn begun_anew(&self) -> u64 {
         self.begun_anew
     }
 }
 
-/// Whether a number is before another one, and not so far that numbers began anew.
+/// Whether a number is before another one, yet not so far that numbers began anew.
 const fn is_shortly_before(number: u32, other: u32) -> bool {
     let behind = other.wrapping_sub(number);
     0 < behind && behind < JUMP
@@ -174,7 +174,7 @@ mod tests {
 
     const PERIOD: Nanos = 1_000_000_000;
 
-    /// What becomes of numbers that come at once.
+    /// Arrivals of numbers that come at once, and the resulting sequence.
     fn arrivals(numbers: &[u32]) -> (Vec<Arrival>, Sequence) {
         let mut sequence = Sequence::default();
         (numbers.iter().map(|&number| sequence.take(0, PERIOD, number)).collect(), sequence)

@@ -1,4 +1,4 @@
-//! Frames: a header of 32 octets, and what its length says behind it. All integers are little-endian.
+//! Frames: a header of 32 octets, then as many octets as its length says. All integers are little-endian.
 //!
 //! ```text
 //!  0        1        2        3        4                 8                 12
@@ -16,19 +16,19 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The first octet of each frame.
 pub const MAGIC: u8 = 0x54;
-/// The version that is spoken here.
+/// The protocol version spoken here.
 pub const VERSION: u8 = 1;
 /// Octets of a header.
 pub const HEADER: usize = 32;
-/// Octets behind a header, at most.
+/// Maximum octets behind a header.
 pub const PAYLOAD_MAX: usize = 65_475;
-/// Octets of a datagram that is not likely to be taken apart on its way.
+/// Octets of a datagram that is unlikely to be fragmented by the network.
 pub const DATAGRAM: usize = 1_472;
-/// Octets of a topic's name, at most.
+/// Maximum octets of a topic's name.
 pub const NAME_MAX: usize = 255;
-/// Octets of a message that is sent in fragments, at most.
+/// Maximum octets of a message sent in fragments.
 pub const MESSAGE_MAX: u32 = 16 << 20;
-/// The port where none is said.
+/// Default port.
 pub const PORT: u16 = 2811;
 
 const ANNOUNCEMENT: usize = 40;
@@ -41,42 +41,42 @@ const BY_BROKER: u8 = 1 << 1;
 const CONTENT_SHIFT: u8 = 2;
 const CONTENT_MASK: u8 = 3;
 
-/// The shortest and the longest time between two announcements, in milliseconds.
+/// Shortest and longest announcement period, in milliseconds.
 pub const PERIODS_MS: core::ops::RangeInclusive<u16> = 10..=60_000;
 
-/// Why octets are not a frame. The octet that is wrong follows from the frame's beginning.
+/// Why octets are not a frame. The position of the error follows from the frame's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unreadable {
-    /// The frame is not whole: so many octets more are needed before more can be said.
+    /// The frame is incomplete.
     Incomplete {
-        /// How many.
+        /// Octets needed before more can be said.
         missing: usize,
     },
-    /// It does not begin as a frame does.
+    /// The first octet is not [`MAGIC`].
     Magic(u8),
     /// Another version of the protocol.
     Version(u8),
     /// Its length is larger than any frame's.
     Length(u32),
-    /// A session of 0.
+    /// The session is 0.
     Session,
-    /// A kind that is not known here. The frames behind it can be read: it has so many octets.
+    /// Unknown kind. Its length is known, so that the frames behind it can be read.
     Kind {
-        /// Which.
+        /// The kind.
         kind: u8,
-        /// Octets of the frame, header and all.
+        /// Octets of the frame, header included.
         octets: usize,
     },
-    /// What is behind the header is not what its kind has. The frames behind it can be read.
+    /// The payload does not fit the kind. The frames behind it can be read.
     Payload {
-        /// Octets of the frame, header and all.
+        /// Octets of the frame, header included.
         octets: usize,
     },
 }
 
 impl Unreadable {
-    /// Octets that can be passed over to come to the next frame, if it is known.
+    /// Octets to skip to the next frame, if known.
     #[must_use]
     pub const fn octets(self) -> Option<usize> {
         match self {
@@ -102,29 +102,29 @@ impl core::fmt::Display for Unreadable {
 
 impl core::error::Error for Unreadable {}
 
-/// What all frames have.
+/// Fields common to all frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The sender's session; not 0.
     pub session: u32,
-    /// The number that the sender's session gave to the topic. (A report's and an echo's: see there.)
+    /// The sender's number for the topic. Reports and echoes use it otherwise, as described there.
     pub topic: u32,
-    /// Counts data and probes of the topic; 0 in others.
+    /// Sequence number of the topic's data and probes; 0 in other frames.
     pub sequence: u32,
-    /// The clock of the first sender, in nanoseconds, when the message was handed to it.
+    /// The first sender's clock when the message was handed to it, in nanoseconds.
     pub sent: u64,
-    /// Of the messages of a topic that wait, the one with the larger priority goes first.
+    /// Priority: of a topic's queued messages, the one with the larger number goes first.
     pub priority: i16,
     /// Sent by a broker.
     pub by_broker: bool,
 }
 
-/// What a topic is to the end point that announces it.
+/// An end point's role on a topic it announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It is able to send.
+    /// Able to send.
     Publisher,
-    /// It is ready to receive.
+    /// Ready to receive.
     Subscriber,
 }
 
@@ -154,15 +154,15 @@ impl Role {
     }
 }
 
-/// What a message's octets are.
+/// Format of a message's octets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Content {
-    /// The application's own.
+    /// The application's own format.
     #[default]
     Octets,
     /// CDR, little-endian, of the topic's declared type.
     Typed,
-    /// A structured event of the OMG's Notification Service in CDR, behind eight octets that say the order of octets.
+    /// A structured event of the OMG's Notification Service in CDR, behind eight octets with the byte order.
     Structured,
 }
 
@@ -185,99 +185,99 @@ impl Content {
     }
 }
 
-/// What an announcement says.
+/// An announcement's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announcement<'b> {
     /// A cookie for the receiver to return; 0 if there is none.
     pub given: u64,
     /// The cookie that the receiver gave last; 0 if there is none.
     pub returned: u64,
-    /// Messages in 1,000 s: a publisher's intention (of several: the sum), a subscriber's wish (the lowest). 0: not announced.
+    /// Messages in 1,000 s: a publisher's intention (a broker: the sum), a subscriber's wish (a broker: the lowest). 0: not announced.
     pub rate: u32,
-    /// Messages in 1,000 s: the highest of a single publisher, or a single subscriber.
+    /// The highest rate of a single publisher or subscriber, in messages in 1,000 s.
     pub highest_rate: u32,
-    /// Microseconds within which a message ought to be forwarded; 0: none.
+    /// Microseconds within which a message should be forwarded; 0: none.
     pub deadline_us: u32,
-    /// How many end points are behind it.
+    /// Number of end points that the announcement stands for.
     pub end_points: u32,
-    /// Octets of the largest message that it sends, or takes.
+    /// Octets of the largest message that it sends or accepts.
     pub largest: u32,
-    /// Milliseconds between two announcements; within [`PERIODS_MS`] as it is read.
+    /// Milliseconds between two announcements; the reader limits it to [`PERIODS_MS`].
     pub period_ms: u16,
-    /// What it is on the topic.
+    /// Role on the topic.
     pub role: Role,
     /// The topic's name: 1 to [`NAME_MAX`] octets without control characters.
     pub name: &'b str,
 }
 
-/// Where in a message a fragment belongs.
+/// Position of a fragment in its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment {
     /// Octets of the whole message; 1 to [`MESSAGE_MAX`].
     pub total: u32,
-    /// Where it begins. Within the message, as it is read, and so is its end.
+    /// Offset of the fragment. The reader ensures that the fragment lies within the message.
     pub at: u32,
 }
 
-/// What data are.
+/// A data frame's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data<'b> {
-    /// Nothing if the message is whole.
+    /// Position of the fragment; `None` if the message is whole.
     pub fragment: Option<Fragment>,
-    /// What the message's octets are.
+    /// Format of the message's octets.
     pub content: Content,
-    /// They.
+    /// The octets of the message or fragment.
     pub octets: &'b [u8],
 }
 
-/// A probe, and an echo of one.
+/// A probe, or the echo of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// The prober's clock when it was sent, in nanoseconds. Only the prober looks at it.
+    /// The prober's clock when the probe was sent, in nanoseconds. Only the prober reads it.
     pub sent: u64,
     /// Session of the publisher that probes.
     pub prober: u32,
-    /// Its number for the topic.
+    /// The prober's number for the topic.
     pub topic: u32,
-    /// Counts up with its probes.
+    /// Sequence number among the prober's probes.
     pub number: u32,
-    /// Where it takes echoes, if that is known.
+    /// Address for echoes, if known.
     pub to: Option<SocketAddr>,
-    /// How many brokers it has passed.
+    /// Number of brokers passed.
     pub hops: u8,
     /// Session of the subscriber that echoes it; 0 in a probe.
     pub echoed_by: u32,
 }
 
-/// What has come of a topic, as a subscriber tells its publisher. The header's topic is the publisher's number for it.
+/// A subscriber's reception figures, sent to its publisher. The header's topic is the publisher's number for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Messages received since it met the publisher.
+    /// Messages received since the subscriber met the publisher.
     pub received: u64,
     /// Messages lost.
     pub lost: u64,
-    /// Messages in 1,000 s that came since the report before.
+    /// Messages in 1,000 s received since the previous report.
     pub rate: u32,
-    /// For how many end points it speaks.
+    /// Number of end points that the report stands for.
     pub end_points: u32,
 }
 
-/// What is behind a header.
+/// The part of a frame behind the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload<'b> {
-    /// A topic and a role are announced.
+    /// Announces a topic and a role.
     Announcement(Announcement<'b>),
-    /// A message, or a part of one.
+    /// A message, or a fragment of one.
     Data(Data<'b>),
-    /// It goes the way of data, and is echoed by each receiver.
+    /// A probe, which takes the way of data and is echoed by each receiver.
     Probe(Probe),
-    /// A probe has arrived.
+    /// The echo of a probe.
     Echo(Probe),
-    /// What has come of a topic.
+    /// Reception figures of a topic.
     Report(Report),
-    /// A role is given up.
+    /// Gives up a role.
     Bye(Role),
-    /// What the end point is called: 1 to [`NAME_MAX`] octets without control characters.
+    /// The end point's name: 1 to [`NAME_MAX`] octets without control characters.
     Name(&'b str),
 }
 
@@ -286,14 +286,14 @@ pub enum Payload<'b> {
 pub struct Frame<'b> {
     /// Its header.
     pub header: Header,
-    /// What is behind that.
+    /// Its payload.
     pub payload: Payload<'b>,
 }
 
-/// Octets of the first frame, header and all, if that is known yet.
+/// Octets of the first frame, header included, if known yet.
 ///
 /// # Errors
-/// When these octets do not begin a frame, or too few are there to tell ([`Unreadable::Incomplete`]).
+/// The octets do not begin a frame, or are too few to tell ([`Unreadable::Incomplete`]).
 pub fn frame_octets(bytes: &[u8]) -> Result<usize, Unreadable> {
     // As early as possible: a connection's first octet is enough.
     match *bytes {
@@ -311,10 +311,10 @@ pub fn frame_octets(bytes: &[u8]) -> Result<usize, Unreadable> {
 }
 
 impl<'b> Frame<'b> {
-    /// Reads the first frame, and says how many octets it has.
+    /// Reads the first frame, and returns its size in octets.
     ///
     /// # Errors
-    /// Says what it is if it is not a frame; [`Unreadable::octets`] says how many octets can be passed over.
+    /// Why it is not a frame; [`Unreadable::octets`] says how many octets can be skipped.
     pub fn read(bytes: &'b [u8]) -> Result<(Self, usize), Unreadable> {
         let octets = frame_octets(bytes)?;
         let Some(frame) = bytes.get(..octets) else {
@@ -350,7 +350,7 @@ impl<'b> Frame<'b> {
         Ok((Self { header, payload }, octets))
     }
 
-    /// How many octets it has as it is written.
+    /// Octets of the frame when written.
     #[must_use]
     pub const fn octets(&self) -> usize {
         HEADER
@@ -364,8 +364,8 @@ impl<'b> Frame<'b> {
             }
     }
 
-    /// Writes it at the beginning of `out`, and says how many octets it has. Nothing if there is no room for it, if it is larger than
-    /// a frame can be, or if its name is not 1 to 255 octets long.
+    /// Writes the frame at the beginning of `out`, and returns its size in octets. Writes nothing if there is no room, if the frame exceeds
+    /// the maximum size, or if its name is not 1 to 255 octets long.
     #[must_use]
     pub fn write(&self, out: &mut [u8]) -> Option<usize> {
         let octets = self.octets();
@@ -404,8 +404,8 @@ impl<'b> Frame<'b> {
     }
 }
 
-/// Writes the head of data before octets that the caller puts behind it, and says how many octets the head has. Nothing if there is
-/// no room for both, or if they are more than a frame can have.
+/// Writes the head of a data frame, behind which the caller puts the octets, and returns the head's size. Writes nothing if there is no
+/// room for both, or if they exceed a frame's maximum size.
 #[must_use]
 pub fn write_data_head(
     header: Header,
@@ -423,7 +423,7 @@ pub fn write_data_head(
 }
 
 impl<'b> Announcement<'b> {
-    /// One end point's, at this rate; once in a second, and with nothing else.
+    /// One end point's announcement at this rate, with a period of one second, and everything else at none.
     #[must_use]
     pub const fn new(role: Role, name: &'b str, rate: u32) -> Self {
         let (given, returned, deadline_us, end_points, largest, period_ms) = (0, 0, 0, 1, 0, 1_000);
@@ -593,7 +593,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array_at(bytes, at).map(u64::from_le_bytes)
 }
 
-/// What is left of a buffer.
+/// The unwritten rest of a buffer.
 struct Writer<'b>(&'b mut [u8]);
 
 impl Writer<'_> {

@@ -1,4 +1,4 @@
-//! Counterparts that have proven themselves: one entry for each session and topic.
+//! Known counterparts, verified by cookie: one entry for each session and topic.
 
 use super::queue::Progress;
 use super::reports::{Delays, Peer, Place};
@@ -7,7 +7,7 @@ use crate::presence::Presence;
 use crate::sequence::Sequence;
 use crate::wire::Role;
 
-/// What is to be sent to a peer.
+/// Frames pending for a peer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) announcement: bool,
@@ -33,23 +33,23 @@ impl Due {
     }
 }
 
-/// What has come of a publisher.
+/// Reception state of a publisher's messages.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Heard {
     pub(super) sequence: Sequence,
-    /// Without probes.
+    /// Messages received, probes excluded.
     pub(super) messages: u64,
-    /// What was last reported, and when.
+    /// The received count last reported, and when.
     pub(super) reported: u64,
     pub(super) reported_at: Nanos,
 }
 
-/// What a subscriber gets, and tells.
+/// Transmission state of a subscriber, and its last report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Listener {
-    /// It has the message that is being sent on its topic, or is not to have it.
+    /// The current message of its topic has been sent to it, or is not meant for it.
     pub(super) is_served: bool,
-    /// How far that has been sent, if not from the beginning; and in fragments of which size.
+    /// Progress of the current message, if partly sent, and the fragment size used.
     pub(super) progress: Option<(Progress, usize)>,
     pub(super) delays: Delays,
     pub(super) echoed: Option<u32>,
@@ -72,20 +72,20 @@ pub(super) enum Kind {
 /// One session on one topic.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
-    /// Where our topic is.
+    /// Index of our topic.
     pub(super) topic: usize,
     pub(super) session: u32,
-    /// Its number for the topic.
+    /// The session's number for the topic.
     pub(super) number: u32,
     pub(super) place: Place,
     pub(super) is_broker: bool,
     pub(super) presence: Presence,
-    /// What it gave us to return.
+    /// The cookie that the peer gave us to return.
     pub(super) cookie: u64,
     pub(super) due: Due,
-    /// How often it is yet to be told our name: datagrams are lost.
+    /// Announcements still to carry our name to it, repeated since datagrams are lost.
     pub(super) names_left: u8,
-    /// What is due as soon as its connection has room.
+    /// Frames to send as soon as its connection has room.
     pub(super) due_later: Due,
     pub(super) kind: Kind,
 }
@@ -111,17 +111,17 @@ impl Entry {
     }
 }
 
-/// All of them.
+/// All known peers.
 #[derive(Debug)]
 pub(super) struct Peers<const N: usize> {
     entries: [Option<Entry>; N],
-    /// From here on there has never been one: what is looked at with each message is no more than there are.
+    /// Entries from this index on were never used, so that searches stop here.
     untouched: usize,
-    /// The peer that was looked for last is often looked for next.
+    /// Index of the last lookup's peer, which is often the next lookup's as well.
     last_found: usize,
-    /// No peer is gone before this.
+    /// No peer expires before this time.
     next_gone: Nanos,
-    /// Something may be due to a peer.
+    /// Whether a frame may be pending for a peer.
     pub(super) is_due: bool,
 }
 
@@ -138,12 +138,12 @@ impl<const N: usize> Peers<N> {
         self.entries.get_mut(at)?.as_mut()
     }
 
-    /// A session on one of our topics.
+    /// Index of a session on one of our topics.
     pub(super) fn find(&self, topic: usize, session: u32) -> Option<usize> {
         self.position(|entry| entry.topic == topic && entry.session == session)
     }
 
-    /// A publisher by its own number for its topic.
+    /// Index of a publisher by its own number for its topic.
     pub(super) fn publisher(&mut self, session: u32, number: u32) -> Option<usize> {
         let is_it = |entry: &Entry| {
             entry.session == session && entry.number == number && matches!(entry.kind, Kind::Publisher(_))
@@ -166,7 +166,7 @@ impl<const N: usize> Peers<N> {
         self.touched().iter().position(|entry| entry.as_ref().is_some_and(&is_it))
     }
 
-    /// The first one at or behind an index, with its own.
+    /// Index of the first matching entry at or behind `from`.
     pub(super) fn next(&self, from: usize, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
         let behind = self.touched().get(from..)?;
         behind.iter().position(|entry| entry.as_ref().is_some_and(&is_it)).map(|at| from + at)
@@ -196,7 +196,7 @@ impl<const N: usize> Peers<N> {
         self.touched_mut().iter_mut().flatten().filter(move |entry| entry.place == place)
     }
 
-    /// A peer is announced until then; that may be sooner than it was.
+    /// Notes that an announcement is valid until this time, which may be sooner than before.
     pub(super) fn renewed(&mut self, until: Nanos) {
         self.next_gone = self.next_gone.min(until);
     }
@@ -205,7 +205,7 @@ impl<const N: usize> Peers<N> {
         self.next_gone
     }
 
-    /// Finds out anew when the next one is gone.
+    /// Recomputes when the next peer expires.
     pub(super) fn look_ahead(&mut self) {
         self.next_gone =
             self.touched().iter().flatten().map(|entry| entry.presence.until()).min().unwrap_or(Nanos::MAX);

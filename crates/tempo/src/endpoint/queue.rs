@@ -1,31 +1,31 @@
-//! Messages that wait to be sent, in blocks of a fixed size that all topics have together.
+//! Queued messages, in blocks of a fixed size shared by all topics.
 
 use crate::Nanos;
 use crate::wire::Content;
 
-/// Octets of a block.
+/// Block size in octets.
 pub const BLOCK: usize = 256;
 
-/// No block.
+/// Marks the absence of a block.
 const NONE: u16 = u16::MAX;
 
-/// What waits.
+/// Kind of a queued message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Message(Content),
     Probe { number: u32 },
 }
 
-/// A message that waits, but for its octets.
+/// A queued message, without its octets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     pub(super) kind: Kind,
     pub(super) sent: Nanos,
     pub(super) priority: i16,
-    /// By what it is put before others: its priority, if that counts on its topic.
+    /// Rank in the queue: the message's priority, if its topic uses priorities.
     pub(super) rank: i16,
     pub(super) octets: usize,
-    /// The first block of the message behind it.
+    /// First block of the next message in the queue.
     behind: u16,
 }
 
@@ -35,13 +35,13 @@ impl Waiting {
     }
 }
 
-/// One topic's messages, by priority and then arrival.
+/// One topic's queue, by priority and then arrival.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lane {
     first: u16,
     last: u16,
     messages: usize,
-    /// Those of a message that is being sent included.
+    /// Blocks in use, those of the message being sent included.
     blocks: usize,
 }
 
@@ -59,7 +59,7 @@ impl Lane {
     }
 }
 
-/// How far a message has been sent, and in which block that is.
+/// How far a message has been sent, and the block of that position.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     pub(super) at: usize,
@@ -72,7 +72,7 @@ impl Progress {
     }
 }
 
-/// All blocks. The message that begins in a block is described beside it.
+/// All blocks. A message's description is stored with its first block.
 #[derive(Debug)]
 pub(super) struct Blocks<const N: usize> {
     octets: [[u8; BLOCK]; N],
@@ -80,7 +80,7 @@ pub(super) struct Blocks<const N: usize> {
     messages: [Waiting; N],
     free: u16,
     are_free: usize,
-    /// From here on no block has been used.
+    /// Blocks from this index on were never used.
     untouched: usize,
 }
 
@@ -97,12 +97,12 @@ impl<const N: usize> Blocks<N> {
         }
     }
 
-    /// How many blocks a message takes.
+    /// Blocks that a message of this size needs.
     pub(super) const fn needed(octets: usize) -> usize {
         if octets == 0 { 1 } else { octets.div_ceil(BLOCK) }
     }
 
-    /// Puts a message into a topic's lane, behind all that are as important, if there is room.
+    /// Queues a message behind all that are as important, if there is room.
     pub(super) fn put(&mut self, lane: &mut Lane, message: Waiting, octets: &[u8]) -> bool {
         let needed = Self::needed(octets.len());
         if needed > self.are_free {
@@ -137,7 +137,7 @@ impl<const N: usize> Blocks<N> {
         true
     }
 
-    /// Takes the first message out of a lane; its blocks stay until it is [released](Self::release).
+    /// Takes the first message out of a topic's queue; its blocks stay until it is [released](Self::release).
     pub(super) fn take(&mut self, lane: &mut Lane) -> Option<u16> {
         let first = lane.first;
         let behind = self.message(first)?.behind;
@@ -149,7 +149,7 @@ impl<const N: usize> Blocks<N> {
         Some(first)
     }
 
-    /// A message that was taken out of a lane has been sent.
+    /// Frees the blocks of a message that was taken out of a queue and sent.
     pub(super) fn release(&mut self, lane: &mut Lane, first: u16) {
         let mut block = first;
         while let Some(next) = self.next.get_mut(usize::from(block)) {
@@ -161,12 +161,12 @@ impl<const N: usize> Blocks<N> {
         }
     }
 
-    /// What begins in this block.
+    /// The message that begins in this block.
     pub(super) fn message(&self, first: u16) -> Option<&Waiting> {
         self.messages.get(usize::from(first))
     }
 
-    /// Copies the octets from where a message has been sent to, and says where it is sent to then.
+    /// Copies the message's octets from this position on, and returns the position reached.
     pub(super) fn copy(&self, mut from: Progress, out: &mut [u8]) -> Progress {
         let mut rest = out;
         while !rest.is_empty() {
@@ -186,7 +186,7 @@ impl<const N: usize> Blocks<N> {
         from
     }
 
-    /// The message of a lane behind which one of this rank belongs. In most cases that is the last.
+    /// The queued message behind which one of this rank belongs, usually the last.
     fn before(&self, lane: &Lane, rank: i16) -> u16 {
         if self.message(lane.last).is_none_or(|last| last.rank >= rank) {
             return lane.last;

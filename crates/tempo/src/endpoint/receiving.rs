@@ -1,4 +1,4 @@
-//! What becomes of octets that come.
+//! Processing of received octets.
 
 use super::peers::{Due, Entry, Heard, Kind, Listener};
 use super::reports::{Gone, Message, Notice, Place, Receive};
@@ -9,23 +9,23 @@ use crate::reassembly::{FragmentResult, Unfit};
 use crate::sequence::Arrival;
 use crate::wire::{Announcement, Data, Fragment, Frame, Header, Payload, Probe, Report, Role, Unreadable};
 
-/// How often a broker is told our name for each topic: datagrams are lost.
+/// Times that a broker is sent our name for each topic, since datagrams are lost.
 const NAMES: u8 = 3;
 
-/// What became of octets.
+/// Result of processing received octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handled {
-    /// So many have been read. Of a datagram that is all; what is left of a connection's begins a frame that is not whole, and is to
-    /// be given again with what comes behind it.
+    /// Octets read: of a datagram all. The rest of a connection's input is an incomplete frame, which the caller passes again with the
+    /// input behind it.
     pub consumed: usize,
-    /// Why the connection is to be closed, if it is.
+    /// The reason to close the connection, if it is to be closed.
     pub close: Option<Unreadable>,
 }
 
 impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE: usize, const UNFINISHED: usize>
     Endpoint<TOPICS, PEERS, BLOCKS, MESSAGE, UNFINISHED>
 {
-    /// A datagram has come, or what a connection has brought so far.
+    /// Processes a datagram, or the input of a connection so far.
     pub fn handle(&mut self, now: Nanos, from: Place, bytes: &[u8], to: &mut impl Receive) -> Handled {
         let is_stream = matches!(from, Place::Stream(_));
         let mut consumed = 0;
@@ -123,7 +123,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         self.reply(Reply::Announcement { topic, number, to, session, returned });
     }
 
-    /// A session that binds a number to another name has given up the former one.
+    /// Forgets the former topic of a session that binds its number to another name.
     fn give_up_rebound(&mut self, from: Place, header: &Header, name: &str, to: &mut impl Receive) {
         let is_it = |peer: &Entry| peer.session == header.session && peer.number == header.topic && peer.place == from;
         let mut next = 0;
@@ -136,7 +136,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// A peer that is known, and has proven to be there.
+    /// Handles a known peer that returned a valid cookie.
     fn renewed(
         &mut self,
         now: Nanos,
@@ -195,7 +195,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// A peer that was not known, and has proven to be there.
+    /// Handles a new peer that returned a valid cookie.
     fn met(
         &mut self,
         now: Nanos,
@@ -245,7 +245,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     // ---- what publishers send ----
 
-    /// The peer that sends under that number, if it is there.
+    /// The peer that sends under that number, if known.
     fn sender(&mut self, now: Nanos, from: Place, header: &Header) -> Option<usize> {
         let Some(at) = self.peers.publisher(header.session, header.topic) else {
             self.counters.unbound += 1;
@@ -315,14 +315,14 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         false
     }
 
-    /// A message of a peer that is not later than the last one handed on is complete, or lost.
+    /// Releases a peer's unfinished message once a later one was handed on: it is complete or lost.
     fn release_overtaken(&mut self, at: usize) {
         if let Some(Entry { kind: Kind::Publisher(heard), .. }) = self.peers.get(at) {
             self.counters.unfinished += u64::from(self.unfinished.release_overtaken(at, &heard.sequence));
         }
     }
 
-    /// Counts a number, and says whether what has it is to be handed on.
+    /// Counts a sequence number, and returns whether its message is to be handed on.
     fn take(&mut self, now: Nanos, at: usize, number: u32, to: &mut impl Receive) -> bool {
         let Some(peer) = self.peers.get_mut(at) else { return false };
         let period = peer.presence.period();

@@ -1,11 +1,11 @@
-//! What is answered at once: announcements to unknown peers, and echoes.
+//! Replies sent at once: announcements to unknown peers, and echoes.
 
 use super::reports::Place;
 use crate::wire::Probe;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Reply {
-    /// Our announcement of a topic, for a session that may be nowhere.
+    /// Our announcement of a topic, for a session that is not verified yet.
     Announcement {
         topic: usize,
         number: u32,
@@ -19,7 +19,7 @@ pub(super) enum Reply {
     },
 }
 
-/// A few of them, in the order in which they came.
+/// A short queue of replies, in order of arrival.
 #[derive(Debug)]
 pub(super) struct Replies<const N: usize> {
     replies: [Option<Reply>; N],
@@ -32,7 +32,7 @@ impl<const N: usize> Replies<N> {
         Self { replies: [None; N], first: 0, waiting: 0 }
     }
 
-    /// Whether there was room for it.
+    /// Adds a reply; returns whether there was room.
     pub(super) fn push(&mut self, reply: Reply) -> bool {
         let Some(at) = (self.first + self.waiting).checked_rem(N).filter(|_| self.waiting < N) else { return false };
         if let Some(place) = self.replies.get_mut(at) {

@@ -1,4 +1,4 @@
-//! Reports of an end point to its application: which peers are there, what has come, what was discarded, and why.
+//! Reports of an end point to its application: known peers, received messages, discarded messages with the reason.
 
 use core::net::SocketAddr;
 
@@ -7,16 +7,16 @@ use crate::Nanos;
 use crate::presence::{Announced, Summary};
 use crate::wire::{Content, Role};
 
-/// Where octets come from and go to.
+/// Source or destination of octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A UDP address.
     Datagram(SocketAddr),
-    /// A connection; the number is the driver's.
+    /// A connection, by the driver's number.
     Stream(u32),
 }
 
-/// Where to send.
+/// Destination of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum To {
     /// One peer.
@@ -25,80 +25,80 @@ pub enum To {
     Group(SocketAddr),
 }
 
-/// What is to be sent: the first octets of the buffer that was given.
+/// Octets to send: the first ones of the caller's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where to.
+    /// Destination.
     pub to: To,
-    /// How many octets: one datagram, or a piece of a stream.
+    /// Number of octets: one datagram, or a part of a stream.
     pub octets: usize,
 }
 
 /// A message of a topic.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'b> {
-    /// The topic here.
+    /// The topic's id at this end point.
     pub topic: TopicId,
     /// Session of the publisher, or of the broker.
     pub publisher: u32,
     /// The number that the publisher gave it.
     pub sequence: u32,
-    /// The clock of the first sender when it was published, in nanoseconds. No other clock is comparable with it.
+    /// The first sender's clock when the message was published, in nanoseconds. Not comparable with any other clock.
     pub sent: u64,
-    /// What it was published with.
+    /// Priority that the message was published with.
     pub priority: i16,
-    /// What the octets are.
+    /// Format of the octets.
     pub content: Content,
-    /// The message.
+    /// The message's octets.
     pub octets: &'b [u8],
 }
 
-/// Takes what comes.
+/// Receives messages and notices.
 pub trait Receive {
-    /// A message has come.
+    /// Handles a received message.
     fn message(&mut self, message: Message<'_>);
 
-    /// Something else has happened.
+    /// Handles any other change.
     fn noticed(&mut self, _notice: Notice) {}
 }
 
-/// A receiver that wants nothing.
+/// A receiver that ignores everything.
 impl Receive for () {
     fn message(&mut self, _message: Message<'_>) {}
 }
 
-/// What happened to a topic.
+/// A change on a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// A counterpart has announced itself.
+    /// A counterpart has been found.
     Found {
         /// The topic.
         topic: TopicId,
         /// The counterpart.
         peer: Peer,
     },
-    /// A counterpart announces something else than before.
+    /// A counterpart's announcement has changed.
     Changed {
         /// The topic.
         topic: TopicId,
         /// The counterpart.
         peer: Peer,
     },
-    /// A counterpart is at another place now.
+    /// A counterpart has moved to another place.
     Moved {
         /// The topic.
         topic: TopicId,
-        /// The counterpart, and where it is now.
+        /// The counterpart, with its new place.
         peer: Peer,
     },
-    /// A counterpart is forgotten.
+    /// A counterpart has been forgotten.
     Gone {
         /// The topic.
         topic: TopicId,
         /// The counterpart.
         peer: Peer,
-        /// Why.
+        /// The reason.
         why: Gone,
     },
     /// Messages of a publisher were skipped.
@@ -107,10 +107,10 @@ pub enum Notice {
         topic: TopicId,
         /// The publisher's session.
         publisher: u32,
-        /// How many.
+        /// Number of messages skipped.
         messages: u32,
     },
-    /// An announcement period of this topic is over: time to look at its report.
+    /// An announcement period of this topic has ended: time to read its report.
     Period {
         /// The topic.
         topic: TopicId,
@@ -121,17 +121,17 @@ pub enum Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Gone {
-    /// It did not announce itself for three of its periods.
+    /// It missed its announcements for three of its periods.
     Expired,
-    /// It said so.
+    /// It said goodbye.
     Bye,
     /// Its connection was closed.
     Closed,
-    /// Another session has proven that it is at its place: it began anew.
+    /// Another session has proven to be at its place: the peer was restarted.
     Replaced,
     /// It gave its number for the topic to another topic.
     Rebound,
-    /// Its connection had no room for three of our periods, and held its topic up for others.
+    /// Its connection had no room for three of our periods and blocked its topic for other subscribers.
     Stalled,
 }
 
@@ -140,23 +140,23 @@ pub enum Gone {
 pub struct Peer {
     /// Its session.
     pub session: u32,
-    /// Where it is.
+    /// Its place.
     pub place: Place,
-    /// What it is on the topic.
+    /// Its role on the topic.
     pub role: Role,
     /// Whether it is a broker.
     pub is_broker: bool,
-    /// What it announces.
+    /// Its announcement.
     pub announced: Announced,
     /// The delay to a subscriber, if it echoes.
     pub delay: Option<Delay>,
-    /// Messages received: from a publisher; or by a subscriber, as it reports.
+    /// Messages received: from a publisher, or by a subscriber as reported.
     pub received: u64,
-    /// Messages lost: of a publisher; or by a subscriber, as it reports.
+    /// Messages lost: of a publisher, or by a subscriber as reported.
     pub lost: u64,
 }
 
-/// How long probes took, there and back.
+/// Round-trip time of probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
     /// The last one, in nanoseconds.
@@ -165,11 +165,11 @@ pub struct Delay {
     pub highest_ns: u64,
     /// The mean, in nanoseconds.
     pub mean_ns: u64,
-    /// How many have been echoed.
+    /// Number of probes echoed.
     pub echoes: u64,
 }
 
-/// The sum of what [`Delay`] tells.
+/// Sums from which [`Delay`] is computed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Delays {
     last_ns: u64,
@@ -193,54 +193,54 @@ impl Delays {
     }
 }
 
-/// What a publisher knows of its topic.
+/// A publisher's view of its topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PublisherReport {
-    /// Subscribers that are known here; what they announce is in [`announced`](Self::announced).
+    /// Number of known subscribers; [`announced`](Self::announced) sums up their announcements.
     pub subscribers: u32,
-    /// The lowest and highest rate they wish for, the shortest deadline, how many end points they are.
+    /// The lowest and highest rate that subscribers wish for, the shortest deadline, the number of end points.
     pub announced: Summary,
-    /// How long probes took, over all subscribers.
+    /// Round-trip time of probes, over all subscribers.
     pub delay: Option<Delay>,
-    /// The longest that the last probe took which was echoed, in nanoseconds: to the slowest subscriber. 0 if there is none.
+    /// Longest round trip of the last echoed probe, in nanoseconds: to the slowest subscriber. 0 without one.
     pub slowest_ns: u64,
     /// Messages received, the sum over the subscribers as they report.
     pub received: u64,
     /// Messages lost, the sum over the subscribers as they report.
     pub lost: u64,
-    /// Messages sent: those that went to all, counted once.
+    /// Messages sent; one that went to several subscribers counts once.
     pub sent: u64,
     /// Probes sent.
     pub probes: u64,
-    /// Messages that wait to be sent.
+    /// Messages queued.
     pub waiting: u32,
-    /// Messages refused for want of room.
+    /// Messages refused because the queue was full.
     pub refused: u64,
-    /// Messages discarded for want of subscribers.
+    /// Messages discarded because there was no subscriber.
     pub unheard: u64,
 }
 
-/// What a subscriber knows of its topic.
+/// A subscriber's view of its topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SubscriberReport {
-    /// Publishers that are known here; what they announce is in [`announced`](Self::announced).
+    /// Number of known publishers; [`announced`](Self::announced) sums up their announcements.
     pub publishers: u32,
-    /// The sum of their rates, the highest, the shortest deadline, how many end points they are.
+    /// The sum of the publishers' rates, the highest rate, the shortest deadline, the number of end points.
     pub announced: Summary,
-    /// Messages received, of publishers that are gone as well; probes are none.
+    /// Messages received, including those of publishers that are gone, excluding probes.
     pub received: u64,
-    /// Messages and probes lost, likewise.
+    /// Messages and probes lost, including those of publishers that are gone.
     pub lost: u64,
-    /// Messages and probes that came too late, likewise.
+    /// Messages and probes that arrived too late, including those of publishers that are gone.
     pub late: u64,
-    /// Messages and probes that came more than once, likewise.
+    /// Messages and probes that arrived more than once, including those of publishers that are gone.
     pub repeated: u64,
 }
 
-/// Declares [`Counters`], all of which begin with 0.
+/// Declares [`Counters`], which begin at 0.
 macro_rules! counters {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// Everything that is discarded or refused, by reason. Each counts up and never back.
+        /// Discarded and refused items, counted by reason. Counters never decrease.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counters {
@@ -256,11 +256,11 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Datagrams and connections with octets that are no frame.
+    /// Datagrams and connections with octets that are not a frame.
     unreadable,
     /// Frames of another version of the protocol.
     other_versions,
-    /// Frames of a kind that is not known, or with a payload that its kind does not have.
+    /// Frames of an unknown kind, or with a payload that does not fit their kind.
     unknown_frames,
     /// Frames of our own session that came back.
     own_frames,
@@ -268,44 +268,44 @@ counters! {
     other_topics,
     /// Announcements answered because their sender has not proven its address.
     unproven,
-    /// Answers and echoes dropped because too many waited, or their connection had no room.
+    /// Answers and echoes dropped because too many were queued, or their connection had no room.
     replies_dropped,
-    /// Peers refused because as many as there is room for are known.
+    /// Peers refused because the table of peers was full.
     peers_refused,
-    /// Sessions that claim to be at a new address while they are heard at the one before.
+    /// Sessions that claim a new address while still active at the previous one.
     moves_refused,
-    /// Peers that were not announced any more.
+    /// Peers that stopped announcing themselves.
     peers_expired,
     /// Sessions that were replaced by another one at their place.
     peers_replaced,
     /// Topics for which a session gave the number to another topic.
     peers_rebound,
-    /// Subscribers release, or refused, because their connection had no room for too long.
+    /// Subscribers released, or refused, because their connection had no room for too long.
     peers_stalled,
     /// Data and probes under a number that is not bound.
     unbound,
     /// Frames of a known session and topic from another place than its own.
     elsewhere,
-    /// Messages and fragments larger than what is taken here.
+    /// Messages and fragments larger than the accepted size.
     too_large,
     /// Fragments that do not fit to the others of their message.
     fragments_unfit,
-    /// Fragments of messages that others have overtaken, or that came before.
+    /// Fragments of messages that later ones overtook, or that had arrived before.
     fragments_late,
     /// Fragments refused because too many messages are unfinished.
     fragments_refused,
     /// Messages that were released unfinished.
     unfinished,
-    /// Echoes of probes that are not ours, are too old, or came before.
+    /// Echoes of probes that are not ours, are too old, or were echoed before.
     echoes_unknown,
-    /// Reports and byes of peers not known at that place.
+    /// Reports and byes of peers unknown at that place.
     strangers,
-    /// Messages not sent to a subscriber because it does not take so large ones.
+    /// Messages not sent to a subscriber because they exceed its largest message.
     too_large_for_peer,
     /// Probes left out because there was no room for them.
     probes_left_out,
-    /// Messages that waited on topics that were removed.
+    /// Queued messages of topics that were removed.
     abandoned,
-    /// Frames for which the buffer that was given for sending is too short.
+    /// Frames for which the caller's send buffer is too short.
     buffer_too_short,
 }

@@ -1,4 +1,4 @@
-//! What goes next: answers and echoes, then announcements, reports and byes that are due, then messages in their topics' turns.
+//! Selection of the next frame: answers and echoes, then due announcements, reports and byes, then messages, in their topics' turns.
 
 use super::peers::{Due, Entry, Kind};
 use super::queue::{self, Progress, Waiting};
@@ -14,28 +14,28 @@ use crate::wire::{
 /// Octets in front of a fragment.
 const FRAGMENT_HEAD: usize = HEADER + 8;
 
-/// What became of a frame.
+/// Result of adding a frame to a transmission.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Put {
-    /// It is behind what was there.
+    /// The frame was appended.
     There,
-    /// It begins the next transmission: it goes elsewhere, or what there is leaves too little room.
+    /// The frame begins the next transmission: its destination differs, or too little room is left.
     Next,
-    /// It does not fit into any.
+    /// The frame does not fit into any transmission.
     Never,
 }
 
-/// The buffer, and what is in it.
+/// The caller's buffer, with the frames in it.
 struct Outgoing<'o> {
     out: &'o mut [u8],
-    /// Where it goes, once there is something.
+    /// The destination, once there is a frame.
     to: Option<To>,
     octets: usize,
     datagram: usize,
 }
 
 impl Outgoing<'_> {
-    /// Octets of the largest transmission to there.
+    /// Maximum octets of a transmission to that destination.
     fn limit(&self, to: To) -> usize {
         match to {
             To::Place(Place::Stream(_)) => self.out.len(),
@@ -43,7 +43,7 @@ impl Outgoing<'_> {
         }
     }
 
-    /// The room behind what there is, if that goes there, too.
+    /// The free room in the buffer, if its frames have this destination, too.
     fn room(&mut self, to: To) -> Option<&mut [u8]> {
         if self.to.is_some_and(|other| other != to) {
             return None;
@@ -58,7 +58,7 @@ impl Outgoing<'_> {
         self.put_octets(to, written)
     }
 
-    /// So many octets have been put into the room that there was.
+    /// Notes how many octets were written into the free room.
     fn put_octets(&mut self, to: To, written: Option<usize>) -> Put {
         match written {
             Some(octets) => {
@@ -75,14 +75,14 @@ impl Outgoing<'_> {
 impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE: usize, const UNFINISHED: usize>
     Endpoint<TOPICS, PEERS, BLOCKS, MESSAGE, UNFINISHED>
 {
-    /// Whether there may be something to send: if not, [`Self::poll_transmit`] gives nothing.
+    /// Whether there may be a frame to send; if not, [`Self::poll_transmit`] returns `None`.
     #[must_use]
     pub const fn has_to_transmit(&self) -> bool {
         !self.replies.is_empty() || self.peers.is_due || self.topics.is_due_to_channel || self.topics.busy > 0
     }
 
-    /// What is to be sent next, in a buffer that has room for a datagram, and has the same length each time. Frames for the same
-    /// place that follow each other are sent together.
+    /// Writes the next frames into a buffer with room for a datagram, which has the same length each time. Consecutive frames for the same
+    /// destination are sent together.
     pub fn poll_transmit(&mut self, now: Nanos, out: &mut [u8]) -> Option<Transmit> {
         let mut outgoing = Outgoing { out, to: None, octets: 0, datagram: self.settings.datagram };
         loop {
@@ -132,7 +132,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// Our announcement of a topic, for a session at a place; 0 if it is not known which session is there.
+    /// Writes our announcement of a topic for a session at a place; the session is 0 if unknown.
     fn put_announcement(
         &self,
         now: Nanos,
@@ -276,7 +276,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         None
     }
 
-    /// Where to announce a topic beside its peers: not if the channel is one of them.
+    /// The channel to announce a topic on, beside its peers; `None` if the channel is one of them.
     pub(super) fn channel(&self, topic: usize) -> Option<To> {
         match self.settings.channel {
             Channel::Group(group) => Some(To::Group(group)),
@@ -303,7 +303,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// A topic with a message that is being sent.
+    /// Selects a topic with a message being sent.
     fn next_topic(&mut self) -> Option<usize> {
         while self.topics.busy > 0 {
             let is_at_it =
@@ -386,7 +386,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// The message, or its next fragment, to the next subscriber that is to have it and has room.
+    /// Writes the message, or its next fragment, for the next subscriber that lacks it and has room.
     fn put_to_next(&mut self, at: usize, outgoing: &mut Outgoing<'_>) -> Option<Put> {
         loop {
             let topic = self.topics.get(at)?;
@@ -431,7 +431,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// All that can have it have the message of a topic. If others wait for room, it is kept, and the topic blocked meanwhile.
+    /// Ends the round over the subscribers: the message is complete unless some wait for room, which block the topic meanwhile.
     fn sent_to_all(&mut self, at: usize) {
         self.current_topic = None;
         let Some(topic) = self.topics.get_mut(at) else { return };
@@ -462,7 +462,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// Writes what of a message is next for a peer.
+    /// Writes the next part of a message for a peer.
     fn part(
         &self,
         sending: Sending,
@@ -519,12 +519,12 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     }
 }
 
-/// What became of a part of a message.
+/// Result of writing a part of a message.
 enum Part {
-    /// It was the last.
+    /// The last part is written.
     Done(Put),
-    /// There is more, from here on, in fragments of this size.
+    /// More parts follow, from this position on, in fragments of this size.
     Begun(Put, (Progress, usize)),
-    /// It does not fit to what is being sent.
+    /// The part does not fit into the current transmission.
     Next,
 }

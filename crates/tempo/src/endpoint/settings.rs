@@ -1,25 +1,25 @@
-//! What an end point is to be, and why something is refused.
+//! Settings of an end point, and reasons for refusals.
 
 use core::net::SocketAddr;
 
 use super::reports::Place;
 use crate::wire::{self, PERIODS_MS};
 
-/// Datagrams have room for the longest announcement.
+/// Range of datagram sizes, with room for the longest announcement.
 const DATAGRAMS: core::ops::RangeInclusive<usize> = 512..=65_507;
 
-/// The only thing that tells the four ways of running apart.
+/// Destination of announcements; this alone distinguishes the four ways of running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// It waits for peers that announce themselves here.
+    /// No destination: it waits for peers that announce themselves here.
     None,
-    /// It announces itself to a peer, or a broker.
+    /// A peer, or a broker.
     Peer(Place),
-    /// It announces itself and sends to a multicast group, or a broadcast address.
+    /// A multicast group, or a broadcast address; messages go there, too.
     Group(SocketAddr),
 }
 
-/// What an end point is called by brokers, which show it to people.
+/// The end point's name, which brokers show to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name {
     octets: [u8; Self::OCTETS_MAX],
@@ -27,12 +27,12 @@ pub struct Name {
 }
 
 impl Name {
-    /// Octets of a name, at most.
+    /// Maximum octets of a name.
     pub const OCTETS_MAX: usize = 64;
-    /// None: brokers are told nothing.
+    /// No name: brokers get none.
     pub const NONE: Self = Self { octets: [0; Self::OCTETS_MAX], count: 0 };
 
-    /// A name, unless it is longer than [`Name::OCTETS_MAX`] or has control characters. An empty one is none.
+    /// A name; `None` if it is longer than [`Name::OCTETS_MAX`] or has control characters. An empty text is no name.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         let mut octets = [0; Self::OCTETS_MAX];
@@ -40,41 +40,41 @@ impl Name {
         (name.is_empty() || wire::is_name(name)).then_some(Self { octets, count: name.len() })
     }
 
-    /// The same as text; empty if there is none.
+    /// The name as text; empty if there is none.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.octets.get(..self.count).and_then(|octets| core::str::from_utf8(octets).ok()).unwrap_or_default()
     }
 }
 
-/// What an end point is to be.
+/// Settings of an end point.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// A number drawn at random when the process begins; 0 counts as 1.
     pub session: u32,
-    /// Drawn at random when the process begins: makes cookies that no peer can make.
+    /// A secret for cookies, drawn at random when the process begins, so that peers cannot forge them.
     pub secret: (u64, u64),
-    /// Where it announces itself.
+    /// Destination of its announcements.
     pub channel: Channel,
-    /// Milliseconds between two announcements: 10 to 60,000; by default 1,000.
+    /// Announcement period in milliseconds: 10 to 60,000; by default 1,000.
     pub period_ms: u16,
-    /// Octets of a datagram: 512 to 65,507; by default [`wire::DATAGRAM`].
+    /// Maximum octets of a datagram: 512 to 65,507; by default [`wire::DATAGRAM`].
     pub datagram: usize,
-    /// What brokers are told that it is called; by default nothing.
+    /// Name sent to brokers; by default none.
     pub name: Name,
-    /// For what is left to chance: when exactly to announce, and with which number to begin.
+    /// Seed for random choices: the jitter of announcements, and the first sequence numbers.
     pub seed: u64,
 }
 
 impl Settings {
-    /// The usual ones.
+    /// The default settings.
     #[must_use]
     pub const fn new(session: u32, secret: (u64, u64), channel: Channel) -> Self {
         let seed = secret.0 ^ session as u64;
         Self { session, secret, channel, period_ms: 1_000, datagram: wire::DATAGRAM, name: Name::NONE, seed }
     }
 
-    /// What is outside its range counts as the nearest within.
+    /// Limits each value to its range.
     pub(super) const fn within_ranges(mut self) -> Self {
         if self.session == 0 {
             self.session = 1;
@@ -93,26 +93,26 @@ impl Settings {
     }
 }
 
-/// Why something is refused.
+/// Why a call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// There are as many topics as there is room for (one that was removed stays until all peers have been notified).
+    /// There is no room for another topic (a removed topic stays until all peers have been notified).
     TooManyTopics,
     /// The name is empty, longer than 255 octets, or has control characters.
     Name,
-    /// The topic is there already, in that role.
+    /// The end point has this topic in this role already.
     Exists,
-    /// There is no such topic any more.
+    /// The topic does not exist any more.
     UnknownTopic,
     /// Only publishers publish.
     Role,
-    /// The message is larger than its topic's largest, or than all blocks.
+    /// The message is larger than its topic allows, or than all blocks.
     TooLarge {
-        /// Octets that it may have.
+        /// Maximum octets.
         largest: usize,
     },
-    /// There is no room for it at the moment. Nothing of it is kept.
+    /// There is no room at the moment. Nothing of the message is stored.
     Full,
 }
 

@@ -1,10 +1,10 @@
-//! Which connections have no room, and since when.
+//! Connections without room, and since when.
 
 use crate::Nanos;
 
 #[derive(Debug)]
 pub(super) struct Streams<const N: usize> {
-    /// Each with the time of the first look at it.
+    /// The connections, each with the time at which it was first checked.
     without_room: [Option<(u32, Option<Nanos>)>; N],
     count: usize,
 }
@@ -22,7 +22,7 @@ impl<const N: usize> Streams<N> {
         self.count == 0 || !self.without_room.iter().flatten().any(|&(other, _)| other == stream)
     }
 
-    /// Says whether that is new.
+    /// Notes whether a connection has room; returns whether this is a change.
     pub(super) fn set(&mut self, stream: u32, has_room: bool) -> bool {
         if has_room == self.has_room(stream) {
             return false;
@@ -44,7 +44,7 @@ impl<const N: usize> Streams<N> {
         true
     }
 
-    /// The one in this place, if it has had no room for so long. One that is new there begins now.
+    /// The connection in this slot, if it has had no room for `longest`. The time of a new one begins now.
     pub(super) fn stalled(&mut self, at: usize, now: Nanos, longest: Nanos) -> Option<u32> {
         let (stream, since) = self.without_room.get_mut(at)?.as_mut()?;
         let since = *since.get_or_insert(now);

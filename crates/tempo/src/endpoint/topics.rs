@@ -11,31 +11,31 @@ use super::reports::Delays;
 use crate::Nanos;
 use crate::wire::{NAME_MAX, Role};
 
-/// In which order the messages of a topic go that wait.
+/// Order of a topic's queued messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Those with the larger priority first, and then as they were published.
+    /// By priority, larger first, then in order of publication.
     #[default]
     Priorities,
-    /// As they were published. Priorities are sent along.
+    /// In order of publication. Priorities are only sent along.
     Arrival,
 }
 
-/// What a topic is to be.
+/// Settings of a topic.
 #[derive(Debug, Clone, Copy)]
 pub struct TopicSettings<'n> {
     /// Its name: 1 to 255 octets without control characters, by convention `Domain/Name`.
     pub name: &'n str,
-    /// What this end point is on it.
+    /// The role of this end point.
     pub role: Role,
-    /// Messages in 1,000 s that are to be sent, or that are wished for; 0: not announced. Topics take turns by their rates; one without
-    /// counts as one message a second.
+    /// Messages in 1,000 s, intended or wished for; 0: not announced. Topics take turns by their rates; one without a rate counts as one
+    /// message a second.
     pub rate: u32,
-    /// Microseconds within which a message ought to be forwarded; 0: none. Beyond 1/rate it means nothing.
+    /// Microseconds within which a message should be forwarded; 0: none. Values above 1/rate have no effect.
     pub deadline_us: u32,
-    /// Octets of the largest message; 0: as large as there is room for.
+    /// Maximum octets of a message; 0: as large as there is room for.
     pub largest: u32,
-    /// Which message goes first.
+    /// Order of queued messages.
     pub order: Order,
 }
 
@@ -43,29 +43,29 @@ pub struct TopicSettings<'n> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sending {
     pub(super) message: u16,
-    /// By when it was to be begun, in virtual time.
+    /// Virtual time by which it was to be begun.
     pub(super) deadline: u128,
     pub(super) number: u32,
-    /// Subscribers before this one have been looked at.
+    /// Index of the next subscriber; those before it are done for this round.
     pub(super) next_peer: usize,
-    /// One of those has no room.
+    /// Whether one of the subscribers before it has no room.
     pub(super) is_one_waiting: bool,
-    /// To a group: how far.
+    /// Progress of sending to the group.
     pub(super) group: Option<(Progress, usize)>,
     pub(super) is_group_served: bool,
 }
 
-/// The last probes: only they are known again.
+/// The latest probes: echoes of older ones are not recognized.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Probes {
     number: u32,
     sent: [Option<(u32, Nanos)>; 4],
-    /// The longest that the last one took that was echoed.
+    /// Longest round trip of the last probe echoed, with its number.
     slowest: (u32, Nanos),
 }
 
 impl Probes {
-    /// The number of a probe that begins now.
+    /// Begins a probe and returns its number.
     pub(super) fn begin(&mut self, now: Nanos) -> u32 {
         self.number = self.number.wrapping_add(1);
         self.sent.rotate_right(1);
@@ -75,7 +75,7 @@ impl Probes {
         self.number
     }
 
-    /// How long it took, if it was ours.
+    /// The round-trip time of an echoed probe, if it was ours.
     pub(super) fn echoed(&mut self, now: Nanos, number: u32, sent: Nanos) -> Option<Nanos> {
         self.sent.iter().flatten().find(|&&probe| probe == (number, sent))?;
         let delay = now.saturating_sub(sent);
@@ -94,7 +94,7 @@ impl Probes {
     }
 }
 
-/// What was counted of a topic. What a subscriber counts is here when its publisher is gone.
+/// Counts of a topic. A subscriber's counts are added when their publisher is gone.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TopicCounts {
     pub(super) sent: u64,
@@ -108,7 +108,7 @@ pub(super) struct TopicCounts {
 }
 
 impl TopicCounts {
-    /// What was counted of a publisher counts here.
+    /// Adds the counts of a publisher.
     pub(super) fn add(&mut self, heard: &Heard) {
         let sequence = &heard.sequence;
         for (sum, of_it) in [
@@ -133,20 +133,20 @@ pub(super) struct Topic {
     pub(super) largest: u32,
     pub(super) order: Order,
     pub(super) announce_at: Nanos,
-    /// Something is due to the channel: an announcement, or the last word.
+    /// Whether an announcement or a goodbye is pending for the channel.
     pub(super) is_due_to_channel: bool,
-    /// It was removed, and stays until all peers have been notified.
+    /// Whether the topic was removed; it stays until all peers have been notified.
     pub(super) is_leaving: bool,
-    /// Peers on it.
+    /// Number of peers.
     pub(super) counterparts: u32,
     pub(super) lane: Lane,
     pub(super) share: Share,
     pub(super) sending: Option<Sending>,
-    /// All that are left for what is being sent, or is next, have no room.
+    /// Whether all subscribers that still lack the current or next message have no room.
     pub(super) is_blocked: bool,
     pub(super) next_number: u32,
     pub(super) probes: Probes,
-    /// One at a time is enough.
+    /// Whether a probe is queued; one at a time is enough.
     pub(super) is_probe_waiting: bool,
     pub(super) delays: Delays,
     pub(super) counts: TopicCounts,
@@ -158,12 +158,12 @@ impl Topic {
         core::str::from_utf8(octets).unwrap_or_default()
     }
 
-    /// Whether anything waits or is being sent.
+    /// Whether a message is queued or being sent.
     pub(super) const fn is_busy(&self) -> bool {
         self.lane.messages() > 0 || self.sending.is_some()
     }
 
-    /// By when, in virtual time, it is to have its turn.
+    /// Virtual time by which the topic is due.
     pub(super) fn deadline(&self) -> u128 {
         self.sending.map_or_else(|| self.share.deadline(), |sending| sending.deadline)
     }
@@ -174,8 +174,7 @@ impl Topic {
     }
 }
 
-/// The share and the deadline of a topic in virtual time, of which a second is 1,000 s of the rates: so that no fraction of a rate
-/// is lost.
+/// Share and deadline of a topic in virtual time, where a second is 1,000 s of the rates, so that no fraction of a rate is lost.
 fn weight(rate: u32, deadline_us: u32) -> (u32, Option<Duration>) {
     let rate = if rate == 0 { 1_000 } else { rate };
     let deadline = Duration::from_nanos(u64::from(deadline_us));
@@ -186,21 +185,21 @@ fn weight(rate: u32, deadline_us: u32) -> (u32, Option<Duration>) {
 #[derive(Debug)]
 pub(super) struct Topics<const N: usize> {
     topics: [Option<Topic>; N],
-    /// From here on there has never been one.
+    /// Slots from this index on were never used.
     untouched: usize,
     numbers: u32,
-    /// Blocks that each publisher's topic has of its own, and how many are for all: they change with topics, and are asked for with each message.
+    /// Blocks reserved for each publishing topic, and shared blocks. Stored, since each message needs them.
     own: usize,
     common: usize,
     blocks: usize,
-    /// How many have something to send.
+    /// Number of topics with something to send.
     pub(super) busy: usize,
-    /// Something may be due to the channel.
+    /// Whether something may be pending for the channel.
     pub(super) is_due_to_channel: bool,
 }
 
 impl<const N: usize> Topics<N> {
-    /// None yet, for so many blocks.
+    /// An empty table, for so many blocks.
     pub(super) const fn new(blocks: usize) -> Self {
         Self {
             topics: [const { None }; N],
@@ -267,7 +266,7 @@ impl<const N: usize> Topics<N> {
         }
     }
 
-    /// Where a topic is, if it is still there.
+    /// Index of a topic, if it still exists.
     pub(super) fn at(&self, id: TopicId) -> Option<usize> {
         let at = usize::from(id.at);
         self.get(at).filter(|topic| topic.number == id.number && !topic.is_leaving).map(|_| at)
@@ -301,20 +300,20 @@ impl<const N: usize> Topics<N> {
         self.topics.get_mut(..self.untouched).unwrap_or_default().iter_mut().flatten()
     }
 
-    /// Divides half of all blocks up among the topics that publish; the other half is for the first that comes: so that one that cannot
-    /// send leaves room to the others.
+    /// Reserves half of all blocks for the publishing topics in equal parts, so that a blocked topic leaves room for others; the other half
+    /// is shared.
     fn divide_up(&mut self) {
         let publishers = self.iter().filter(|(_, topic)| topic.role == Role::Publisher).count().max(1);
         self.own = self.blocks / (2 * publishers);
         self.common = self.blocks - self.own * publishers;
     }
 
-    /// Blocks that a topic can have if no other has any.
+    /// Blocks that a topic can have if no other uses any.
     pub(super) const fn possible(&self) -> usize {
         self.own + self.common
     }
 
-    /// Whether a topic may have so many blocks more of all there are.
+    /// Whether a topic may take so many more of all blocks.
     pub(super) fn may_take(&self, at: usize, needed: usize) -> bool {
         let &Self { own, common, .. } = self;
         let beyond = |(other, topic): (usize, &Topic)| {

@@ -1,14 +1,14 @@
-//! Messages that come in fragments: a few at a time, one at most of each publisher's topic.
+//! Messages received in fragments: a few at a time, at most one of each publisher's topic.
 
 use crate::Nanos;
 use crate::reassembly::{FragmentResult, Reassembly, Unfit};
 use crate::sequence::Sequence;
 use crate::wire::Fragment;
 
-/// A message of which nothing came for so long gives way to another one.
+/// Time without a fragment after which a message may be discarded for another one.
 const GIVES_WAY_AFTER: Nanos = 100_000_000;
 
-/// Fragments of a message, at most: 1,024.
+/// Words of marks for a message's fragments, at most 1,024.
 const MARKS: usize = 16;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl<const MESSAGE: usize> Slot<MESSAGE> {
 
 #[derive(Debug)]
 pub(super) struct Unfinished<const MESSAGE: usize, const N: usize> {
-    /// Which entry among the peers has which slot. Beside the slots, since it is looked at with each message, and they are far apart.
+    /// The peer of each slot. Apart from the slots, which are large, because it is searched for each message.
     peers: [Option<usize>; N],
     slots: [Slot<MESSAGE>; N],
 }
@@ -35,12 +35,12 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
         Self { peers: [None; N], slots: [const { Slot::new() }; N] }
     }
 
-    /// The number of a peer's message of which fragments have come.
+    /// The number of a peer's unfinished message.
     pub(super) fn number(&self, peer: usize) -> Option<u32> {
         self.slots.get(self.slot_of(peer)?)?.message.number()
     }
 
-    /// A fragment has come. Counts one up for each message that is released for it.
+    /// Adds a fragment. Counts one up for each message that is released for it.
     pub(super) fn take(
         &mut self,
         now: Nanos,
@@ -65,17 +65,17 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
         result
     }
 
-    /// A peer's message that is complete.
+    /// A peer's complete message.
     pub(super) fn message(&self, peer: usize) -> &[u8] {
         self.slot_of(peer).and_then(|at| self.slots.get(at)).map_or(&[], |slot| slot.message.message())
     }
 
-    /// Another message of a peer is handed on, or this one: it is released if it is not later. Says whether it was unfinished.
+    /// Releases a peer's message once it is handed on or overtaken. Returns whether it was unfinished.
     pub(super) fn release_overtaken(&mut self, peer: usize, by: &Sequence) -> bool {
         self.number(peer).is_some_and(|begun| by.has_overtaken(begun)) && self.release(peer)
     }
 
-    /// A peer is gone: says whether a message of it was unfinished.
+    /// Releases the message of a peer that is gone; returns whether it was unfinished.
     pub(super) fn release(&mut self, peer: usize) -> bool {
         let Some(at) = self.slot_of(peer) else { return false };
         if let Some(owner) = self.peers.get_mut(at) {
@@ -88,7 +88,7 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
         self.peers.iter().position(|owner| *owner == Some(peer))
     }
 
-    /// Where the slot is that a peer has, or may have.
+    /// Index of the slot that a peer has, or may take.
     fn place(&self, now: Nanos, peer: usize) -> Option<usize> {
         let free = || self.peers.iter().position(Option::is_none);
         let oldest = || {
