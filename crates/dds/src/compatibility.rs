@@ -1,7 +1,7 @@
-//! Writers and readers that do not match: by which policy, and what to do.
+//! Detection of writers and readers that do not match: by which policy, and what to do.
 //!
-//! DDS lets them pass each other in silence, or counts them without saying which. Here each endpoint that is discovered is compared with what
-//! this side has (the rules are those of DDS 1.4, 2.2.3, and of XTypes 1.3, 7.6.3), and what is found is kept by topic, endpoint and policy.
+//! DDS ignores mismatches silently, or counts them without a name. Here each discovered endpoint is compared with the local ones (by the
+//! rules of DDS 1.4, 2.2.3, and of XTypes 1.3, 7.6.3), and differences are stored by topic, endpoint and policy.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,39 +13,39 @@ use crate::participant::{Conflict, Endpoint, Guid, Role, Topic};
 use crate::qos::Qos;
 use crate::raw::RawPolicies;
 
-/// Incompatibilities that are listed.
+/// Maximum number of listed incompatibilities.
 const OPEN_MAX: usize = 256;
-/// Endpoints of which no more is stored than the policies by which they do not match.
+/// Maximum number of further endpoints, stored only with the policies by which they do not match.
 const UNLISTED_MAX: usize = 8192;
-/// Topics and policies that are counted by name.
+/// Maximum number of topics and policies counted by name.
 const TOTALS_MAX: usize = 128;
-/// Lines that are logged in a second.
+/// Maximum number of lines logged in a second.
 const LINES_MAX: u32 = 16;
-/// Characters of a type that are shown.
+/// Maximum number of characters shown of a type.
 const TYPE_SHOWN: usize = 240;
 
 /// A policy by which a writer and a reader of a topic may not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Policy {
-    /// Reliable, or best effort.
+    /// Reliable or best effort.
     Reliability,
-    /// What late joiners get.
+    /// Samples for late joiners.
     Durability,
-    /// Changes that belong together.
+    /// Coherent sets of changes.
     Presentation,
-    /// The longest between two samples.
+    /// Longest time between two samples.
     Deadline,
-    /// How late a sample may be.
+    /// Acceptable delay of a sample.
     LatencyBudget,
     /// Whether several writers may write.
     Ownership,
-    /// How a writer shows that it is alive, and how often.
+    /// The way a writer shows that it is alive, and how often.
     Liveliness,
-    /// By whose clock samples are in order.
+    /// The clock that orders samples.
     DestinationOrder,
-    /// XCDR1, or XCDR2.
+    /// XCDR1 or XCDR2.
     DataRepresentation,
-    /// The partitions, of which one has none and the other some.
+    /// Partitions: one endpoint has none and the other some.
     Partition,
     /// The topic's type.
     Type,
@@ -71,20 +71,20 @@ impl Policy {
     }
 }
 
-/// A policy with what is offered by a writer and requested by a reader.
+/// A policy with the writer's offer and the reader's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which.
+    /// The policy.
     pub policy: Policy,
-    /// By the writer.
+    /// The writer's value.
     pub offered: String,
-    /// By the reader.
+    /// The reader's value.
     pub requested: String,
 }
 
 impl Difference {
-    /// All by which an endpoint elsewhere does not match a writer or reader here with that quality of service, but for the type. `None` if they
-    /// are in partitions apart, which are others' business; a difference if one side alone is in the one without a name.
+    /// All policies, the type excepted, by which a remote endpoint does not match a local writer or reader of that quality of service.
+    /// `None` if they are in disjoint named partitions, which is intended; a difference if only one side is in the unnamed partition.
     #[must_use]
     pub fn all(ours: &Qos, theirs: &Endpoint) -> Option<Vec<Self>> {
         if !meet(&ours.partitions, &theirs.partitions) {
@@ -106,7 +106,7 @@ impl Difference {
         })
     }
 
-    /// That the types differ.
+    /// The difference of two types.
     #[must_use]
     pub fn of_types(conflict: &Conflict) -> Self {
         let short =
@@ -186,7 +186,7 @@ fn listed(partitions: &[String]) -> String {
     if partitions.iter().all(String::is_empty) { "none".to_owned() } else { format!("{partitions:?}") }
 }
 
-/// Whether a partition of the one is one of the other. Either may have patterns, which match names only.
+/// Whether two lists of partitions have one in common. Either may have patterns, which match names only.
 fn meet(one: &[String], other: &[String]) -> bool {
     let default = [String::new()];
     let or_default = |all: &[String]| if all.is_empty() { default.to_vec() } else { all.to_vec() };
@@ -202,7 +202,7 @@ fn meet(one: &[String], other: &[String]) -> bool {
     })
 }
 
-/// Takes time in proportion to the product of both lengths: after a mismatch only the last `*` takes one octet more.
+/// Whether a name matches a pattern. Takes time in proportion to the product of both lengths.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut in_name, mut last) = (0, 0, None);
     while let Some(octet) = name.get(in_name) {
@@ -219,25 +219,25 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 impl Endpoint {
-    /// Whether it is in one of these partitions.
+    /// Whether the endpoint is in one of these partitions.
     #[must_use]
     pub fn is_in(&self, partitions: &[String]) -> bool {
         meet(partitions, &self.partitions)
     }
 }
 
-/// An endpoint elsewhere that does not match by a policy.
+/// A remote endpoint that does not match by one policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incompatibility {
     /// The topic.
     pub topic: String,
-    /// The endpoint and what is known of its maker, for people.
+    /// The endpoint and its program as far as known, for people.
     pub peer: String,
-    /// What it does.
+    /// The endpoint's role.
     pub role: Role,
-    /// By which policy, and what each side has.
+    /// The policy, with the value of each side.
     pub difference: Difference,
-    /// What to do.
+    /// What to do about it.
     pub advice: String,
 }
 
@@ -256,7 +256,7 @@ impl fmt::Display for Incompatibility {
     }
 }
 
-/// Topics that are written, with which readers elsewhere are compared on another thread.
+/// Written topics, compared with remote readers on another thread.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenTopics(Arc<(Mutex<TopicsByName>, AtomicBool)>);
 
@@ -267,13 +267,13 @@ impl WrittenTopics {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one. Those of a name have several types, each of a participant of its own.
+    /// Adds a topic. Topics of one name may have several types, each with a participant of its own.
     pub fn add(&self, topic: &Topic) {
         self.all().entry(topic.name().to_owned()).or_default().push(topic.clone());
         self.0.1.store(true, Ordering::Release);
     }
 
-    /// Those of a name.
+    /// The topics of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Vec<Topic> {
         self.all().get(name).cloned().unwrap_or_default()
@@ -285,32 +285,32 @@ impl WrittenTopics {
         self.all().len()
     }
 
-    /// Whether some were added since this was asked last.
+    /// Whether topics were added since the last call.
     #[must_use]
     pub fn take_changed(&self) -> bool {
         self.0.1.swap(false, Ordering::Acquire)
     }
 }
 
-/// Endpoints elsewhere that do not match. Of these, 256 incompatibilities are listed, and each is reported or logged once. Those of 8192 further
-/// endpoints are [counted](Self::beyond), and a line says that there are some. Still further endpoints are ignored.
+/// Remote endpoints that do not match. At most 256 incompatibilities are listed, each reported or logged once. 8192 further endpoints are
+/// [counted](Self::beyond), and one line says that there are some. Others are ignored.
 #[derive(Debug)]
 pub struct Incompatibilities {
-    /// How settings are called where this is: what is before their names.
+    /// Prefix of the settings' names, such as `dds.`.
     settings: &'static str,
     open: BTreeMap<Guid, Vec<Incompatibility>>,
     open_count: usize,
     unlisted: BTreeMap<Guid, Vec<Policy>>,
-    /// It was logged that some are not listed; until half of those that are have gone.
+    /// A line has said that some are not listed; reset when half of the listed ones are gone.
     is_full: bool,
     totals: BTreeMap<(String, Policy), u64>,
     beyond: u64,
-    /// Since when lines are counted, how many were logged since, and how many left out.
+    /// Beginning of the current second, lines logged in it, and lines left out.
     lines: (Instant, u32, u64),
 }
 
 impl Incompatibilities {
-    /// None yet; `settings` is what the names of settings begin with, such as `dds.`.
+    /// An empty list; `settings` is the prefix of the settings' names, such as `dds.`.
     #[must_use]
     pub fn new(settings: &'static str) -> Self {
         let (open, unlisted, totals) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -318,25 +318,25 @@ impl Incompatibilities {
         Self { settings, open, open_count: 0, unlisted, is_full: false, totals, beyond: 0, lines }
     }
 
-    /// Those that there are, by endpoint.
+    /// The listed incompatibilities, by endpoint.
     pub fn iter(&self) -> impl Iterator<Item = &Incompatibility> {
         self.open.values().flatten()
     }
 
-    /// How many there have been by topic and policy. With 128 of these the topic of further ones is `*`.
+    /// Total counts by topic and policy. Beyond 128 of these, the topic is `*`.
     #[must_use]
     pub const fn totals(&self) -> &BTreeMap<(String, Policy), u64> {
         &self.totals
     }
 
-    /// How many were found when there were 256 already.
+    /// Number of incompatibilities found while the list was full.
     #[must_use]
     pub const fn beyond(&self) -> u64 {
         self.beyond
     }
 
-    /// Takes in all by which an endpoint, with its description, does not match: of its type if `of_type`, else of all else. Reports what is new
-    /// of that, and logs under the name given what is over and what `report` says it has not passed on. Returns whether something is new.
+    /// Notes all differences of an endpoint, with its description: of its type if `of_type`, else of everything else. Reports new ones;
+    /// logs, under the given name, those that are over and those that `report` did not pass on. Returns whether something is new.
     pub fn note(
         &mut self,
         whose: impl fmt::Display,
@@ -409,7 +409,7 @@ impl Incompatibilities {
         is_new
     }
 
-    /// An endpoint is gone. Returns whether it was listed.
+    /// Removes an endpoint that is gone. Returns whether it was listed.
     pub fn gone(&mut self, whose: impl fmt::Display, guid: Guid) -> bool {
         self.unlisted.remove(&guid);
         let Some(open) = self.open.remove(&guid) else { return false };
@@ -432,7 +432,7 @@ impl Incompatibilities {
         *self.totals.entry(key).or_default() += 1;
     }
 
-    /// Logs a line, unless there were 16 in this second.
+    /// Logs a line, unless 16 were logged in this second.
     pub fn say(&mut self, level: log::Level, line: fmt::Arguments<'_>) {
         let (since, count, left_out) = &mut self.lines;
         if since.elapsed() >= Duration::from_secs(1) {

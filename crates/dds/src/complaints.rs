@@ -1,24 +1,25 @@
-//! What Cyclone complains about: packets that are none, a network that is not as configured.
+//! Cyclone's complaints: malformed packets, a network that differs from the configuration. ¶ Any sender of packets can cause them without
+//! limit, so only the latest is stored, with their number.
 //!
 //! Any sender of packets can have it complain as often as it sends, so the latest is kept, and how many there were.
 
 use std::sync::{Mutex, PoisonError};
 
-/// How much of a complaint is kept. Unit: octets.
+/// Stored octets of a complaint, at most.
 const TEXT_BYTES_MAX: usize = 400;
 
 static COMPLAINTS: Mutex<Complaints> = Mutex::new(Complaints { count: 0, latest: String::new() });
 
-/// What Cyclone has complained about since the process began.
+/// Cyclone's complaints since the process began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Complaints {
-    /// How often.
+    /// Number of complaints.
     pub count: u64,
-    /// About what, the last time.
+    /// The latest complaint.
     pub latest: String,
 }
 
-/// What Cyclone has complained about since the process began: it is written nowhere else.
+/// Cyclone's complaints since the process began, which are written nowhere else.
 #[must_use]
 pub fn complaints() -> Complaints {
     COMPLAINTS.lock().unwrap_or_else(PoisonError::into_inner).clone()

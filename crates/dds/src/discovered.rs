@@ -1,4 +1,4 @@
-//! XTypes to `TypeCode`: the types of topics that others have.
+//! XTypes to `TypeCode`: the types of remote topics.
 //!
 //! `shim/types.c` writes a type down, in preorder and this machine's byte order: an octet for the kind (XTypes 1.3, 7.3.1.2:
 //! `TK_…`), then what belongs to the kind. A name is a count and that many octets; numbers have four octets.
@@ -18,7 +18,7 @@ use giop::typecode::{Kind, TypeCode};
 use crate::types::{Naming, repository_id};
 
 const STRUCTURE: u8 = 81;
-/// How many structures one may be derived from, in a row.
+/// Maximum depth of a structure's inheritance.
 const BASES_MAX: u32 = 32;
 /// XTypes 1.3, 7.3.4.2: a type's flags.
 const IS_MUTABLE: u32 = 1 << 2;
@@ -26,10 +26,10 @@ const IS_MUTABLE: u32 = 1 << 2;
 const IS_OPTIONAL: u32 = 1 << 3;
 const IS_DEFAULT: u32 = 1 << 6;
 
-/// Reads a type that was written down. What has no place in CORBA, or another form on the wire than CORBA's CDR, is refused.
+/// Reads a type description. Types without a CORBA equivalent, or with another form on the wire than CORBA's CDR, are refused.
 ///
 /// # Errors
-/// Why, in words.
+/// The reason, in words.
 pub(crate) fn type_code(bytes: &[u8], naming: Naming) -> Result<TypeCode, String> {
     Description { bytes, naming }.one()
 }
@@ -103,7 +103,7 @@ impl<'a> Description<'a> {
         Ok(TypeCode::primitive(primitive))
     }
 
-    /// `demo::Wind` is `IDL:demo/Wind:1.0`, named `Wind`.
+    /// Repository id and name of a type: `demo::Wind` is `IDL:demo/Wind:1.0`, named `Wind`.
     fn named(&self, full: &str) -> (String, String) {
         let id = repository_id(full, self.naming);
         let path = id.strip_suffix(":1.0").unwrap_or(&id);
@@ -139,7 +139,7 @@ impl<'a> Description<'a> {
         Ok(TypeCode::structure(&id, &name, &members))
     }
 
-    /// The name of a structure and its members: first its base's, as on the wire.
+    /// The name of a structure and its members, those of its base first, as on the wire.
     fn members(&mut self, depth: u32) -> Result<Named<'a>, String> {
         let full = self.name()?;
         if self.number()? & IS_MUTABLE != 0 {

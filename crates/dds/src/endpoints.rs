@@ -16,12 +16,12 @@ pub struct Writer {
     topic: Topic,
 }
 
-/// How a writer stands. Totals count from the beginning.
+/// Status of a writer. Totals count from the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterStatus {
-    /// Readers that there are.
+    /// Matched readers.
     pub readers: u32,
-    /// Readers that ask for more than the writer offers.
+    /// Readers that requested more than the writer offers.
     pub incompatible_total: u32,
 }
 
@@ -35,20 +35,20 @@ impl Writer {
         Ok(Self { entity, guid, topic })
     }
 
-    /// What it writes.
+    /// The writer's topic.
     #[must_use]
     pub const fn topic(&self) -> &Topic {
         &self.topic
     }
 
-    /// What identifies it.
+    /// The writer's identifier.
     #[must_use]
     pub const fn guid(&self) -> Guid {
         self.guid
     }
 
-    /// Writes a value, which begins at position 0 for alignment, in this machine's byte order. Waits for room, if need be
-    /// and the quality of service says so.
+    /// Writes a value, which begins at position 0 for alignment, in this machine's byte order. Waits for room if the quality of service
+    /// says so.
     ///
     /// # Errors
     /// See [`WriteError`]: only [`WriteError::Slowed`] may be tried again.
@@ -56,7 +56,7 @@ impl Writer {
         self.entity.write(cdr, -1).map_err(write_error)
     }
 
-    /// As [`Writer::write`], of a value that was made at that time, in nanoseconds since 1970.
+    /// Writes a value as [`Writer::write`] does, with the time of its making, in nanoseconds since 1970.
     ///
     /// # Errors
     /// As [`Writer::write`].
@@ -64,7 +64,7 @@ impl Writer {
         self.entity.write(cdr, nanoseconds.max(0)).map_err(write_error)
     }
 
-    /// Waits until the readers that are there have all that was written. Returns whether they have.
+    /// Waits until the current readers have confirmed everything written. Returns whether they have.
     ///
     /// # Errors
     /// Cyclone could not say.
@@ -76,8 +76,8 @@ impl Writer {
         }
     }
 
-    /// The readers elsewhere that it waits for, and how much of what it wrote they have confirmed: when it is
-    /// [slowed](WriteError::Slowed), those that are behind are why, or about to answer.
+    /// The remote readers that the writer waits for, with their confirmed samples. When the writer is [slowed](WriteError::Slowed), those
+    /// that are behind are the reason, or about to confirm.
     ///
     /// # Errors
     /// Cyclone could not say.
@@ -87,10 +87,10 @@ impl Writer {
         Ok(readers)
     }
 
-    /// Goes on as if that reader were not there: it is sent nothing, and not waited for. The reader is not notified, and what it missed is
-    /// lost to it when it is [matched again](Writer::match_again). Returns whether it was there.
+    /// Ignores a reader from now on: the writer sends it nothing and does not wait for it. The reader is not notified, and loses what it
+    /// misses until it is [matched again](Writer::match_again). Returns whether it was matched.
     ///
-    /// Where a reader of the same participant has no room, none of that participant confirms anything: all of them are behind.
+    /// If one reader of a participant has no room, none of that participant confirms anything: all of them are behind.
     ///
     /// # Errors
     /// Cyclone could not.
@@ -98,8 +98,8 @@ impl Writer {
         is_there(self.entity.unmatch(&reader.0), "unmatch a reader")
     }
 
-    /// Has a reader that was [unmatched](Writer::unmatch) get what is written from now on, and waits for it as for others. Until it confirms
-    /// some of that, it has confirmed just what was written before. Returns whether it is still there.
+    /// Matches an [unmatched](Writer::unmatch) reader again: it gets what is written from now on, and the writer waits for it as for
+    /// others. Until it confirms something new, its count is that of all samples written before. Returns whether the reader still exists.
     ///
     /// # Errors
     /// Cyclone could not.
@@ -107,7 +107,7 @@ impl Writer {
         is_there(self.entity.match_again(&reader.0), "match a reader again")
     }
 
-    /// How it stands.
+    /// The writer's status.
     ///
     /// # Errors
     /// Cyclone could not say.
@@ -125,29 +125,29 @@ fn is_there(result: Result<(), Code>, what: &'static str) -> Result<bool, Error>
     }
 }
 
-/// A reader elsewhere that a writer waits for. Text that its participant does not say is empty: Cyclone's say all.
+/// A remote reader that a writer waits for. Texts that its participant does not announce are empty; Cyclone announces all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReliableReader {
-    /// What identifies it.
+    /// The reader's identifier.
     pub guid: Guid,
     /// Its participant.
     pub participant: Guid,
-    /// How many of the writer's samples it has confirmed, those from before it came among them.
+    /// Number of the writer's samples that the reader has confirmed, including those from before it appeared.
     pub confirmed: u64,
-    /// How many the writer has written.
+    /// Number of samples written.
     pub written: u64,
-    /// Where samples are sent for it: `udp/10.0.0.7:7411`.
+    /// Address for its samples: `udp/10.0.0.7:7411`.
     pub address: String,
     /// The host that its participant names.
     pub host: String,
     /// The program that its participant names.
     pub process: String,
-    /// The process's number there.
+    /// The process's number on that host.
     pub pid: String,
 }
 
 impl ReliableReader {
-    /// Whether it has not confirmed all.
+    /// Whether some samples are not confirmed.
     #[must_use]
     pub const fn is_behind(&self) -> bool {
         self.confirmed < self.written
@@ -180,31 +180,31 @@ pub struct Reader {
     topic: Topic,
 }
 
-/// How a reader stands. Totals count from the beginning.
+/// Status of a reader. Totals count from the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReaderStatus {
-    /// Writers that there are.
+    /// Matched writers.
     pub writers: u32,
-    /// Writers that there have been.
+    /// Writers matched since the beginning.
     pub writers_total: u32,
-    /// Writers that offer less than the reader asks for.
+    /// Writers that offer less than the reader requests.
     pub incompatible_total: u32,
-    /// Samples that never came.
+    /// Samples that were lost.
     pub lost_total: u32,
-    /// Samples that there was no room for.
+    /// Samples rejected for want of room.
     pub rejected_total: u32,
 }
 
-/// The writer of a sample, as its reader numbers them. Other readers number them in the same way.
+/// The writer of a sample, as a number that all readers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Publisher(u64);
 
-/// A sample, as long as it is looked at.
+/// A sample, valid during the visit.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     /// The value, which begins at position 0 for alignment, in this machine's byte order.
     pub cdr: &'a [u8],
-    /// When its writer wrote it, in nanoseconds since 1970.
+    /// Time of writing at the writer, in nanoseconds since 1970.
     pub source_timestamp: i64,
     /// Writer of the sample.
     pub publisher: Publisher,
@@ -220,26 +220,26 @@ impl Reader {
         Ok(Self { entity, guid, topic })
     }
 
-    /// What it reads.
+    /// The reader's topic.
     #[must_use]
     pub const fn topic(&self) -> &Topic {
         &self.topic
     }
 
-    /// What identifies it.
+    /// The reader's identifier.
     #[must_use]
     pub const fn guid(&self) -> Guid {
         self.guid
     }
 
-    /// Keeps nothing of what comes from now on, as when it is dropped. Dropping a reader waits while another one of this process in the
-    /// same domain has no room: so call this on all of several readers before dropping the first.
+    /// Discards all samples from now on, as a dropped reader does. Dropping a reader waits while another one of this process in the same
+    /// domain has no room: so call this on all of several readers before dropping the first.
     pub fn keep_nothing(&self) {
         self.entity.keep_nothing();
     }
 
-    /// Takes what has come, at most `limit` and 64 samples, in the order in which it came. Returns how many there were;
-    /// some may have had no value (a writer says with them that an instance is gone) and are not shown.
+    /// Takes received samples in order, at most `limit` and 64. Returns their number; samples without a value (by which a writer says that
+    /// an instance is gone) are counted but not visited.
     ///
     /// # Errors
     /// Cyclone could not.
@@ -258,7 +258,7 @@ impl Reader {
         self.entity.take(limit, shown).map_err(Error::cyclone("take samples"))
     }
 
-    /// How it stands.
+    /// The reader's status.
     ///
     /// # Errors
     /// Cyclone could not say.

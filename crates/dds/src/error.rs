@@ -1,11 +1,11 @@
-//! What goes wrong, and what is at fault.
+//! Errors, and what is at fault.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::raw;
 
-/// A result of Cyclone's.
+/// A result code of Cyclone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Code(pub(crate) i32);
 
@@ -16,7 +16,7 @@ impl Code {
     pub(crate) const TIMEOUT: Self = Self(-10);
     pub(crate) const NO_DATA: Self = Self(-11);
 
-    /// The number, below 0.
+    /// The code, below 0.
     #[must_use]
     pub const fn number(self) -> i32 {
         self.0
@@ -35,69 +35,69 @@ impl fmt::Debug for Code {
     }
 }
 
-/// Why something could not be made, or found out.
+/// Why something could not be made or queried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The domain's number: 0 to 232 have ports.
+    /// The domain's number is outside 0 to 232, which have ports.
     DomainId(u32),
-    /// This process takes part in the domain with other options already.
+    /// This process already takes part in the domain with other options.
     DomainOptions(u32),
-    /// An option has a value that it cannot have.
+    /// An option's value is out of range.
     Option {
         /// Its name.
         name: &'static str,
-        /// What it has.
+        /// Its value.
         value: u32,
-        /// What it may have.
+        /// Its valid range.
         range: RangeInclusive<u32>,
     },
-    /// Cyclone could not take part in the domain: the network is not as the options say.
+    /// Cyclone could not join the domain: the network is not as the options say.
     Domain {
         /// The domain.
         id: u32,
-        /// What Cyclone said.
+        /// Cyclone's result.
         code: Code,
-        /// What it complained about.
+        /// Cyclone's complaint.
         why: String,
     },
-    /// A name (of a topic, a type, a member, a partition) is empty, too long, or has a zero in it.
+    /// A name (of a topic, a type, a member, a partition) is empty, too long, or contains a zero.
     Name {
-        /// What it would have named.
+        /// The kind of thing to be named.
         of: &'static str,
-        /// As it was given.
+        /// The name as given.
         name: String,
     },
-    /// DDS has nothing for this part of a type.
+    /// DDS has no equivalent of this part of a type.
     Type {
-        /// The way to it: `Wind.gusts[]`.
+        /// Path to the part: `Wind.gusts[]`.
         path: String,
-        /// What is there, and what to do.
+        /// The problem, and what to do.
         reason: String,
     },
     /// The participant has a topic of that name with another type.
     TopicType {
         /// The topic's name.
         topic: String,
-        /// The type that it has.
+        /// The topic's type.
         has: String,
-        /// The type that was asked for.
+        /// The requested type.
         requested: String,
     },
-    /// The endpoint does not say what its type is, or did not answer in time.
+    /// The endpoint does not announce its type, or did not answer in time.
     TypeUnknown {
         /// The endpoint's topic.
         topic: String,
         /// The name of its type.
         type_name: String,
-        /// What Cyclone said.
+        /// Cyclone's result.
         code: Code,
     },
-    /// Cyclone could not.
+    /// An operation of Cyclone failed.
     Cyclone {
-        /// What it was to do.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// Cyclone's result.
         code: Code,
     },
 }
@@ -140,12 +140,12 @@ impl std::error::Error for Error {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// Readers are behind, and what waits for them takes all the room there is; there was none within the writer's
-    /// `blocking_max`. Nothing was written and nothing is lost: try again, or leave it.
+    /// Readers are behind, and the samples that wait for them take all the room: none became free within the writer's `blocking_max`.
+    /// Nothing was written or lost; the caller may try again.
     Slowed,
-    /// The octets are no value of the topic's type.
+    /// The octets are not a value of the topic's type.
     NotAValue,
-    /// Cyclone could not.
+    /// Cyclone failed.
     Failed(Code),
 }
 

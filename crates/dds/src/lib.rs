@@ -1,15 +1,15 @@
 //! DDS for Campanile: [Eclipse Cyclone DDS](https://cyclonedds.io) behind a safe interface in which types are made at run
 //! time and values go in and out as CDR, as they do everywhere else here.
 //!
-//! A [`Participant`] takes part in a domain; a [`Topic`] has a name and a type, made from a [`TypeCode`] so that DDS's own
-//! tools see its fields; a [`Writer`] writes CDR, a [`Reader`] takes it. A [`WaitSet`] waits for readers. What others have is
-//! discovered ([`Participant::endpoints`]), with its types.
+//! A [`Participant`] joins a domain; a [`Topic`] has a name and a type, made from a [`TypeCode`] so that DDS's own tools see its fields; a
+//! [`Writer`] writes CDR, a [`Reader`] takes it. A [`WaitSet`] waits for readers. Remote endpoints are discovered
+//! ([`Participant::endpoints`]), with their types.
 //!
-//! Values are in this machine's byte order, begin at position 0 for alignment, and are what CORBA's CDR 1.2 has with UTF-8
-//! ([`encoding`]); samples of participants with another byte order come converted. Cyclone checks each value against its
-//! topic's type as it goes out and comes in: octets that are no value are refused here and dropped there.
+//! Values are in this machine's byte order, begin at position 0 for alignment, and are encoded as in CORBA's CDR 1.2 with UTF-8
+//! ([`encoding`]); samples of participants with another byte order are converted. Cyclone checks each value against its topic's type:
+//! malformed octets are refused when written and dropped when received.
 //!
-//! Cyclone has its own threads, about seven for each domain. Nothing here has any.
+//! Cyclone has its own threads, about seven for each domain. This crate starts none.
 //!
 //! ```no_run
 //! use giop::typecode::{Kind, TypeCode};
@@ -49,12 +49,12 @@ pub use suspended_readers::SuspendedReaders;
 pub use types::{Naming, agree, type_name};
 pub use waiting::{News, WaitSet, Waker, Woken};
 
-/// User data of the endpoints of joins of the service, and of programs of the library.
+/// User data of the endpoints of the service's joins, and of programs of the library.
 pub const OWN_USER_DATA: &[u8] = b"campanile";
 
 use giop::cdr::{CharSet, Encoding, Endian, Version};
 
-/// How values are encoded: XCDR1 in this machine's byte order, and UTF-8.
+/// Encoding of values: XCDR1 in this machine's byte order, and UTF-8.
 #[must_use]
 pub const fn encoding() -> Encoding {
     let endian = if cfg!(target_endian = "little") { Endian::Little } else { Endian::Big };

@@ -1,45 +1,45 @@
-//! How a process takes part in a domain, as Cyclone's configuration.
+//! Options of a process in a domain, as Cyclone's configuration.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// Where there is multicast, and whether it is used.
+/// Use of multicast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Multicast {
-    /// As the network interface says.
+    /// As the network interface supports.
     #[default]
     Automatic,
-    /// For finding each other only; data goes to each reader's host.
+    /// For discovery only; data goes to each reader's host.
     Discovery,
     /// Not at all: [`Options::peers`] lists the possible peers.
     Never,
 }
 
-/// How a process takes part in a domain. All participants of a process in one domain share them.
+/// Options of a process in a domain, shared by all its participants there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The network interface, by its name or its address. Default: the one that Cyclone likes best.
+    /// The network interface, by its name or its address. Default: Cyclone's choice.
     pub interface: Option<String>,
-    /// Default: as the interface says.
+    /// Use of multicast. Default: as the interface supports.
     pub multicast: Multicast,
     /// Hosts that may have participants, by name or address. Needed without multicast: each is tried at the ports of the
     /// domain's first [`Options::peer_participants_max`] participants.
     pub peers: Vec<String>,
-    /// How many participants a host may have where they are found by port. At most 119. Default: 32.
+    /// Maximum participants of a host that are found by port. At most 119. Default: 32.
     pub peer_participants_max: u32,
-    /// What a writer keeps for readers that are behind before it blocks. Unit: octets. Default: 1 MiB.
+    /// Samples that a writer stores for readers that are behind, before it blocks. Unit: octets. Default: 1 MiB.
     pub writer_bytes_max: u32,
-    /// The largest sample that is taken. Unit: octets. Default: 64 MiB.
+    /// Size of the largest sample accepted. Unit: octets. Default: 64 MiB.
     pub sample_bytes_max: u32,
-    /// After how long others hold this participant to be gone when it says nothing: they release what they kept for it, and their writers
-    /// do not wait for it any more. It says that it is there whenever four fifths of this are over, or all but 2 s. Unit: milliseconds.
-    /// Range: 200 to 3 600 000, an hour, which is the longest that Cyclone has; with less than 200, a process that is not scheduled for a
-    /// moment would be gone. Default: 10 000. Another value is [`Error::Option`](crate::Error::Option).
+    /// Silence after which others consider this participant gone: they release what they stored for it, and their writers do not wait for
+    /// it any more. It announces itself after four fifths of this time, or all but 2 s. Unit: milliseconds. Range: 200 to 3 600 000, an
+    /// hour, which is Cyclone's maximum; with less than 200, a process that is not scheduled for a moment would be gone. Default: 10 000.
+    /// Another value is [`Error::Option`](crate::Error::Option).
     pub lease_ms: u32,
-    /// Where Cyclone writes what it does. Default: nowhere.
+    /// File for Cyclone's trace. Default: none.
     pub trace: Option<PathBuf>,
-    /// More of Cyclone's own configuration, as `CYCLONEDDS_URI` has it (a file's URI or XML), which overrides the above.
+    /// Further configuration for Cyclone, as in `CYCLONEDDS_URI` (a file's URI or XML), which overrides the above.
     pub more: Option<String>,
 }
 
@@ -60,10 +60,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// What [`Options::lease_ms`] may be.
+    /// Range of [`Options::lease_ms`].
     pub const LEASE_MS: RangeInclusive<u32> = 200..=3_600_000;
 
-    /// On this machine alone, without multicast.
+    /// Options for this machine alone, without multicast.
     #[must_use]
     pub fn loopback() -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Options {
         }
     }
 
-    /// As Cyclone reads it.
+    /// The options in Cyclone's format.
     #[must_use]
     pub fn configuration(&self) -> String {
         let mut xml = String::from("<CycloneDDS><Domain><General>");
@@ -122,8 +122,7 @@ impl Options {
     }
 }
 
-/// As XML has it. `$` begins a variable in Cyclone's configuration and `\` means that the next
-/// character does not; what is given here means itself.
+/// Escapes text for XML. `$` begins a variable in Cyclone's configuration unless `\` precedes it; the text is taken literally.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

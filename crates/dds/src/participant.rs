@@ -1,4 +1,4 @@
-//! Domains, participants, topics, and what is discovered.
+//! Domains, participants, topics, and discovery.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -19,7 +19,7 @@ use crate::types::Naming;
 use crate::waiting::WaitSet;
 use crate::{discovered, raw, types};
 
-/// What identifies a participant, a writer or a reader in its domain.
+/// Identifier of a participant, a writer or a reader in its domain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Guid(pub [u8; 16]);
 
@@ -35,10 +35,10 @@ impl fmt::Debug for Guid {
     }
 }
 
-/// Endpoints by which participants learn of each other are in it, and no application's.
+/// Partition of the endpoints that serve discovery between participants; no application's are in it.
 pub(crate) const BUILT_IN_PARTITION: &str = "__BUILT-IN PARTITION__";
 
-/// The domains that this process takes part in: Cyclone has each once, configured when it is made.
+/// The domains that this process takes part in: Cyclone has each once, configured on creation.
 static DOMAINS: Mutex<BTreeMap<u32, Domain>> = Mutex::new(BTreeMap::new());
 
 struct Domain {
@@ -51,7 +51,7 @@ fn domains() -> MutexGuard<'static, BTreeMap<u32, Domain>> {
     DOMAINS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A share of the process's domain, which goes with the last.
+/// A reference to the process's domain, which is deleted with the last one.
 #[derive(Debug)]
 struct DomainRef(u32);
 
@@ -101,7 +101,7 @@ impl Drop for DomainRef {
     }
 }
 
-/// Takes part in a domain. Clones are the same participant.
+/// A participant of a domain. Clones are the same participant.
 #[derive(Clone)]
 pub struct Participant {
     shared: Arc<Shared>,
@@ -126,19 +126,20 @@ impl fmt::Debug for Participant {
 }
 
 impl Participant {
-    /// Takes part in domain `id`, 0 to 232.
+    /// Joins domain `id`, 0 to 232.
     ///
     /// # Errors
-    /// There is no such domain; this process takes part in it with other options; an option is out of its range; the network is not as the
-    /// options say.
+    /// The domain's number is out of range; this process takes part in it with other options; an option is out of its range; the network is
+    /// not as the options say.
     pub fn new(id: u32, options: &Options) -> Result<Self, Error> {
         Self::called(id, options, "")
     }
 
-    /// The same, with a name that others may show (the entity name). What is no [name](giop::client_name) is none.
+    /// Joins a domain as [`Participant::new`] does, with an entity name that others may show. An invalid [name](giop::client_name) is left
+    /// out.
     ///
     /// # Errors
-    /// As [`Participant::new`].
+    /// The same as of [`Participant::new`].
     pub fn called(id: u32, options: &Options, name: &str) -> Result<Self, Error> {
         let domain = DomainRef::new(id, options)?;
         let name = CString::new(name).ok().filter(|_| client_name::check(name).is_ok()).unwrap_or_default();
@@ -151,13 +152,13 @@ impl Participant {
         Ok(Self { shared: Arc::new(shared), naming: Naming::default() })
     }
 
-    /// The same participant, which calls types otherwise from now on.
+    /// Changes the naming of types from now on.
     #[must_use]
     pub fn with_naming(self, naming: Naming) -> Self {
         Self { naming, ..self }
     }
 
-    /// What identifies it.
+    /// The participant's identifier.
     #[must_use]
     pub fn guid(&self) -> Guid {
         self.shared.guid
@@ -169,19 +170,19 @@ impl Participant {
         self.shared.domain.0
     }
 
-    /// A topic: the one of that name if there is one already, with values that look the same.
+    /// Makes a topic, or returns the existing one of that name if its values look the same.
     ///
     /// # Errors
-    /// There is one with another type; DDS has nothing for a part of the type; the name is no name.
+    /// The topic exists with another type; DDS has no equivalent of a part of the type; the name is invalid.
     pub fn topic(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
         self.topic_of_type(name, of, true)
     }
 
-    /// The same, but its type is neither announced nor asked for: its readers and writers match those of the same type's name. For writers
-    /// and readers that do not say what their type is, or not so that Cyclone understands it.
+    /// Makes a topic as [`Participant::topic`] does, without announcing or querying its type: its readers and writers match those of the
+    /// same type's name. For remote endpoints that do not announce their types, or not in a way that Cyclone understands.
     ///
     /// # Errors
-    /// As [`Participant::topic`].
+    /// The same as of [`Participant::topic`].
     pub fn topic_unannounced(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
         self.topic_of_type(name, of, false)
     }
@@ -194,10 +195,10 @@ impl Participant {
         })
     }
 
-    /// A topic of exactly the type that a discovered endpoint has, whatever it is extensible by.
+    /// Makes a topic of exactly a discovered endpoint's type, extensibility included.
     ///
     /// # Errors
-    /// As [`Participant::topic`]; the type is not learned within `timeout`.
+    /// The same as of [`Participant::topic`]; or the type is not known within `timeout`.
     pub fn topic_like(&self, endpoint: &Endpoint, timeout: Duration) -> Result<Topic, Error> {
         let of = self.type_of(endpoint, timeout)?;
         let builtin = self.builtin_of(endpoint.role);
@@ -233,15 +234,15 @@ impl Participant {
         Topic { name: name.into(), of: of.clone(), entity, participant: self.clone() }
     }
 
-    /// Waits for readers of this participant.
+    /// Makes a wait set for readers of this participant.
     ///
     /// # Errors
-    /// Cyclone could not make it.
+    /// Cyclone failed.
     pub fn wait_set(&self) -> Result<WaitSet, Error> {
         WaitSet::new(self.clone())
     }
 
-    /// The writers and readers that there are in the domain, this participant's own among them: at most 4096 of either.
+    /// The writers and readers in the domain, this participant's own included: at most 4096 of either.
     ///
     /// # Errors
     /// Cyclone could not say.
@@ -259,16 +260,16 @@ impl Participant {
         Ok(found)
     }
 
-    /// What an endpoint's participant is called by itself: its entity name, if that is a [name](giop::client_name).
+    /// The name of an endpoint's participant: its entity name, if that is a valid [name](giop::client_name).
     fn name_of(&self, endpoint: &Endpoint) -> Option<String> {
         let [name, ..] = self.shared.participants.participant_of(endpoint.participant_handle)?;
         client_name::check(&name).is_ok().then_some(name)
     }
 
-    /// The type of a discovered endpoint, asked of its participant if need be, for at most `timeout`.
+    /// The type of a discovered endpoint, queried from its participant if necessary, for at most `timeout`.
     ///
     /// # Errors
-    /// The type is not learned; CORBA has nothing for a part of it, or another form on the wire.
+    /// The type is not known within that time; CORBA has no equivalent of a part of it, or another form on the wire.
     pub fn type_of(&self, endpoint: &Endpoint, timeout: Duration) -> Result<TypeCode, Error> {
         let builtin = self.builtin_of(endpoint.role);
         let description = self
@@ -280,7 +281,7 @@ impl Participant {
             .map_err(|reason| Error::Type { path: endpoint.type_name.clone(), reason })
     }
 
-    /// What is known of an endpoint's maker, for people.
+    /// Description of an endpoint's program, for people.
     #[must_use]
     pub fn describe(&self, endpoint: &Endpoint) -> String {
         let mut text = format!("{} {} of participant {}", endpoint.role, endpoint.guid, endpoint.participant);
@@ -318,12 +319,12 @@ impl Participant {
     }
 }
 
-/// What an endpoint does.
+/// The role of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It writes.
+    /// The endpoint writes.
     Writer,
-    /// It reads.
+    /// The endpoint reads.
     Reader,
 }
 
@@ -336,24 +337,24 @@ impl fmt::Display for Role {
     }
 }
 
-/// A writer or a reader that was discovered.
+/// A discovered writer or reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Whether it writes or reads.
     pub role: Role,
-    /// What identifies it.
+    /// The endpoint's identifier.
     pub guid: Guid,
-    /// Its participant.
+    /// The endpoint's participant.
     pub participant: Guid,
     /// Its topic's name.
     pub topic: String,
     /// The name of its topic's type.
     pub type_name: String,
-    /// What stands for its topic's type, if it says what that is: two types are the same if these are.
+    /// Hash of its topic's type, if announced: equal hashes mean equal types.
     pub type_id: Option<String>,
-    /// The partitions in which it is. Empty: the one without a name.
+    /// Its partitions. Empty: the unnamed one.
     pub partitions: Vec<String>,
-    /// What its maker wants others to know.
+    /// User data that its program announces.
     pub user_data: Vec<u8>,
     pub(crate) policies: RawPolicies,
     handle: u64,
@@ -413,7 +414,7 @@ impl Topic {
     /// A writer of the topic.
     ///
     /// # Errors
-    /// A partition is no name; Cyclone could not.
+    /// A partition's name is invalid, or Cyclone failed.
     pub fn writer(&self, qos: &Qos) -> Result<Writer, Error> {
         Writer::new(self.clone(), qos)
     }
@@ -421,12 +422,12 @@ impl Topic {
     /// A reader of the topic.
     ///
     /// # Errors
-    /// A partition is no name; Cyclone could not.
+    /// A partition's name is invalid, or Cyclone failed.
     pub fn reader(&self, qos: &Qos) -> Result<Reader, Error> {
         Reader::new(self.clone(), qos)
     }
 
-    /// The endpoints that the topic's participant knows, of whatever topic: another participant may have found more, or fewer.
+    /// The endpoints known to the topic's participant, on any topic. Another participant may know more, or fewer.
     ///
     /// # Errors
     /// Cyclone could not say.
@@ -434,8 +435,8 @@ impl Topic {
         Ok(self.participant.endpoints()?.into_iter().map(|endpoint| endpoint.guid).collect())
     }
 
-    /// Endpoints of others on a topic of this one's name and another type, so that they and this one never meet. What their types are is
-    /// asked of them for at most `timeout` altogether.
+    /// Remote endpoints on a topic of the same name with another type, which never match this one. Queries for their types take at most
+    /// `timeout` altogether.
     ///
     /// # Errors
     /// Cyclone could not list the endpoints.
@@ -446,7 +447,7 @@ impl Topic {
         Ok(endpoints.filter_map(|endpoint| self.conflict(&endpoint, left())).collect())
     }
 
-    /// The same of one endpoint.
+    /// The type conflict of one endpoint, as [`Topic::conflicts`] finds it.
     #[must_use]
     pub fn conflict(&self, endpoint: &Endpoint, timeout: Duration) -> Option<Conflict> {
         if endpoint.topic != *self.name || !self.needs_type(endpoint) {
@@ -462,7 +463,7 @@ impl Topic {
         Some(Conflict { ours: self.of.to_string(), theirs, called, endpoint: endpoint.clone() })
     }
 
-    /// Whether it takes an endpoint's type to know whether it is this topic's: where either side does not say its type, names count.
+    /// Whether an endpoint's type has to be queried to compare it: if either side does not announce its type, names count.
     #[must_use]
     pub fn needs_type(&self, endpoint: &Endpoint) -> bool {
         let own_id = self.entity.type_id().ok();
@@ -480,16 +481,16 @@ impl Topic {
 pub struct Conflict {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// What the endpoint's participant is called by itself.
+    /// The name of the endpoint's participant.
     pub called: Option<String>,
-    /// The type here.
+    /// The local type.
     pub ours: String,
-    /// The type there, or its name if the type is not learned.
+    /// The remote type, or only its name if the type is not known.
     pub theirs: String,
 }
 
 impl Conflict {
-    /// Whether nothing but the type's name is known of what is there, and more could be.
+    /// Whether only the name of the remote type is known, although more can be learned.
     #[must_use]
     pub fn is_unlearnt(&self) -> bool {
         self.endpoint.type_id.is_some() && self.theirs == self.endpoint.type_name

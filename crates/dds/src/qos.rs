@@ -1,4 +1,4 @@
-//! Quality of service of a writer or a reader, as far as this workspace has a use for it.
+//! Quality of service of writers and readers, as far as this workspace uses it.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -6,45 +6,44 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::raw::{RawPolicies, RawQos};
 
-/// What a writer keeps for readers that are there, and a reader for its program.
+/// Samples that a writer stores for current readers, and a reader for its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// Everything, until it is taken: an endpoint without room has those before it wait.
+    /// All samples until taken: an endpoint without room makes its writers wait.
     KeepAll,
-    /// The latest that many, and older ones are lost.
+    /// The latest so many samples; older ones are lost.
     KeepLast(u32),
 }
 
 /// Quality of service of a writer or a reader.
 ///
-/// What is kept for readers that are there and what is kept for those that come later are two things: the first is
-/// `history`, the second `late_joiners`. One limited history for both loses samples of readers that are there.
+/// Samples stored for current readers (`history`) and for late joiners (`late_joiners`) are limited separately: one limit for both would
+/// lose samples of current readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qos {
-    /// What a reader misses is sent again, and what it has no room for waits. Default: true.
+    /// Missed samples are sent again, and writers wait for room. Default: true.
     pub reliable: bool,
-    /// How long a write waits for room, where it is reliable and keeps all, before it is
-    /// [`Slowed`](crate::WriteError::Slowed). Default: a second.
+    /// Time that a reliable, keep-all write waits for room before it is [`Slowed`](crate::WriteError::Slowed). Default: a second.
     pub blocking_max: Duration,
-    /// Default: [`History::KeepAll`].
+    /// Stored samples. Default: [`History::KeepAll`].
     pub history: History,
-    /// How many samples a reader that keeps all has room for. Default: 4096. A writer's room is measured in octets
+    /// Samples that a keep-all reader has room for. Default: 4096. A writer's room is measured in octets
     /// ([`Options::writer_bytes_max`](crate::Options::writer_bytes_max)).
     pub samples_max: u32,
-    /// Of a writer: how many of its latest samples it keeps for readers that come later (DDS: transient-local
-    /// durability, and the depth of the durability service's history). Of a reader: above 0, it wants those. Default: 0.
+    /// Of a writer: number of latest samples stored for late joiners (DDS: transient-local durability, and the depth of the durability
+    /// service's history). Of a reader: above 0, it requests those. Default: 0.
     pub late_joiners: u32,
-    /// The longest between two samples. Default: none.
+    /// Longest time between two samples. Default: none.
     pub deadline: Option<Duration>,
-    /// How long a sample is of use. Default: for ever.
+    /// Time for which a sample is valid. Default: for ever.
     pub lifespan: Option<Duration>,
-    /// The transport priority: what is higher goes first where the network tells them apart. Default: 0.
+    /// Transport priority: higher goes first where the network distinguishes priorities. Default: 0.
     pub transport_priority: i32,
-    /// Default: the one without a name. Readers may use `*` and `?`.
+    /// Partitions. Default: the unnamed one. Readers may use `*` and `?`.
     pub partitions: Vec<String>,
-    /// Of a reader: samples of writers of the same participant are not for it. Default: false.
+    /// Of a reader: samples of writers of the same participant are ignored. Default: false.
     pub ignore_own: bool,
-    /// What others learn with the endpoint, at most 256 octets. Default: nothing.
+    /// User data announced with the endpoint, at most 256 octets. Default: none.
     pub user_data: Vec<u8>,
 }
 
@@ -99,7 +98,7 @@ impl Qos {
         RawQos { samples_max, late_depth, lifespan: 0, ignore_own: i32::from(self.ignore_own), ..self.raw() }
     }
 
-    /// What a writer with it offers, and a reader asks for.
+    /// The policies that a writer offers or a reader requests.
     pub(crate) fn policies(&self) -> RawPolicies {
         RawPolicies {
             reliability: i32::from(self.reliable),
@@ -121,7 +120,7 @@ impl Qos {
     }
 }
 
-/// A name as C has it.
+/// Converts a name to a C string.
 pub(crate) fn c_name(of: &'static str, name: &str) -> Result<CString, Error> {
     match CString::new(name) {
         Ok(name) if name.as_bytes().len() <= 255 => Ok(name),
@@ -129,7 +128,7 @@ pub(crate) fn c_name(of: &'static str, name: &str) -> Result<CString, Error> {
     }
 }
 
-/// Cyclone's durations; what is longer than 292 years is for ever.
+/// Converts a duration to Cyclone's; beyond 292 years it is for ever.
 pub(crate) fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -1,8 +1,7 @@
-//! The functions in C (`shim/shim.h`), and nothing else: each made safe by itself, so that no other module needs `unsafe`.
+//! Safe wrappers of the functions in C (`shim/shim.h`), so that no other module needs `unsafe`.
 //!
-//! What holds throughout: Cyclone's entities are numbers that it checks, from any thread; a number that it does not know any
-//! more is an error and no more than that. Text and arrays are copied by Cyclone before a call returns. What a call hands to
-//! a visitor is valid until that returns, and leaves it only as a copy.
+//! Rules throughout: Cyclone's entities are numbers that it checks, from any thread; using a deleted one is just an error. Cyclone copies
+//! text and arrays before a call returns. Data passed to a visitor is valid until the visitor returns.
 #![expect(unsafe_code, reason = "the one module that calls C")]
 
 use std::any::Any;
@@ -20,7 +19,7 @@ mod making;
 
 pub(crate) use making::Type;
 
-/// As in `shim.h`. The pointers are set for the call, whatever they are before.
+/// Quality of service as in `shim.h`. Each call sets the pointers, whatever they were before.
 #[repr(C)]
 pub(crate) struct RawQos {
     pub(crate) reliable: i32,
@@ -42,7 +41,7 @@ pub(crate) struct RawQos {
 }
 
 impl RawQos {
-    /// What asks for nothing.
+    /// No requirements.
     pub(crate) const NOTHING: Self = Self {
         reliable: 0,
         blocking_max: 0,
@@ -63,7 +62,7 @@ impl RawQos {
     };
 }
 
-/// As in `shim.h`.
+/// Policies as in `shim.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawPolicies {
@@ -117,7 +116,7 @@ struct RawSample {
     publication: u64,
 }
 
-/// As in `shim.h`.
+/// Status as in `shim.h`.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct RawStatus {
@@ -242,7 +241,7 @@ unsafe extern "C" {
     fn campanile_dds_bytes_free(bytes: *mut u8);
 }
 
-/// Has Cyclone say its complaints to `complaints::hear`.
+/// Redirects Cyclone's complaints to `complaints::hear`.
 pub(crate) fn listen() {
     unsafe extern "C" fn hear(message: *const c_char, length: usize) {
         crate::complaints::hear(octets(message.cast(), length));
@@ -252,7 +251,7 @@ pub(crate) fn listen() {
     LISTENING.call_once(|| unsafe { campanile_dds_listen(hear) });
 }
 
-/// What Cyclone says to a result that is negative.
+/// Cyclone's text for a negative result.
 pub(crate) fn error_text(code: i32) -> &'static str {
     // SAFETY: Cyclone answers any number with a text that it has for ever.
     let text = unsafe { CStr::from_ptr(campanile_dds_error_text(code)) };
@@ -263,7 +262,7 @@ fn checked(result: i32) -> Result<i32, Code> {
     if result < 0 { Err(Code(result)) } else { Ok(result) }
 }
 
-/// Cyclone's number for a domain, participant, topic, writer, reader or condition, which goes with it.
+/// Cyclone's number for a domain, participant, topic, writer, reader or condition. Dropping it deletes that.
 #[derive(Debug)]
 pub(crate) struct Entity(i32);
 
@@ -272,7 +271,7 @@ impl Entity {
         checked(result).map(Self)
     }
 
-    /// The domain of a process, configured.
+    /// Creates a domain of this process with this configuration.
     pub(crate) fn domain(id: u32, configuration: &CStr) -> Result<Self, Code> {
         // SAFETY: see the module.
         Self::of(unsafe { campanile_dds_domain_create(id, configuration.as_ptr()) })
@@ -337,7 +336,7 @@ impl Entity {
         Self::of(unsafe { campanile_dds_guard_create(self.0) })
     }
 
-    /// A reader of what has been discovered.
+    /// A reader of discovered participants or endpoints.
     pub(crate) fn builtin(&self, of: Builtin) -> Result<Self, Code> {
         // SAFETY: see the module; there is a topic for each of these.
         Self::of(unsafe { campanile_dds_builtin_create(self.0, of as i32) })
@@ -348,13 +347,13 @@ impl Entity {
         Self::of(unsafe { campanile_dds_data_condition_create(self.0) })
     }
 
-    /// Something that has not been read yet.
+    /// A condition for unread samples.
     pub(crate) fn news_condition(&self) -> Result<Self, Code> {
         // SAFETY: see the module.
         Self::of(unsafe { campanile_dds_news_condition_create(self.0) })
     }
 
-    /// Takes what has come and gone: of what is gone by its key alone.
+    /// Takes discovery news; what is gone has only its key.
     pub(crate) fn take_news(&self, visit: impl FnMut(RawFound<'_>)) -> Result<(), Code> {
         let mut visitor = Visitor { visit, panic: None };
         let context = std::ptr::from_mut(&mut visitor).cast();
@@ -365,7 +364,7 @@ impl Entity {
         checked(result).map(drop)
     }
 
-    /// What a participant says of itself: its name, addresses, host, process and the process's number.
+    /// A participant's self-description: its name, addresses, host, process and the process's number.
     pub(crate) fn participant_of(&self, handle: u64) -> Option<[String; 5]> {
         unsafe extern "C" fn copy(context: *mut c_void, found: *const RawParticipant) {
             // SAFETY: the context is what is passed below, and the participant lives until we return.
@@ -389,7 +388,7 @@ impl Entity {
         checked(unsafe { campanile_dds_waitset_attach(self.0, entity.0, token) }).map(drop)
     }
 
-    /// How many of `tokens` were written.
+    /// Waits, and returns how many of `tokens` were written.
     pub(crate) fn wait(&self, tokens: &mut [u64], timeout: i64) -> Result<usize, Code> {
         // SAFETY: at most as many tokens are written as there is room for.
         let written =
@@ -404,7 +403,7 @@ impl Entity {
         Ok(guid)
     }
 
-    /// `source_timestamp` below 0 is the present.
+    /// Writes a value. `source_timestamp` below 0 is the present.
     pub(crate) fn write(&self, cdr: &[u8], source_timestamp: i64) -> Result<(), Code> {
         // SAFETY: the octets are read and copied before the call returns.
         checked(unsafe { campanile_dds_write(self.0, cdr.as_ptr(), cdr.len(), source_timestamp) }).map(drop)
@@ -467,7 +466,7 @@ impl Entity {
         checked(unsafe { campanile_dds_match_again(self.0, reader.as_ptr()) }).map(drop)
     }
 
-    /// The type of a discovered endpoint, as `discovered.rs` reads it.
+    /// The type description of a discovered endpoint, in the format that `discovered.rs` reads.
     pub(crate) fn describe(&self, builtin: &Self, handle: u64, timeout: i64) -> Result<Vec<u8>, Code> {
         let mut bytes = std::ptr::null_mut();
         let mut length = 0;
@@ -487,7 +486,7 @@ impl Entity {
         }
     }
 
-    /// The hash that stands for a topic's type, as text.
+    /// The hash of a topic's type, as text.
     pub(crate) fn type_id(&self) -> Result<String, Code> {
         let mut text: [c_char; 64] = [0; 64];
         // SAFETY: at most as many octets are written as there is room for, and the last is 0.
@@ -504,7 +503,7 @@ impl Drop for Entity {
     }
 }
 
-/// A reader. It says that it is over before it is deleted, since else the deletion waits until it has room.
+/// A reader. It marks itself as over before it is deleted: otherwise the deletion would wait until the reader has room.
 #[derive(Debug)]
 pub(crate) struct ReaderEntity {
     // In the order in which they are to go.
@@ -547,7 +546,7 @@ fn with_lists<T>(
     act(&raw const qos)
 }
 
-/// A closure that C calls, and what it panicked with, which is not to go through C.
+/// A closure that C calls, and its panic, which must not unwind through C.
 struct Visitor<F> {
     visit: F,
     panic: Option<Box<dyn Any + Send>>,
@@ -567,9 +566,9 @@ impl<F> Visitor<F> {
     }
 }
 
-/// A sample, as long as it is looked at.
+/// A sample, valid during the visit.
 pub(crate) struct RawTaken<'a> {
-    /// Nothing if the sample only says that an instance or a writer is gone.
+    /// The value; `None` if the sample only says that an instance or a writer is gone.
     pub(crate) cdr: Option<&'a [u8]>,
     pub(crate) encapsulation: u16,
     pub(crate) source_timestamp: i64,
@@ -592,7 +591,7 @@ fn sample_trampoline_of<F: FnMut(RawTaken<'_>)>(_visitor: &Visitor<F>) -> VisitS
     trampoline::<F>
 }
 
-/// What is discovered, by the numbers of `shim.h`.
+/// Kinds of discovery readers, by the numbers of `shim.h`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Builtin {
     Readers = 0,
@@ -600,7 +599,7 @@ pub(crate) enum Builtin {
     Participants = 2,
 }
 
-/// An endpoint that was discovered, as long as it is looked at.
+/// A discovered endpoint, valid during the visit.
 #[derive(Default)]
 pub(crate) struct RawFound<'a> {
     pub(crate) key: [u8; 16],
@@ -665,7 +664,7 @@ fn reliable_trampoline_of<F: FnMut(ReliableReader)>(_visitor: &Visitor<F>) -> Vi
     trampoline::<F>
 }
 
-/// What a pointer of C's points to, which may be nothing.
+/// The octets behind a C pointer, which may be null.
 fn octets<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
     if bytes.is_null() || length == 0 {
         return &[];
@@ -682,7 +681,7 @@ fn text(pointer: *const c_char) -> String {
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
 
-/// What others say of themselves, as much as is of use.
+/// A name that a remote participant announces, at most 256 characters of it.
 fn name(pointer: *const c_char) -> String {
     text(pointer).chars().take(256).collect()
 }

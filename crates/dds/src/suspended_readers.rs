@@ -1,4 +1,4 @@
-//! Readers that take nothing: for how long a writer waits for them, and what becomes of them then.
+//! Readers that take nothing: how long a writer waits for them, and their suspension.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use crate::endpoints::{ReliableReader, Writer};
 use crate::participant::Guid;
 
-/// The longest pause until a reader is tried again, unless the hold timeout itself is longer.
+/// Longest pause until a reader is tried again, unless the hold timeout itself is longer.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
-/// How often it is looked whether a pause is over, and whether a reader that is tried has confirmed something; and how long it is tried.
+/// Interval of checks whether a pause is over and whether a tried reader has confirmed something; also the length of a trial.
 const LOOKS_AFTER: Duration = Duration::from_secs(1);
 
-/// The readers of a writer that were suspended.
+/// The suspended readers of a writer.
 ///
-/// A reliable writer waits for all its readers, so that one that is alive and takes nothing would hold all others. After the hold timeout
-/// without a confirmation, while the writer waits, such a reader is suspended: the writer goes on as if it were not there. After a pause it
-/// is tried again: it gets what is written from then on, and when it confirms some of that, it is a reader as any other. If instead the
-/// writer waits for it a second once more, it is suspended at once, and the next pause is twice as long.
+/// A reliable writer waits for all its readers, so that a live one that takes nothing would block all others. After the hold timeout
+/// without a confirmation, while the writer waits, such a reader is suspended: the writer goes on without it. After a pause the reader is
+/// tried again: it gets what is written from then on, and is a normal reader once it confirms some of that. If instead the writer has to
+/// wait for it for a second, it is suspended at once, and the next pause is twice as long.
 ///
-/// It never waits itself: its owner has the writer block for about a second at most, and calls [`SuspendedReaders::slowed`] each time in
-/// vain and [`SuspendedReaders::look`] before it writes.
+/// Its methods do not wait: the owner has the writer block for about a second at most, calls [`SuspendedReaders::slowed`] after each
+/// failure and [`SuspendedReaders::look`] before it writes.
 #[derive(Debug)]
 pub struct SuspendedReaders {
-    /// How long a reader may confirm nothing while the writer waits. Nothing: for ever.
+    /// Time that a reader may confirm nothing while the writer waits. `None`: for ever.
     hold_timeout: Option<Duration>,
     readers: BTreeMap<Guid, Pause>,
-    /// The readers for which the writer waits: what they had confirmed when it was looked first, and when that was.
+    /// The readers that the writer waits for: their confirmed samples at the first check, and its time.
     behind: BTreeMap<Guid, (u64, Instant)>,
     next_look: Option<Instant>,
 }
@@ -39,21 +39,21 @@ struct Pause {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// It is not matched until then.
+    /// Not matched until this time.
     Out(Instant),
-    /// It is matched again, since then; so much it was held to have confirmed at that moment.
+    /// Matched again since this time, with the confirmed count assumed at that moment.
     Tried(u64, Instant),
 }
 
 impl SuspendedReaders {
-    /// Of a writer that waits so long for readers that take nothing; nothing: for ever.
+    /// Makes a list with this hold timeout; `None`: for ever.
     #[must_use]
     pub const fn new(hold_timeout: Option<Duration>) -> Self {
         Self { hold_timeout, readers: BTreeMap::new(), behind: BTreeMap::new(), next_look: None }
     }
 
-    /// The writer has [waited](crate::WriteError::Slowed) and has to wait on. Returns how many readers are suspended, and logs which, under
-    /// the name given.
+    /// Handles a write that was [slowed](crate::WriteError::Slowed) and has to wait on. Returns how many readers it suspended, and logs
+    /// which, under the given name.
     pub fn slowed(&mut self, whose: impl Display, writer: &Writer) -> u64 {
         let Some(hold_timeout) = self.hold_timeout else { return 0 };
         let Ok(readers) = writer.reliable_readers() else { return 0 };
@@ -110,8 +110,7 @@ impl SuspendedReaders {
         self.next_look.is_some_and(|next_look| Instant::now() >= next_look)
     }
 
-    /// Tries again the readers with their pause over. Returns how many of the tried ones take something again, and logs which, under
-    /// the name given.
+    /// Tries readers again after their pause. Returns how many of the tried ones take samples again, and logs which, under the given name.
     pub fn look(&mut self, whose: impl Display, writer: &Writer) -> u64 {
         if !self.is_due() {
             return 0;

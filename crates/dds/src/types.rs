@@ -1,9 +1,8 @@
 //! `TypeCode` to XTypes: the type of a topic, made at run time.
 //!
-//! Structures and unions become final types with the members' positions as ids, so that a value in XCDR1 is octet for octet
-//! what it is in CORBA's CDR 1.2, but for wide characters and strings ([`encoding`](crate::encoding)). What differs otherwise is
-//! refused: `long double`, `fixed`, and what has no XTypes at all (`any`, object references, valuetypes), types that contain
-//! themselves.
+//! Structures and unions become final types with the members' positions as ids, so that a value has the same octets in XCDR1 as in CORBA's
+//! CDR 1.2, except for wide characters and strings ([`encoding`](crate::encoding)). Types with other differences are refused: `long
+//! double`, `fixed`, types without an XTypes equivalent (`any`, object references, valuetypes), types that contain themselves.
 
 use std::ffi::CString;
 
@@ -13,12 +12,12 @@ use crate::error::{Code, Error};
 use crate::qos::c_name;
 use crate::raw::{Entity, Type};
 
-/// How deep a type may be. A type that contains itself is deeper than anything.
+/// Maximum depth of a type. A type that contains itself exceeds any depth.
 const DEPTH_MAX: usize = 32;
-/// How many types a type may consist of.
+/// Maximum number of types in one type.
 const TYPES_MAX: usize = 4096;
 
-/// How types are called in DDS.
+/// Naming of types in DDS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
     /// As in IDL: `demo::Wind`.
@@ -28,7 +27,8 @@ pub enum Naming {
     Ros2,
 }
 
-/// The name under which DDS knows a named type: `IDL:demo/Wind:1.0` is `demo::Wind`.
+/// The DDS name of a named type: `IDL:demo/Wind:1.0` is `demo::Wind`. ¶ Parts of the id without a name in IDL (`omg.org`) are left out. For
+/// an id of another form it is the type's name.
 ///
 /// Parts of the id that IDL has no names for (`omg.org`) are left out. Without an id of that form it is the type's name.
 #[must_use]
@@ -70,8 +70,7 @@ fn is_identifier(text: &str) -> bool {
         && text.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
 }
 
-/// Whether values of the two look the same on the wire and their members have the same names. Names of types say nothing,
-/// and neither do bounds.
+/// Whether values of both types look the same on the wire and their members have the same names. Names and bounds of types do not matter.
 #[must_use]
 pub fn agree(ours: TypeRef<'_>, theirs: TypeRef<'_>) -> bool {
     agree_below(ours, theirs, DEPTH_MAX)
@@ -96,7 +95,7 @@ fn agree_below(ours: TypeRef<'_>, theirs: TypeRef<'_>, depth: usize) -> bool {
         })
 }
 
-/// The type for Cyclone, which the participant keeps until a topic is made of it.
+/// Cyclone's type, which the participant owns until a topic is made of it.
 pub(crate) fn of_type_code(participant: &Entity, of: &TypeCode, naming: Naming) -> Result<Type, Error> {
     let root = of.root();
     let resolved = root.resolved();
@@ -180,7 +179,7 @@ impl Builder<'_> {
         Ok(made)
     }
 
-    /// Labels of one member stand behind each other in a `TypeCode`, each with the member's name.
+    /// Makes a union. A `TypeCode` lists the labels of one member in a row, each with the member's name.
     fn union(&mut self, of: TypeRef<'_>) -> Result<Type, Error> {
         let discriminator = of.discriminator().ok_or_else(|| self.refusal("the union has no discriminator"))?;
         let discriminator = self.below("(discriminator)".into(), discriminator)?;
@@ -228,7 +227,7 @@ impl Builder<'_> {
         Type::sequence(self.participant, c"sequence", element, of.bound().unwrap_or(0)).map_err(self.failed())
     }
 
-    /// An array of arrays is one with several dimensions.
+    /// Makes an array; an array of arrays becomes one with several dimensions.
     fn array(&mut self, of: TypeRef<'_>) -> Result<Type, Error> {
         let mut lengths = vec![of.length()];
         let mut element = self.content(of)?;
@@ -241,7 +240,7 @@ impl Builder<'_> {
     }
 }
 
-/// What to declare where DDS has nothing.
+/// The type to declare instead of one that DDS lacks.
 const fn instead_of(kind: Kind) -> &'static str {
     match kind {
         Kind::LongDouble | Kind::Fixed => "declare it as a double or a string",

@@ -11,16 +11,16 @@ use crate::raw::{Builtin, Entity};
 
 /// The token of the waker, which no reader has.
 const WOKEN: u64 = u64::MAX;
-/// The token of what is discovered.
+/// The token of discovery.
 const DISCOVERED: u64 = u64::MAX - 1;
 
 /// Waits until one of several readers has something to take, or until it is woken.
 #[derive(Debug)]
 pub struct WaitSet {
     // In the order in which they are to go.
-    /// Of readers, with their tokens.
+    /// Conditions of the readers, with their tokens.
     conditions: Vec<(u64, Entity)>,
-    /// Conditions for news of endpoints that have come or gone, and readers for nothing but that, with the role of the endpoints.
+    /// Discovery: a condition, the reader that only serves it, and the role of the endpoints.
     news: Vec<(Entity, Entity, Role)>,
     set: Entity,
     guard: Arc<Guard>,
@@ -29,7 +29,7 @@ pub struct WaitSet {
 #[derive(Debug)]
 struct Guard {
     entity: Entity,
-    /// Which outlives what is part of it.
+    /// The participant, which outlives its parts.
     participant: Participant,
 }
 
@@ -38,7 +38,7 @@ struct Guard {
 pub struct Waker(Arc<Guard>);
 
 impl Waker {
-    /// Has the wait that goes on, or else the next, return at once.
+    /// Makes the current wait, or else the next, return at once.
     pub fn wake(&self) {
         // Fails only when the set is gone, and then no thread waits.
         let _gone = self.0.entity.set_guard(true);
@@ -50,16 +50,16 @@ impl Waker {
 pub struct Woken {
     /// [`Waker::wake`] was called.
     pub by_waker: bool,
-    /// An endpoint in the domain has come, changed or gone: [`Participant::endpoints`].
+    /// An endpoint in the domain has appeared, changed or gone: [`Participant::endpoints`].
     pub by_discovery: bool,
 }
 
-/// What is new of an endpoint.
+/// A change of an endpoint.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// It has come, or changed.
+    /// The endpoint has appeared or changed.
     Found(Box<Endpoint>),
-    /// It is gone.
+    /// The endpoint is gone.
     Gone(Guid),
 }
 
@@ -72,14 +72,13 @@ impl WaitSet {
         Ok(Self { conditions: Vec::new(), news: Vec::new(), set, guard: Arc::new(Guard { entity, participant }) })
     }
 
-    /// What wakes it.
+    /// A waker of this wait set.
     #[must_use]
     pub fn waker(&self) -> Waker {
         Waker(Arc::clone(&self.guard))
     }
 
-    /// Waits for this reader, too, and reports `token` when it has something, until all of it is taken. The two highest
-    /// numbers are not for readers.
+    /// Adds a reader to the wait, and reports `token` while it has untaken samples. The two highest numbers are reserved.
     ///
     /// # Errors
     /// Cyclone could not.
@@ -92,14 +91,13 @@ impl WaitSet {
         Ok(())
     }
 
-    /// Waits no more for the readers with this token.
+    /// Removes the readers with this token.
     pub fn detach(&mut self, token: u64) {
         // A condition that goes leaves the set.
         self.conditions.retain(|(of, _)| *of != token);
     }
 
-    /// Waits for endpoints that come, change or go, too. Those until then are reported once, and so are those that are
-    /// there now.
+    /// Adds discovery to the wait. Changes so far, the endpoints that exist now included, are reported once.
     ///
     /// # Errors
     /// Cyclone could not.
@@ -115,7 +113,7 @@ impl WaitSet {
         Ok(())
     }
 
-    /// Waits, for ever without a `timeout`, and puts the tokens of all readers that have something into `tokens`.
+    /// Waits, for ever without a `timeout`, and puts the tokens of all readers with samples into `tokens`.
     ///
     /// # Errors
     /// Cyclone could not.
@@ -123,11 +121,11 @@ impl WaitSet {
         self.wait_for_news(timeout, tokens, |_| ())
     }
 
-    /// The same, and shows each endpoint that has come, changed or gone since the last time, applications' alone: each once, however many there
-    /// are.
+    /// Waits as [`wait`](Self::wait) does, and shows each application's endpoint that has appeared, changed or gone since the last call,
+    /// once each.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// The same as of [`wait`](Self::wait).
     pub fn wait_for_news(
         &self,
         timeout: Option<Duration>,

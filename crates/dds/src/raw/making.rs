@@ -1,4 +1,4 @@
-//! Types as Cyclone has them, while they are made.
+//! Cyclone's types, under construction.
 
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
@@ -20,7 +20,7 @@ impl Type {
         Ok(made)
     }
 
-    /// Hands it to a function in C that takes it over, whatever the result.
+    /// Passes the type to a function in C, which takes ownership whatever the result.
     fn consumed(self) -> *mut RawType {
         std::mem::ManuallyDrop::new(self).0.as_ptr()
     }
