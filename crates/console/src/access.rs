@@ -1,4 +1,4 @@
-//! Checks of a request: the name by which it calls this host, the token that it shows, and the site of the page that sends it.
+//! Checks of a request: its host name, its token, and the site of the page that sends it.
 
 use std::borrow::Cow;
 use std::fs;
@@ -14,51 +14,51 @@ use service::{Http, Principal};
 use crate::ConsoleError;
 use crate::websocket::offered_token;
 
-/// What is allowed.
+/// Configuration of the checks.
 #[derive(Debug)]
 pub(crate) struct Access {
-    /// By which names, lower case and without ports, this host may be called.
+    /// Names of this host, lower case and without ports.
     hosts: Vec<String>,
-    /// Pages of which other sites may open WebSockets, lower case.
+    /// Other sites with pages that may open WebSockets, lower case.
     origins: Vec<String>,
-    /// HTTP's own; it may be another one after SIGHUP.
+    /// HTTP's own token, which SIGHUP may change.
     token: Arc<Token>,
 }
 
 /// HTTP's own token, if there is one.
 pub(crate) type Token = ArcSwapOption<String>;
 
-/// Client that asks.
+/// A client that makes a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asking {
     pub(crate) by: Principal,
-    /// It has shown HTTP's own token.
+    /// Whether it has shown HTTP's own token.
     pub(crate) has_token: bool,
-    /// Whether the rules of access give it any right; nothing where there are no rules.
+    /// Whether the rules of access give it any right; `None` without rules.
     pub(crate) has_right: Option<bool>,
 }
 
-/// Why something is not allowed.
+/// Why a request is forbidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forbidden {
-    /// It was sent to another host's name, or to none.
+    /// The request names another host, or none.
     Host,
-    /// It came from a page of another site.
+    /// The request comes from a page of another site.
     CrossSite,
-    /// A page of another site wants a WebSocket.
+    /// A page of another site requests a WebSocket.
     Origin,
     /// The token is missing or wrong.
     Token,
     /// An unknown token was shown.
     NoSuchToken,
-    /// There is no token that would allow it.
+    /// No token that would allow it is configured.
     ReadOnly,
 }
 
 /// Reads the file of HTTP's own token.
 ///
 /// # Errors
-/// It cannot be read, or has none.
+/// The file cannot be read, or has no token.
 pub(crate) fn read_token(path: &Path) -> Result<String, ConsoleError> {
     let failed = |why: String| ConsoleError::Token { path: path.to_owned(), why };
     let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
@@ -76,12 +76,12 @@ impl Access {
         Self { hosts: own.chain(lower(&http.hosts)).collect(), origins: lower(&http.origins), token }
     }
 
-    /// Whether there is a token.
+    /// Whether a token is configured.
     pub(crate) fn has_token(&self) -> bool {
         self.token.load().is_some()
     }
 
-    /// Whether a request was sent to this host: a name that another site's owner has lead here says otherwise.
+    /// Checks that a request names this host, so that another site's name that resolves to this address is refused.
     pub(crate) fn check_host(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Forbidden> {
         // A target with a host of its own counts before the field (RFC 9112, 3.2.2): here both have to be this one.
         if target.authority().is_some_and(|authority| !self.is_own(authority.as_str())) {
@@ -103,14 +103,14 @@ impl Access {
         self.token.load().as_ref().is_some_and(|token| is_same(token.as_bytes(), shown))
     }
 
-    /// Whether something may be read; `is_closed` where others than programs of this host can connect.
+    /// Checks that the client may read; `is_closed` if the listener accepts clients from other hosts.
     pub(crate) fn check_reading(asking: &Asking, is_closed: bool) -> Result<(), Forbidden> {
         let may = !is_closed || asking.has_right.unwrap_or(asking.has_token);
         if may { Ok(()) } else { Err(Forbidden::Token) }
     }
 
-    /// Whether something may be changed: never by a page of another site, whatever it knows. Where there are rules, administration decides by
-    /// them.
+    /// Checks that the client may change something: never from a page of another site, whatever its token. Rules of access are checked by
+    /// administration.
     pub(crate) fn check_changing(&self, headers: &HeaderMap, asking: &Asking) -> Result<(), Forbidden> {
         if asking.has_right.is_none() && !self.has_token() {
             return Err(Forbidden::ReadOnly);
@@ -119,7 +119,7 @@ impl Access {
         if asking.has_token || asking.has_right.is_some() { Ok(()) } else { Err(Forbidden::Token) }
     }
 
-    /// Refuses a WebSocket of another site's page, unless that may have one: browsers open them without asking first.
+    /// Refuses a WebSocket of another site's page, unless that site is listed: browsers open WebSockets without asking first.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
         let mut origins = headers.get_all(ORIGIN).into_iter();
         if let (Some(origin), None) = (origins.next(), origins.next())
@@ -130,7 +130,7 @@ impl Access {
         self.check_site(headers).map_err(|_| Forbidden::Origin)
     }
 
-    /// Refuses what a page of another site has a browser send, as far as the request shows that.
+    /// Refuses a request that a page of another site has a browser send, as far as the headers show that.
     pub(crate) fn check_site(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
         // Each of several fields is looked at. One page asks: a request with two origins is refused.
         let texts = |name: &str| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or("?"));
@@ -144,7 +144,7 @@ impl Access {
     }
 }
 
-/// The token that a request shows. Of two neither counts: an empty one is returned, which is never known.
+/// The token that a request shows. Two tokens are both ignored: the result is then an empty one, which is never valid.
 pub(crate) fn shown_token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     let mut fields = headers.get_all(AUTHORIZATION).into_iter();
     let Some(field) = fields.next() else { return offered_token(headers) };
@@ -168,7 +168,7 @@ fn without_port(authority: &str) -> &str {
     }
 }
 
-/// Takes as long wherever the first difference is.
+/// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |so_far, (one, other)| so_far | (one ^ other));
     one.len() == other.len() && differences == 0
@@ -194,7 +194,7 @@ mod tests {
         Access::new(&http, [address.parse().unwrap()].into_iter(), token)
     }
 
-    /// Client that asks with these headers, where there are no rules.
+    /// A client with these headers, without rules of access.
     fn asking(access: &Access, headers: &HeaderMap) -> Asking {
         let has_token = shown_token(headers).is_some_and(|shown| access.is_token(&shown));
         Asking { by: Principal::Service, has_token, has_right: None }

@@ -1,4 +1,4 @@
-//! `/api/v1/…`: what operators look at, as JSON, and what they do.
+//! `/api/v1/…`: what operators read, as JSON, and their commands.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -23,13 +23,13 @@ use crate::routes::{Failure, Routes};
 use crate::shared::{Channel, Shared, Snapshot, millis, unix_ms};
 use crate::sources::Source;
 
-/// Entries of a page, unless another number is asked for, and at most.
+/// Default and maximum number of entries in a page.
 const PAGE: usize = 100;
 const PAGE_MAX: usize = 1_000;
-/// How long administration and the lanes may take to say that they go on.
+/// Time limit for administration and the lanes to answer a health check.
 const GOES_ON_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whether the service goes on; or, if it is asked so, whether it is fit for new clients, too.
+/// Checks whether the service runs; for readiness, also whether it can take new clients.
 pub(crate) async fn health(shared: &Shared, is_readiness: bool) -> Result<(), String> {
     let liveness = shared.liveness.clone();
     let goes_on = crate::shared::on_a_thread(move || Ok(liveness.ask(GOES_ON_WITHIN))).await;
@@ -68,7 +68,7 @@ impl<'a> Arguments<'a> {
         self.text(name).map(read).transpose()
     }
 
-    /// The channel that is named.
+    /// The named channel.
     pub(crate) async fn channel(&self, shared: &Shared) -> Result<Option<ChannelId>, Failure> {
         match self.text("channel") {
             None => Ok(None),
@@ -76,7 +76,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The condition that events are to meet; empty if there is none.
+    /// The constraint that filters events; empty if there is none.
     pub(crate) fn constraint(&self) -> Result<String, Failure> {
         let text = self.text("constraint").unwrap_or_default().trim();
         if !text.is_empty()
@@ -87,7 +87,7 @@ impl<'a> Arguments<'a> {
         Ok(text.to_owned())
     }
 
-    /// How many to leave out, and how many to tell.
+    /// The number of entries to skip, and to return.
     pub(crate) fn page(&self) -> Result<(usize, usize), Failure> {
         let offset = self.number("offset")?.unwrap_or(0);
         let limit = self.number("limit")?.unwrap_or(PAGE);
@@ -110,7 +110,7 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Answers what changes nothing.
+/// Answers a request that changes nothing.
 pub(crate) async fn tell(
     routes: &Routes,
     path: &str,
@@ -168,7 +168,7 @@ pub(crate) async fn tell(
     })
 }
 
-/// What was answered, unless it is that the rules of access do not allow it.
+/// The answer, unless the rules of access forbid it.
 pub(crate) fn allowed(told: AdminAnswer) -> Result<AdminAnswer, Failure> {
     match told {
         AdminAnswer::Denied(why) => Err(Failure::Denied(why)),
@@ -176,7 +176,7 @@ pub(crate) fn allowed(told: AdminAnswer) -> Result<AdminAnswer, Failure> {
     }
 }
 
-/// Whether a text is a constraint; if not, what is wrong at which column, counted from 1.
+/// Checks a constraint; an error has its column, counted from 1.
 fn constraint(text: &str) -> Answer {
     http::json(&match filter::Constraint::parse(text, &filter::Limits::default()) {
         Ok(constraint) => {
@@ -231,7 +231,7 @@ fn lanes(snapshot: &Snapshot) -> Value {
     snapshot.lanes.iter().map(lane).collect()
 }
 
-/// How joins to DDS stand, and what does not match them.
+/// Status of joins to DDS, with remote endpoints that do not match.
 fn dds_joins(joins: &[DdsJoinStatus]) -> Value {
     let join = |join: &DdsJoinStatus| {
         json!({
@@ -246,7 +246,7 @@ fn dds_joins(joins: &[DdsJoinStatus]) -> Value {
     joins.iter().map(join).collect()
 }
 
-/// The last hour of a consumer or supplier, of a channel, of an event type, or of the service.
+/// Figures of the last hour, for a consumer or supplier, a channel, an event type, or the service.
 async fn figures(shared: &Shared, arguments: &Arguments<'_>) -> Result<Answer, Failure> {
     let proxy = arguments.number("proxy")?.map(ProxyId);
     let of = arguments.channel(shared).await?.map(|channel| (channel, proxy));
@@ -267,7 +267,7 @@ async fn figures(shared: &Shared, arguments: &Arguments<'_>) -> Result<Answer, F
     Ok(http::json(&told))
 }
 
-/// Leaves out the points that are not later than a moment.
+/// Removes the points up to a time.
 fn keep_later(told: &mut Value, since_ms: u64) {
     let at = told["at_ms"].as_array().map_or(&[][..], Vec::as_slice);
     let earlier = at.partition_point(|at| at.as_u64() <= Some(since_ms));
@@ -275,7 +275,7 @@ fn keep_later(told: &mut Value, since_ms: u64) {
     lists.filter_map(Value::as_array_mut).for_each(|list| drop(list.drain(..earlier.min(list.len()))));
 }
 
-/// What the configuration says of DDS and Tempo, and what came of it.
+/// DDS and Tempo: configuration and status.
 fn protocols(shared: &Shared, snapshot: &Snapshot) -> Value {
     let counted = |prefix: &str| {
         let some: Vec<_> = snapshot.counters.iter().filter(|(name, _)| name.starts_with(prefix)).copied().collect();
@@ -289,7 +289,7 @@ fn protocols(shared: &Shared, snapshot: &Snapshot) -> Value {
     })
 }
 
-/// A page of something: how many there are at all, and some of them.
+/// A page of a list: the total number, and the entries of the page.
 pub(crate) fn page<T>(all: &[T], (offset, limit): (usize, usize), told: impl Fn(&T) -> Value) -> Value {
     let entries: Vec<Value> = all.iter().skip(offset).take(limit).map(told).collect();
     json!({ "total": all.len(), "offset": offset, "entries": entries })
@@ -313,7 +313,7 @@ fn channels(snapshot: &Snapshot, arguments: &Arguments<'_>) -> Result<Value, Fai
     Ok(page(&found, arguments.page()?, |channel| channel_json(channel, snapshot.now)))
 }
 
-/// A channel, as it stands.
+/// Status of a channel.
 pub(crate) fn channel_json(channel: &Channel, now: Time) -> Value {
     let traffic = channel.stats.traffic;
     json!({
@@ -344,13 +344,13 @@ fn reasons(of: impl Fn(DiscardReason) -> u64) -> Value {
     Value::Object(reasons.filter(|(_, events)| *events > 0).map(|(name, events)| (name, json!(events))).collect())
 }
 
-/// How many there were, their sum, and the bounds below which a half and 99 of 100 of them lie.
+/// Number of latencies, their sum, and the bounds of the 50th and 99th percentiles.
 pub(crate) fn latency(latency: &engine::Latency) -> Value {
     let [half, most] = [50, 99].map(|per_cent| latency.quantile(per_cent));
     json!({ "count": latency.count(), "sum_ns": latency.sum_ns(), "p50_below_ns": half, "p99_below_ns": most })
 }
 
-/// What is configured of a channel, and how it stands.
+/// Configuration and status of a channel.
 async fn channel(shared: &Shared, id: ChannelId, behind: Option<u32>, by: Principal) -> Result<Answer, Failure> {
     let snapshot = shared.snapshot().await?;
     let query = Query::Channel { channel: id, behind: behind.map(ProxyId) };
@@ -363,7 +363,7 @@ async fn channel(shared: &Shared, id: ChannelId, behind: Option<u32>, by: Princi
     Ok(http::json(&json!({ "configured": configured, "standing": stands })))
 }
 
-/// A consumer, as it stands.
+/// Status of a consumer.
 pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&(String, Option<Arc<str>>)>, now: Time) -> Value {
     json!({
         "channel": outbox.key.channel.0,
@@ -447,7 +447,7 @@ pub(crate) fn supplier_json((status, name): &(SupplierStatus, String)) -> Value 
     })
 }
 
-/// Suppliers by channel and proxy: 1,024 behind one of them, which the answer names if there may be more.
+/// Suppliers by channel and proxy: 1,024 behind a given one, with the last one's key in the answer if there may be more.
 async fn suppliers(shared: &Shared, arguments: &Arguments<'_>, by: Principal) -> Result<Answer, Failure> {
     let behind = match (arguments.channel(shared).await?, arguments.number("proxy")?) {
         (Some(channel), Some(proxy)) => Some(ProxyKey { channel, proxy: ProxyId(proxy) }),
@@ -484,7 +484,7 @@ async fn drops(shared: &Shared, by: Principal) -> Result<Answer, Failure> {
     Ok(http::json(&json!({ "entries": entries, "others": beyond, "lately": lately })))
 }
 
-/// Channel, admin or proxy that gets a quality of service, and its properties.
+/// A channel, admin or proxy to configure, and its new properties.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SetQos {
@@ -496,7 +496,7 @@ struct SetQos {
     properties: std::collections::BTreeMap<String, DeclaredValue>,
 }
 
-/// Which proxy.
+/// A proxy's key.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Which {
@@ -514,7 +514,7 @@ fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|error| Failure::Bad(error.to_string()))
 }
 
-/// Does what changes something.
+/// Carries out a request that changes something.
 pub(crate) async fn change(
     routes: &Routes,
     path: &str,

@@ -1,4 +1,4 @@
-//! Channels as requests name them: by number or by name.
+//! Channels by number or by name, as in requests.
 
 use engine::ChannelId;
 use serde::Deserialize;
@@ -14,12 +14,12 @@ use crate::shared::Shared;
 pub(crate) enum ChannelRef {
     /// Its number.
     Number(u32),
-    /// Its name, whatever that consists of.
+    /// Its name, even if that is a number.
     Name(String),
 }
 
 impl From<&str> for ChannelRef {
-    /// Text of a path or an argument: a number, or else a name. A name in quotes, as in JSON, is one that looks like a number.
+    /// Parses text of a path or an argument: a number, or else a name. Quotes, as in JSON, mark a name that looks like a number.
     fn from(text: &str) -> Self {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
         let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
@@ -31,10 +31,10 @@ impl From<&str> for ChannelRef {
 }
 
 impl ChannelRef {
-    /// The channel, for a client. Which names there are is for those that may look.
+    /// Finds the channel, for a client with the right to read channels.
     ///
     /// # Errors
-    /// No channel has the name; the client may not look.
+    /// No channel has the name; the client has no right to read.
     pub(crate) async fn find_for(
         self,
         shared: &Shared,
@@ -47,7 +47,7 @@ impl ChannelRef {
         self.find(shared).await
     }
 
-    /// The channel. Names are half a second old at most.
+    /// Finds the channel. Names are half a second old at most.
     ///
     /// # Errors
     /// No channel has the name.

@@ -1,4 +1,4 @@
-//! Everything that has a name, to be listed and searched: consumers, suppliers, event types and channels, a page of each at a time.
+//! Lists and searches of everything that has a name: consumers, suppliers, event types and channels, in pages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,17 +13,17 @@ use crate::metrics::state_of;
 use crate::routes::Failure;
 use crate::shared::{Names, Queries, Shared};
 
-/// How long a list of suppliers or event types counts as new, and what consumers are called.
+/// Time for which lists of suppliers and event types, and names of consumers, are cached.
 const LIST_FRESH_FOR: Duration = Duration::from_secs(1);
 const NAMES_FRESH_FOR: Duration = Duration::from_secs(15);
-/// Consumers and suppliers that are looked at.
+/// Maximum number of consumers and suppliers that are searched.
 const LOOKED_AT_MAX: usize = 16_384;
 /// Suppliers in one answer of administration.
 pub(crate) const SUPPLIERS_AT_ONCE: usize = 1_024;
-/// What a search shows of each kind.
+/// Maximum results of each kind in a search.
 const FOUND_MAX: usize = 25;
 
-/// What was answered lately, for all that ask meanwhile.
+/// A cached answer, shared by all requests meanwhile.
 pub(crate) struct Recent<T>(Mutex<Option<(Instant, Arc<T>)>>);
 
 impl<T> Default for Recent<T> {
@@ -48,7 +48,7 @@ impl<T> Recent<T> {
     }
 }
 
-/// What was listed lately.
+/// The cached lists.
 #[derive(Default)]
 pub(crate) struct Directory {
     suppliers: Recent<Vec<(SupplierStatus, String)>>,
@@ -56,13 +56,13 @@ pub(crate) struct Directory {
     names: Recent<Names>,
 }
 
-/// Definition of an event type's body that the configuration has, in IDL.
+/// A declaration of an event type's body in the configuration, as IDL.
 pub(crate) struct DeclaredType {
     /// `Tempo` or `DDS`.
     protocol: &'static str,
-    /// Name or number.
+    /// The channel's name or number.
     channel: String,
-    /// As [`type_text`] writes it.
+    /// The event type, in the format of [`type_text`].
     name: String,
     definition: String,
 }
@@ -89,7 +89,7 @@ pub(crate) fn declared_types(config: &Config) -> Vec<DeclaredType> {
     tempo.chain(dds).collect()
 }
 
-/// An event type in one word.
+/// Formats an event type as one word.
 pub(crate) fn type_text(domain: &str, name: &str) -> String {
     if domain.is_empty() { name.to_owned() } else { format!("{domain}/{name}") }
 }
@@ -100,7 +100,7 @@ impl Shared {
         self.directory.suppliers.get(LIST_FRESH_FOR, self.with(all_suppliers)).await
     }
 
-    /// The event types, by domain and name: those that came, then those that are only declared.
+    /// The event types, by domain and name: those received, then those only declared.
     pub(crate) async fn types(&self) -> Result<Arc<Vec<TypeEvents>>, Declined> {
         let find = async {
             let asked = self.ask(Principal::Service, Query::Types).await?;
@@ -116,7 +116,7 @@ impl Shared {
         self.directory.types.get(LIST_FRESH_FOR, find).await
     }
 
-    /// What consumers are called.
+    /// The names of consumers.
     pub(crate) async fn consumer_names(&self) -> Result<Arc<Names>, Declined> {
         let snapshot = self.snapshot().await?;
         let keys = snapshot.consumers.iter().take(LOOKED_AT_MAX).map(|outbox| outbox.key).collect();
@@ -141,22 +141,22 @@ fn all_suppliers(queries: &Queries) -> Result<Vec<(SupplierStatus, String)>, Dec
     Ok(all)
 }
 
-/// What somebody looks for: a part of a name, whatever its case, or a number.
+/// A search text: a part of a name, ignoring case, or a number.
 pub(crate) struct Sought(String);
 
 impl Sought {
-    /// Nothing if everything is wanted.
+    /// The search text; `None` if everything matches.
     pub(crate) fn of(arguments: &Arguments<'_>) -> Option<Self> {
         let text = arguments.text("find").unwrap_or_default().trim().to_lowercase();
         (!text.is_empty()).then_some(Self(text))
     }
 
-    /// Whether it is a name, or one of these numbers.
+    /// Whether a name contains it, or one of these numbers equals it.
     pub(crate) fn is(&self, name: &str, numbers: &[u32]) -> bool {
         name.to_lowercase().contains(&self.0) || numbers.iter().any(|number| self.0 == number.to_string())
     }
 
-    /// Whether it is a proxy's name, or its number, alone or behind its channel's.
+    /// Whether a proxy's name contains it, or it is the proxy's number, alone or behind its channel's.
     pub(crate) fn is_proxy(&self, key: ProxyKey, name: &str) -> bool {
         self.is(name, &[key.proxy.0]) || self.0 == format!("{}/{}", key.channel.0, key.proxy.0)
     }
@@ -205,7 +205,7 @@ fn type_json(shared: &Shared, known: &TypeEvents) -> Value {
     json!({ "type": text, "domain": known.domain, "name": known.name, "events": known.events, "declared": declared })
 }
 
-/// A page of event types: those that came, and those that the configuration declares.
+/// A page of event types: those received, and those declared in the configuration.
 pub(crate) async fn types(shared: &Shared, arguments: Arguments<'_>) -> Result<Value, Failure> {
     let (of_page, sought) = (arguments.page()?, Sought::of(&arguments));
     let (all, exactly) = (shared.types().await?, arguments.text("type"));
@@ -222,7 +222,7 @@ pub(crate) async fn types(shared: &Shared, arguments: Arguments<'_>) -> Result<V
     Ok(page(&found, of_page, |known| type_json(shared, known)))
 }
 
-/// The first of each kind that a text is in, and how many there are.
+/// The first matches of each kind, and their numbers.
 pub(crate) async fn search(shared: &Shared, arguments: Arguments<'_>) -> Result<Value, Failure> {
     let Some(sought) = Sought::of(&arguments) else { return Err(Failure::Bad("find is to be a text".to_owned())) };
     let (snapshot, names) = (shared.snapshot().await?, shared.consumer_names().await?);

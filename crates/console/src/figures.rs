@@ -1,4 +1,7 @@
-//! The last hour's figures: of the service, of each channel, and of each consumer, so that a graph is there when it is first looked at.
+//! Figures of the last hour: of the service, of each channel, and of each consumer, so that a graph has data when first opened. ¶ A point
+//! covers [`STEP`]: an hour of them for the first [`CHANNELS_IN_FULL`] channels and for [`CONSUMERS_IN_FULL`] consumers, the slowest and
+//! busiest. All others have a point for each half minute only. A point's numbers take an octet each ([`code`]): exact below 16, within 1/16
+//! above. The number of series bounds the memory; series beyond it are left out, and counted.
 //!
 //! A point stands for [`STEP`]: an hour of them for the first [`CHANNELS_IN_FULL`] channels and for [`CONSUMERS_IN_FULL`] consumers, the
 //! slowest and busiest. All have one for each half minute besides. A point's numbers have an octet each ([`code`]): exact below 16, within
@@ -18,19 +21,19 @@ use crate::metrics::is_behind;
 use crate::shared::{Snapshot, read, unix_ms};
 use crate::sources::{SOURCES_BYTES_MAX, Source, Sources};
 
-/// Time that a point stands for, and how many such points an hour has.
+/// Time covered by a point, and number of such points in an hour.
 pub(crate) const STEP: Duration = Duration::from_secs(2);
 const FINE: usize = 1_800;
-/// Steps of a coarse point, and how many such points an hour has.
+/// Steps covered by a coarse point, and number of such points in an hour.
 pub(crate) const COARSE_STEPS: u32 = 15;
 pub(crate) const COARSE: usize = FINE / COARSE_STEPS as usize;
-/// Series, and those that have a point for each step.
+/// Maximum number of series, and of those with a point for each step.
 const SERIES_MAX: usize = 11_000;
 const CHANNELS_IN_FULL: usize = 1_000;
 const CONSUMERS_IN_FULL: usize = 256;
-/// Of which so many at least are there for being busy, however many are slow.
+/// Places among these that are reserved for the busiest consumers, however many are slow.
 const BUSIEST: usize = CONSUMERS_IN_FULL / 2;
-/// Memory that all this may take, and what map and allocator take for a series.
+/// Maximum memory of all series, and memory of a series in map and allocator. Unit: octets.
 pub(crate) const BYTES_MAX: usize = 16_000_000;
 pub(crate) const ENTRY_BYTES: usize = 56;
 const SERIES_BYTES: usize = size_of::<Series>() + ENTRY_BYTES;
@@ -45,12 +48,12 @@ const _: () = assert!(
 /// A channel, or a consumer in it.
 pub(crate) type Key = (ChannelId, Option<ProxyId>);
 
-/// Events that came in, were delivered and were dropped within a point's time, and those that waited at its end.
+/// Events received, delivered and dropped during a point's time, and the backlog at its end.
 type Point = [u8; 4];
 const UNKNOWN: Point = [u8::MAX; 4];
 const NAMES: [&str; 4] = ["events_in", "delivered", "dropped", "backlog_events"];
 
-/// What is kept of the service: what it counted within a step by [`COUNTED`], then what waited, and half and 99 of 100 latencies' bounds.
+/// A point of the service: counts within a step by [`COUNTED`], then the backlog, and the 50th and 99th percentile of latency.
 type Whole = [u64; 8];
 const NOTHING: Whole = [u64::MAX; 8];
 const COUNTED: [Counter; 5] =
@@ -66,7 +69,7 @@ const NAMES_OF_WHOLE: [&str; 8] = [
     "p99_below_ns",
 ];
 
-/// How a channel or a consumer stands.
+/// A reading of a channel's or a consumer's counts.
 struct Reading {
     key: Key,
     totals: [u64; 3],
@@ -75,17 +78,17 @@ struct Reading {
 }
 
 struct Series {
-    /// When it was last noted, in steps, and what it had counted then.
+    /// The step of the last reading, and its counts.
     noted: u32,
     totals: [u64; 3],
-    /// What it has counted since the last coarse point, and before that one.
+    /// Growth of the counts since the last coarse point, and the sum of that point's growth.
     grown: [u32; 3],
     lately: u32,
     coarse: [Point; COARSE],
     fine: Option<Box<[Point; FINE]>>,
 }
 
-/// The last hour.
+/// The figures of the last hour.
 pub(crate) struct Figures {
     began: Instant,
     began_at: SystemTime,
@@ -94,13 +97,13 @@ pub(crate) struct Figures {
     counted: [u64; COUNTED.len()],
     latency: Latency,
     series: BTreeMap<Key, Box<Series>>,
-    /// Channels and consumers with a point for each step.
+    /// Number of channels, and of consumers, with a point for each step.
     in_full: [usize; 2],
     left_out: usize,
     sources: Sources,
 }
 
-/// Sets what a ring has at a time, and that nothing is known since the time before.
+/// Sets a ring's value for a time, and `unknown` for the times skipped before.
 pub(crate) fn put<T: Copy>(ring: &mut [T], before: u32, now: u32, unknown: T, value: T) {
     let length = u32::try_from(ring.len()).unwrap_or(u32::MAX);
     let mut set = |at: u32, value| ring.get_mut((at % length) as usize).into_iter().for_each(|point| *point = value);
@@ -108,13 +111,13 @@ pub(crate) fn put<T: Copy>(ring: &mut [T], before: u32, now: u32, unknown: T, va
     set(now, value);
 }
 
-/// What a ring has, and of when.
+/// A ring's values with their times.
 pub(crate) fn points<T: Copy>(ring: &[T], to: u32) -> impl Iterator<Item = (u32, T)> + '_ {
     let length = u32::try_from(ring.len()).unwrap_or(u32::MAX);
     ((to + 1).saturating_sub(length)..=to).filter_map(move |at| Some((at, *ring.get((at % length) as usize)?)))
 }
 
-/// A number in an octet: itself below 16, then the nearest in steps of an eighth to a sixteenth of it, to 2^33. 255 is none.
+/// Encodes a number in an octet: exact below 16, then rounded to steps of an eighth to a sixteenth, up to 2^33. 255 means none.
 pub(crate) fn code(number: u64) -> u8 {
     let Some(power) = number.checked_ilog2().filter(|power| *power >= 4) else {
         return u8::try_from(number).unwrap_or(0);
@@ -174,7 +177,7 @@ impl Series {
         }
     }
 
-    /// When, of how many steps, and what: the coarse ones until the first of the fine ones.
+    /// The points: time, steps covered, values. Coarse ones come first, up to the first fine one.
     fn points(&self) -> Vec<(u32, u32, Point)> {
         let fine = self.fine.iter().flat_map(|fine| points(fine.as_slice(), self.noted));
         let fine: Vec<_> = fine.skip_while(|(_, point)| *point == UNKNOWN).map(|(at, point)| (at, 1, point)).collect();
@@ -201,7 +204,7 @@ impl Figures {
         }
     }
 
-    /// Takes in how everything stands.
+    /// Notes the readings of a snapshot.
     pub(crate) fn take(&mut self, snapshot: &Snapshot) {
         // The nearest: looks are not made to the millisecond.
         let now = (snapshot.taken.saturating_duration_since(self.began) + STEP / 2).as_millis() / STEP.as_millis();
@@ -240,7 +243,7 @@ impl Figures {
         (self.counted, self.latency) = (counted, latency);
     }
 
-    /// Takes in how channels stand, and then consumers, the slowest first.
+    /// Notes the readings of channels, and then of consumers, the slowest first.
     fn note(&mut self, now: u32, readings: impl Iterator<Item = Reading>) {
         let is_half = self.noted.is_some_and(|noted| noted / COARSE_STEPS < now / COARSE_STEPS);
         self.noted = Some(now);
@@ -272,7 +275,7 @@ impl Figures {
         }
     }
 
-    /// Whether there is room for it in full, which it then has.
+    /// Whether the series gets a point for each step, for which it takes a place.
     fn take_full(&mut self, key: Key) -> bool {
         let (taken, max) = room(&mut self.in_full, key);
         let has_room = *taken < max;
@@ -280,7 +283,7 @@ impl Figures {
         has_room
     }
 
-    /// Has the slowest and the busiest consumers kept in full, in the place of others.
+    /// Gives the slowest and the busiest consumers a point for each step, in place of others.
     fn rank_consumers(&mut self, slow: &BTreeSet<Key>) {
         let consumers = self.series.iter().filter(|((_, proxy), _)| proxy.is_some());
         let mut ranked: Vec<_> = consumers
@@ -300,28 +303,28 @@ impl Figures {
         }
     }
 
-    /// Memory that it takes.
+    /// Memory used, in octets.
     pub(crate) fn bytes(&self) -> usize {
         let in_full: usize = self.in_full.iter().sum();
         self.series.len() * SERIES_BYTES + in_full * FINE_BYTES + WHOLE_BYTES + self.sources.bytes()
     }
 
-    /// Channels, consumers, suppliers and event types of which nothing is kept.
+    /// Channels, consumers, suppliers and event types that are left out for want of room.
     pub(crate) const fn left_out(&self) -> usize {
         self.left_out + self.sources.left_out()
     }
 
-    /// Whether suppliers and event types are to be noted: another half minute has begun.
+    /// Whether suppliers and event types are due for a reading: another half minute has begun.
     pub(crate) fn are_sources_due(&self) -> bool {
         self.noted.is_some_and(|noted| noted > 0 && self.sources.noted() != Some(noted / COARSE_STEPS))
     }
 
-    /// Takes in how many events came of suppliers and event types so far: of all that there are.
+    /// Notes the total events of all suppliers and event types.
     pub(crate) fn take_sources(&mut self, totals: impl Iterator<Item = (Source, u64)>) {
         self.sources.note(self.noted.unwrap_or(0) / COARSE_STEPS, totals);
     }
 
-    /// The last hour of a supplier or an event type; nothing if there is nothing of it.
+    /// The last hour of a supplier or an event type; `None` without data.
     pub(crate) fn source_json(&self, of: &Source) -> Option<Value> {
         let points = self.sources.points(of)?;
         let at: Value = points.iter().map(|(half, _)| self.millis(half * COARSE_STEPS)).collect();
@@ -336,7 +339,7 @@ impl Figures {
         })
     }
 
-    /// The last hour of a channel or consumer, or of the service; nothing if there is nothing of it.
+    /// The last hour of a channel or consumer, or of the service; `None` without data.
     pub(crate) fn json(&self, of: Option<Key>) -> Option<Value> {
         let mut told = match of {
             Some(key) => {
@@ -376,25 +379,25 @@ impl Figures {
         told
     }
 
-    /// When a step was, in milliseconds since 1970.
+    /// The time of a step, in milliseconds since 1970.
     fn millis(&self, step: u32) -> u64 {
         unix_ms(self.began_at + STEP * step)
     }
 }
 
-/// How many of its kind are kept in full, and how many may be.
+/// Number and maximum of series of this kind with a point for each step.
 const fn room(in_full: &mut [usize; 2], key: Key) -> (&mut usize, usize) {
     let [channels, consumers] = in_full;
     if key.1.is_some() { (consumers, CONSUMERS_IN_FULL) } else { (channels, CHANNELS_IN_FULL) }
 }
 
-/// How many a second there were.
+/// Events per second.
 pub(crate) fn rate(events: u64, steps: u32) -> Value {
     let tenths = events.saturating_mul(10) / (STEP.as_secs() * u64::from(steps));
     json!(tenths as f64 / 10.0)
 }
 
-/// Bound that so many of 100 do not exceed, in a plot: the last one of those that exceed all. Nothing if there are none.
+/// The latency's percentile bound for a plot: the last finite bound if that is exceeded. `None` without latencies.
 pub(crate) fn plotted(latency: &Latency, per_cent: u64) -> Option<u64> {
     let last = Latency::BOUNDS_NS.last().copied().filter(|_| latency.count() > 0);
     latency.quantile(per_cent).or(last)

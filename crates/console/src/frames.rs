@@ -1,11 +1,11 @@
 //! Frames of a WebSocket (RFC 6455) in, lines of JSON out, and the reverse: without a socket, and without a clock.
 //!
-//! tungstenite reads and writes the frames. It gets a [`Pipe`] for its stream, which never waits, and so is a state machine here. It refuses
-//! what the protocol forbids: frames without a mask, fragments that do not fit, control frames of more than 125 octets, text that is no
-//! UTF-8; and messages that are too long, before they are kept. What it does not say is whether a message is under way: [`Progress`] does.
+//! tungstenite reads and writes the frames, on a [`Pipe`] as its stream, which never waits; so it is a state machine here. It refuses
+//! violations of the protocol: frames without a mask, fragments that do not fit, control frames of more than 125 octets, text that is no
+//! UTF-8; and messages that are too long, before they are kept. [`Progress`] adds whether a message is incomplete.
 //!
-//! A text message is a line. Line breaks within it become carriage returns, which are white space in JSON, and refused in its strings as line
-//! breaks are: so no message is two lines. A line whose end has not come yet is sent in fragments: none is ever kept whole.
+//! A text message is a line. Line breaks within it become carriage returns, which JSON treats like line breaks, as white space or as an
+//! error in strings: so no message is two lines. An incomplete line is sent in fragments, never buffered whole.
 
 use std::io::{self, Cursor, Read, Write};
 
@@ -15,34 +15,34 @@ use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tungstenite::protocol::frame::{CloseFrame, Frame, FrameHeader};
 use tungstenite::protocol::{Message, Role, WebSocketConfig, WebSocketContext};
 
-/// Octets that tungstenite takes in at once.
+/// Octets that tungstenite reads at once.
 const READ_BYTES: usize = 4 << 10;
-/// Octets that an empty queue may hold on to.
+/// Maximum capacity of an empty queue, in octets.
 const RETAINED_BYTES: usize = 64 << 10;
 
-/// See the module.
+/// A WebSocket's state: see the module.
 pub(crate) struct Frames {
     context: WebSocketContext,
     pipe: Pipe,
     progress: Progress,
-    /// Lines that have arrived.
+    /// Received lines.
     lines: Queue,
-    /// A line has begun to be sent, and its end has not come.
+    /// Whether a line has been partly sent.
     is_within_line: bool,
     end: Option<End>,
 }
 
-/// How a WebSocket ends.
+/// The reason why a WebSocket ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Either side has said so.
+    /// Either side has closed it.
     Closed,
-    /// What came may not come.
+    /// The client violated the protocol.
     Broken,
 }
 
 impl Frames {
-    /// Frames of a server, with messages of at most so many octets.
+    /// A server's state, with messages of at most so many octets.
     pub(crate) fn new(message_bytes_max: usize) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BYTES)
@@ -59,7 +59,7 @@ impl Frames {
         }
     }
 
-    /// Takes in what the client has sent.
+    /// Handles octets from the client.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
         self.progress.pass(bytes);
         self.pipe.input.push(bytes);
@@ -98,7 +98,7 @@ impl Frames {
         }
     }
 
-    /// Asks whether the client is there.
+    /// Sends a ping.
     pub(crate) fn ping(&mut self) {
         self.write(Message::Ping(Bytes::new()));
     }
@@ -108,34 +108,34 @@ impl Frames {
         let _ = self.context.write(&mut self.pipe, message);
     }
 
-    /// Says that this is the end.
+    /// Sends a close frame.
     pub(crate) fn close(&mut self, code: CloseCode, why: &str) {
         let _ = self.context.close(&mut self.pipe, Some(CloseFrame { code, reason: why.into() }));
         self.end = Some(End::Closed);
     }
 
-    /// How it has ended, if it has: nothing that comes counts any more.
+    /// The reason why it has ended, if it has; later input is ignored.
     pub(crate) const fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// Lines that have arrived, to be taken from it.
+    /// Received lines, for the caller to take.
     pub(crate) const fn lines(&mut self) -> &mut Queue {
         &mut self.lines
     }
 
-    /// What is to be sent to the client, to be taken from it.
+    /// Output for the client, for the caller to take.
     pub(crate) const fn output(&mut self) -> &mut Queue {
         &mut self.pipe.output
     }
 
-    /// The number of the message that is under way, if one is.
+    /// The number of the incomplete message, if there is one.
     pub(crate) fn under_way(&self) -> Option<u64> {
         self.progress.is_under_way().then_some(self.progress.complete)
     }
 }
 
-/// Octets that wait.
+/// A queue of octets.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     bytes: Vec<u8>,
@@ -160,7 +160,7 @@ impl Queue {
     }
 }
 
-/// The stream that tungstenite has: what was received is there or not, and everything can be sent.
+/// The stream of tungstenite: reading never blocks, and everything can be written.
 #[derive(Debug, Default)]
 struct Pipe {
     input: Queue,
@@ -190,16 +190,16 @@ impl Write for Pipe {
     }
 }
 
-/// Where messages begin and end among the octets that came.
+/// Tracks the beginnings and ends of messages in received octets.
 #[derive(Debug, Default)]
 struct Progress {
     /// The beginning of a frame's header.
     header: Vec<u8>,
-    /// Octets of a frame that are still to come.
+    /// Octets of the current frame still to come.
     rest: u64,
-    /// A message has more frames.
+    /// Whether the message has more frames.
     is_fragmented: bool,
-    /// Messages that have come whole, control frames among them.
+    /// Number of complete messages, control frames included.
     complete: u64,
 }
 
@@ -254,7 +254,7 @@ mod tests {
         frame(0x81, payload, 0x5a)
     }
 
-    /// What comes of octets that arrive so many at once: lines, output, how it ends, and whether a message is under way.
+    /// The result of octets that arrive in chunks of this size: lines, output, how it ends, and whether a message is incomplete.
     fn heard(bytes: &[u8], at_once: usize, max: usize) -> (String, Vec<u8>, Option<End>, bool) {
         let mut frames = Frames::new(max);
         bytes.chunks(at_once).for_each(|chunk| frames.receive(chunk));
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// Ten thousand seeds of octets like those of frames: no panic, and of what is kept no more than a message and what came at once.
+    /// Ten thousand seeds of octets like frames: no panic, and at most a message and a chunk are buffered.
     #[test]
     fn whatever_comes_is_bounded() {
         let mut seed = 1_u64;

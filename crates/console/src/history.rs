@@ -1,4 +1,4 @@
-//! A page of a channel's stored events, for browsers: read as a consumer with `StartFrom` reads them, which is gone when the page is full.
+//! A page of a channel's stored events, for browsers, read by a temporary consumer with `StartFrom`.
 
 use core::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::live::watcher;
 use crate::routes::{Client, Failure, Routes};
 use crate::watching::Watching;
 
-/// Events of a page, unless another number is asked for, and at most.
+/// Default and maximum number of events in a page.
 const EVENTS: usize = 100;
 const EVENTS_MAX: usize = 500;
-/// Octets of a page beyond which it ends.
+/// Size at which a page ends, in octets.
 const BYTES_MAX: usize = 4 << 20;
-/// How long a page is waited for, and how long for the next event of it: with a condition nobody says that none comes any more.
+/// Time limit for a page, and for its next event: with a constraint nothing says that no more will match.
 const WITHIN: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(700);
 
-/// Tells of a channel's events from a place in its history on, and what of the history is still stored.
+/// Answers with a channel's events from a position in its history on, and the range that is still stored.
 pub(crate) async fn tell(routes: &Routes, client: Client, query: &str, by: Principal) -> Result<Answer, Failure> {
     let arguments = Arguments::read(query)?;
     let channel = arguments.channel(&routes.shared).await?.unwrap_or(ChannelId(0));
@@ -57,7 +57,7 @@ pub(crate) async fn tell(routes: &Routes, client: Client, query: &str, by: Princ
     Ok(http::whole(http::JSON, text))
 }
 
-/// Events until there are enough, or the last that is stored, and its number; and whether these are all.
+/// Reads events up to the limit or the last stored one. Returns them, the last one's number, and whether they are all.
 async fn read(watching: &mut Watching, limit: usize, end: u64) -> (Vec<String>, Option<u64>, bool) {
     let deadline = Instant::now() + WITHIN;
     let (mut entries, mut last, mut bytes) = (Vec::new(), None, 0);
@@ -77,14 +77,14 @@ async fn read(watching: &mut Watching, limit: usize, end: u64) -> (Vec<String>, 
     (entries, last, last.is_some_and(|last| last >= end))
 }
 
-/// The number of an event, which is among the first of its members.
+/// The number of an event, one of its first members.
 fn number_of(event: &str) -> Option<u64> {
     let (_, rest) = event.split_once("\"number\":")?;
     let digits = rest.trim_start();
     digits.get(..digits.find(|c: char| !c.is_ascii_digit())?)?.parse().ok()
 }
 
-/// Whether something of what is asked for is not stored any more.
+/// Whether a part of the requested range is no longer stored.
 fn is_gone(stored: &HistoryStatus, from: &str) -> bool {
     let Some(first) = stored.first else { return false };
     let number = |text: &str| text.trim().parse::<u64>().ok();

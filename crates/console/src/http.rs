@@ -1,4 +1,4 @@
-//! Answers, and the bodies of requests, in hyper's words.
+//! Answers and request bodies, in hyper's types.
 
 use core::cell::Cell;
 use core::convert::Infallible;
@@ -15,23 +15,23 @@ use tokio::sync::mpsc;
 use crate::stream::Watch;
 use service::{Counter, HttpCounters};
 
-/// Octets of the body of a request that are read at most.
+/// Maximum octets read of a request's body.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// What an answer says: all of it, or what comes.
+/// An answer's body: a whole text, or a live stream.
 pub(crate) enum Body {
     Whole(Option<Bytes>),
     Live(Live),
 }
 
-/// What comes, until its sender ends, or the client does.
+/// A stream that ends with its sender or its client.
 pub(crate) struct Live {
     from: mpsc::Receiver<Bytes>,
     watch: Rc<Watch>,
     open: Rc<Open>,
 }
 
-/// Open live streams, counted.
+/// Counts of open live streams.
 pub(crate) struct Open {
     streams: Cell<u32>,
     watchers: Cell<u32>,
@@ -39,7 +39,7 @@ pub(crate) struct Open {
     http_counters: HttpCounters,
 }
 
-/// Place of a client that watches events.
+/// The place of a client that watches events, freed on drop.
 pub(crate) struct Watcher(Rc<Open>);
 
 impl Drop for Watcher {
@@ -48,7 +48,7 @@ impl Drop for Watcher {
     }
 }
 
-/// Place of a WebSocket: its connection is one that is being answered.
+/// The place of a WebSocket, which counts as an answer in progress on its connection.
 pub(crate) struct WebSocketSlot {
     open: Rc<Open>,
     watch: Rc<Watch>,
@@ -66,7 +66,7 @@ impl Open {
         Rc::new(Self { streams: Cell::new(0), watchers: Cell::new(0), websockets: Cell::new(0), http_counters })
     }
 
-    /// One more watches events, unless so many do.
+    /// Takes a place for a client that watches events, unless `most` are taken.
     pub(crate) fn take_watcher(self: &Rc<Self>, most: u32) -> Option<Watcher> {
         let watchers = self.watchers.get();
         (watchers < most).then(|| {
@@ -75,7 +75,7 @@ impl Open {
         })
     }
 
-    /// One more WebSocket, unless so many are open.
+    /// Takes a place for a WebSocket, unless `most` are taken.
     pub(crate) fn take_websocket(self: &Rc<Self>, most: u32, watch: &Rc<Watch>) -> Option<WebSocketSlot> {
         let websockets = self.websockets.get();
         (websockets < most).then(|| {
@@ -140,7 +140,7 @@ impl hyper::body::Body for Body {
 
 pub(crate) type Answer = Response<Body>;
 
-/// Headers for browsers in every answer: nothing of another site, nothing inline, in no frame, kept nowhere.
+/// Headers for browsers in every answer: no content of other sites, no inline scripts, no frames, no caching.
 const FOR_BROWSERS: [(&str, &str); 5] = [
     (
         "content-security-policy",
@@ -167,23 +167,23 @@ pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Answ
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
-/// All of a text, as it is.
+/// An answer with a whole text.
 pub(crate) fn whole(kind: &'static str, text: impl Into<Bytes>) -> Answer {
     answer(StatusCode::OK, kind, Body::Whole(Some(text.into())))
 }
 
-/// A value as JSON.
+/// An answer with a value as JSON.
 pub(crate) fn json(value: &serde_json::Value) -> Answer {
     whole(JSON, value.to_string())
 }
 
-/// Answer to a refused request: `{"error": "…"}`.
+/// An answer to a refused request: `{"error": "…"}`.
 pub(crate) fn refused(status: StatusCode, why: &str) -> Answer {
     let text = serde_json::json!({ "error": why }).to_string();
     answer(status, JSON, Body::Whole(Some(text.into())))
 }
 
-/// That the rules of access do not allow it, and which of them says so: `{"error": "…", "rule": "…"}`.
+/// An answer that the rules of access forbid it, with the rule: `{"error": "…", "rule": "…"}`.
 pub(crate) fn denied(why: &str, rule: &str) -> Answer {
     let text = serde_json::json!({ "error": why, "rule": rule }).to_string();
     answer(StatusCode::FORBIDDEN, JSON, Body::Whole(Some(text.into())))

@@ -1,4 +1,4 @@
-//! The last of what happened: which events were dropped and when, and lines of the log.
+//! Recent incidents: dropped events with their times, and lines of the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -10,11 +10,11 @@ use service::Dropped;
 
 use crate::shared::unix_ms;
 
-/// Episodes of drops that are kept.
+/// Maximum number of stored episodes of drops.
 const EPISODES_MAX: usize = 256;
-/// Drops of a type for a consumer and a reason are one episode as long as no more time is between them.
+/// Maximum milliseconds between drops of one episode, which are of one event type, consumer and reason.
 const ONE_EPISODE_MS: u64 = 60_000;
-/// Lines that are kept of the log, and as many audit lines; and characters of each.
+/// Maximum number of stored log lines, and of audit lines; and of characters in each.
 const LINES_MAX: usize = 256;
 const LINE_CHARS: usize = 1_024;
 const NAME_CHARS: usize = 256;
@@ -26,21 +26,21 @@ struct Episode {
     of: Of,
     name: String,
     events: u64,
-    /// Between these looks, in milliseconds since 1970.
+    /// Times of the first and last check with drops, in milliseconds since 1970.
     first_ms: u64,
     last_ms: u64,
 }
 
-/// What was dropped lately, in episodes. One that goes on has the last of all places.
+/// Recent drops, in episodes. The current one is last.
 #[derive(Default)]
 pub(crate) struct Drops {
-    /// What was dropped at the last look.
+    /// Totals at the last check.
     counts: HashMap<Of, u64>,
     episodes: VecDeque<Episode>,
 }
 
 impl Drops {
-    /// Takes in all that was dropped so far.
+    /// Notes the totals of dropped events.
     pub(crate) fn take(&mut self, at_ms: u64, drops: Vec<Dropped>) {
         let before = core::mem::take(&mut self.counts);
         for Dropped { key, name, domain, event_type, reason, events } in drops {
@@ -66,7 +66,7 @@ impl Drops {
         self.episodes.push_back(episode);
     }
 
-    /// The episodes, the last first.
+    /// The episodes, the latest first.
     pub(crate) fn json(&self) -> Value {
         let episode = |episode: &Episode| {
             let (key, domain, event_type, reason) = &episode.of;
@@ -87,7 +87,7 @@ struct Line {
     text: String,
 }
 
-/// Lines of the log, and audit lines, each by rising number.
+/// Log lines and audit lines, by increasing number.
 struct Lines {
     next: u64,
     log: VecDeque<Line>,
@@ -96,7 +96,7 @@ struct Lines {
 
 static LINES: Mutex<Lines> = Mutex::new(Lines { next: 1, log: VecDeque::new(), audit: VecDeque::new() });
 
-/// Keeps a line of the log for the console. The program's logger calls it with what it writes.
+/// Stores a log line for the console. The program's logger calls it for each line.
 pub fn note_line(level: log::Level, target: &str, text: &str) {
     let is_audit = target == "audit";
     let text = cut(text, LINE_CHARS);
@@ -111,7 +111,7 @@ pub fn note_line(level: log::Level, target: &str, text: &str) {
     kept.push_back(Line { number, at_ms: unix_ms(SystemTime::now()), level, kind, text });
 }
 
-/// The lines behind that number, the last first.
+/// The lines after that number, the latest first.
 pub(crate) fn lines_json(behind: u64) -> Value {
     let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut all: Vec<&Line> = lines.log.iter().chain(&lines.audit).filter(|line| line.number > behind).collect();

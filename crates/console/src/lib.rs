@@ -1,11 +1,11 @@
 //! HTTP beside a running service: metrics for machines, an API for programs, and the console for people.
 //!
-//! [`Console::start`] gives it a port and a thread of its own, at ordinary scheduling, on which tokio's runtime lives: nothing of it is
-//! near an event. It is one more caller of what administration answers ([`service::Query`], [`service::Command`]), each with the
-//! [`service::Principal`] that asks. What many ask for is asked once ([`shared`]): a scrape, or ten at the same time, costs the lanes a
-//! piece in each of some rounds, and administration next to nothing.
+//! [`Console::start`] gives it a port and a thread of its own, at ordinary scheduling, on which tokio's runtime lives: it never touches an
+//! event. It is one more caller of administration ([`service::Query`], [`service::Command`]), each call with the [`service::Principal`] of
+//! the client. Common queries are shared ([`shared`]): a scrape, or ten at the same time, costs each lane a little work in several rounds,
+//! and administration next to nothing.
 //!
-//! It listens in the clear, over TLS, or both (`http.listen`, `tls.http_listen`): what [`server`] gives to hyper is either stream. Handshakes are
+//! It listens for plain HTTP, TLS, or both (`http.listen`, `tls.http_listen`): [`server`] passes either stream to hyper. Handshakes are
 //! made on the same thread, far from the lanes.
 
 mod access;
@@ -50,7 +50,7 @@ use crate::access::{Access, Token, read_token};
 use crate::server::{Listening, Plan};
 use crate::shared::Shared;
 
-/// Serves HTTP. Dropping it ends that.
+/// The HTTP server. Dropping it stops the server.
 pub struct Console {
     address: Option<SocketAddr>,
     secure_address: Option<SocketAddr>,
@@ -80,17 +80,17 @@ pub enum ConsoleError {
         key: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What the operating system says.
+        /// The operating system's error.
         error: io::Error,
     },
-    /// The token cannot be read, or is none.
+    /// The token cannot be read, or is invalid.
     Token {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// The operating system refuses a thread or what a runtime needs.
+    /// The operating system refuses a thread or the runtime's resources.
     Resources(io::Error),
 }
 
@@ -112,7 +112,7 @@ impl fmt::Display for ConsoleError {
 impl std::error::Error for ConsoleError {}
 
 impl ConsoleError {
-    /// Whether it is the configuration's fault.
+    /// Whether the configuration is at fault.
     #[must_use]
     pub const fn is_of_configuration(&self) -> bool {
         matches!(self, Self::Config(_) | Self::Token { .. })
@@ -123,7 +123,7 @@ impl Console {
     /// Serves HTTP beside a service, if its configuration says so.
     ///
     /// # Errors
-    /// When the configuration cannot be used, the port is taken, or the operating system refuses a thread.
+    /// The configuration cannot be used, the port is taken, or the operating system refuses a thread.
     pub fn start(config: &Config, service: &Service) -> Result<Option<Self>, ConsoleError> {
         let addresses = [config.http_listen_address(), config.https_listen_address()];
         let [plain, secure] = addresses.map(|address| address.map_err(ConsoleError::Config));
@@ -157,44 +157,44 @@ impl Console {
         Ok(Some(Self { address, secure_address, token, ends, thread: Some(thread) }))
     }
 
-    /// Reads what a configuration names for HTTP, and opens nothing: what [`Service::check`] is for a service.
+    /// Checks the configuration of HTTP, including its files, without opening a port, as [`Service::check`] does for a service.
     ///
     /// # Errors
-    /// When HTTP could not be served with it.
+    /// HTTP could not be served with this configuration.
     pub fn check(config: &Config) -> Result<(), ConsoleError> {
         token_of(config).map(drop)
     }
 
-    /// Reads the file of HTTP's token again, which is the one that counts from now on; or there is none, where the configuration names no
-    /// such file. Says whether it is another one.
+    /// Reads the file of HTTP's token again. The new token replaces the old one; without a configured file there is none any more. Returns
+    /// whether it has changed.
     ///
     /// # Errors
-    /// The file cannot be read, or has none; then it stays as it was.
+    /// The file cannot be read, or has no token; the old one stays.
     pub fn reload(&self, config: &Config) -> Result<bool, ConsoleError> {
         let token = token_of(config)?.map(Arc::new);
         let before = self.token.swap(token.clone());
         Ok(before != token)
     }
 
-    /// The address at which it listens in the clear, with the real port, if it does.
+    /// The address for plain HTTP, with the actual port, if enabled.
     #[must_use]
     pub const fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// The same over TLS.
+    /// The address for TLS, with the actual port, if enabled.
     #[must_use]
     pub const fn secure_address(&self) -> Option<SocketAddr> {
         self.secure_address
     }
 }
 
-/// HTTP's own token, if the configuration names a file that has it.
+/// HTTP's own token, if the configuration names a file with one.
 fn token_of(config: &Config) -> Result<Option<String>, ConsoleError> {
     config.http.token_file.as_deref().map(read_token).transpose()
 }
 
-/// Threads that wait for administration at most; what else is asked waits for one of them.
+/// Maximum number of threads that wait for administration; further queries wait for one of them.
 const ASKING_AT_ONCE: usize = 4;
 
 impl Drop for Console {

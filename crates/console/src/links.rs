@@ -1,4 +1,4 @@
-//! Links to other services: what the API and metrics tell of them, and orders for one.
+//! Links to other services: their status for the API and metrics, and commands.
 
 use core::cmp::Reverse;
 
@@ -10,31 +10,31 @@ use crate::metrics::write_each;
 use crate::openmetrics::{Kind, Text};
 use crate::routes::Failure;
 
-/// The links as the API has them.
+/// The links as JSON for the API.
 pub(crate) fn links_json(links: &[LinkStatus]) -> Value {
     json!({ "links": links })
 }
 
-/// The order to add a link, with the settings that a configuration's `[[link]]` has.
+/// The command to add a link, with the settings of a configuration's `[[link]]`.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The body cannot be read.
 pub(crate) fn addition(body: &[u8]) -> Result<Command, Failure> {
     let entry = serde_json::from_slice(body).map_err(|error| Failure::Bad(error.to_string()))?;
     Ok(Command::AddLink(Box::new(entry)))
 }
 
-/// How a link is removed.
+/// Options of removing a link.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Removal {
     drop_backlog: bool,
 }
 
-/// The order at a path behind `links/`, where a link of that name is there.
+/// The command at a path behind `links/`, for an existing link.
 ///
 /// # Errors
-/// There is no such order, or no link of the name.
+/// The path has no such command, or no link has the name.
 pub(crate) fn order(name: Option<String>, act: &str, body: &[u8], links: &[LinkStatus]) -> Result<Command, Failure> {
     let name = name.ok_or(Failure::NotFound)?;
     let command = match act {
@@ -95,7 +95,7 @@ const OF_LINKS: [OfLink; 16] = [
     }),
 ];
 
-/// Writes the series of so many links at most: those in trouble first, then those with the largest lag.
+/// Writes the series of at most so many links: first those in trouble, then those with the largest lag.
 pub(crate) fn write_links(text: &mut Text, links: &[LinkStatus], most: usize) {
     let mut links: Vec<&LinkStatus> = links.iter().collect();
     links.sort_by_key(|link| (Reverse(link.is_in_trouble()), Reverse(link.lag_events)));

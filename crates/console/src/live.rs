@@ -1,4 +1,4 @@
-//! State of the service for browsers without polling: once in each second, as server-sent events.
+//! State of the service for browsers without polling: server-sent events, one each second.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -21,23 +21,23 @@ use crate::routes::{Client, Failure, Routes};
 use crate::shared::{Channel, Snapshot, read, unix_ms};
 use crate::watching::Watching;
 
-/// What the text is.
+/// Content type of the stream.
 const KIND: &str = "text/event-stream";
 /// Interval between two messages.
 const EVERY: Duration = Duration::from_secs(1);
 /// Streams that may be open at once.
 const STREAMS_MAX: u32 = 32;
-/// Messages that wait for a client to read. None is made while all are full: the next then shows the current state.
+/// Messages queued for a client. While all queues are full none is made; the next one shows the current state.
 const WAITING_MAX: usize = 2;
-/// Browsers that may watch events at once, and events that wait for each to read; what is beyond is left out, and counted in the next.
+/// Maximum number of browsers that watch events, and of events queued for each; the next message has the number left out.
 const WATCHERS_MAX: u32 = 4;
 const EVENTS_WAITING_MAX: usize = 128;
-/// Consumers of which each message tells: the slowest.
+/// Number of consumers in each message: the slowest.
 const CONSUMERS: usize = 20;
-/// Channels of which each message tells.
+/// Number of channels in each message.
 const CHANNELS: usize = 40;
 
-/// Which counters each message has.
+/// The counters in each message.
 const COUNTERS: [Counter; 13] = [
     Counter::EventsIn,
     Counter::EventBytesIn,
@@ -54,7 +54,7 @@ const COUNTERS: [Counter; 13] = [
     Counter::StoreFull,
 ];
 
-/// Tells how everything stands until the client has enough.
+/// Streams the state of the service until the client disconnects.
 pub(crate) fn tell(routes: &Routes, client: Client) -> Result<Answer, Failure> {
     let (to, from) = stream(routes, WAITING_MAX)?;
     let shared = Rc::clone(&routes.shared);
@@ -77,7 +77,7 @@ pub(crate) fn tell(routes: &Routes, client: Client) -> Result<Answer, Failure> {
     Ok(answer(routes, from, client))
 }
 
-/// Tells of a channel's events as they come, until the client has enough.
+/// Streams a channel's events until the client disconnects.
 pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Principal) -> Result<Answer, Failure> {
     let arguments = Arguments::read(query)?;
     let channel = arguments.channel(&routes.shared).await?.unwrap_or(ChannelId(0));
@@ -93,7 +93,7 @@ pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Prin
     Ok(answer(routes, from, client))
 }
 
-/// Place of a client that looks at events, if there may be another.
+/// Takes a place for a client that watches events, if one is free.
 pub(crate) fn watcher(routes: &Routes) -> Result<Watcher, Failure> {
     routes.open.take_watcher(WATCHERS_MAX).ok_or_else(|| {
         routes.http_counters.add(Counter::HttpStreamsRefused, 1);
@@ -101,7 +101,7 @@ pub(crate) fn watcher(routes: &Routes) -> Result<Watcher, Failure> {
     })
 }
 
-/// Both ends of a stream, if there may be another.
+/// Both ends of a stream, if a place is free.
 fn stream(routes: &Routes, waiting_max: usize) -> Result<(mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>), Failure> {
     if routes.open.streams() >= STREAMS_MAX {
         routes.http_counters.add(Counter::HttpStreamsRefused, 1);
@@ -123,7 +123,7 @@ pub(crate) fn message(event: &str, data: &Value) -> Bytes {
     Bytes::from(format!("event: {event}\ndata: {data}\n\n"))
 }
 
-/// What a message says; its latency is of the time since the message `before`.
+/// A message's content; its latency covers the time since the message `before`.
 fn snapshot_json(snapshot: &Snapshot, before: &mut Option<Latency>) -> Value {
     let counter = |counter: &Counter| (counter.name().to_owned(), json!(read(&snapshot.counters, *counter)));
     let lane = |lane: &crate::shared::Lane| {

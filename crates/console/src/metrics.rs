@@ -1,9 +1,8 @@
-//! `/metrics`: what the service has counted, in the words of Prometheus and OpenMetrics.
+//! `/metrics`: the service's counters in the formats of Prometheus and OpenMetrics.
 //!
 //! Nothing is counted here. Totals are the counters of [`service::Counter`], renamed by rule ([`name_of`]); the series of channels,
-//! consumers and lanes come from the lanes' own reports. How many series there are is bounded by `http.consumers_max` and
-//! `http.channels_max`; what they leave out is summed up in gauges, since a sum over those that are left out falls when one of them is not
-//! left out any more.
+//! consumers and lanes come from the lanes' own reports. `http.consumers_max` and `http.channels_max` limit the series; those left out are
+//! summed up in gauges and not in counters, since their sum falls when one of them is shown again.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +13,19 @@ use crate::links::write_links;
 use crate::openmetrics::{Kind, Labels, Seconds, Text};
 use crate::shared::{Channel, Lane, Shared, Snapshot, read};
 
-/// What kind of text it is,
+/// Content type of OpenMetrics,
 const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// and in the former format.
+/// and of the former format of Prometheus.
 const FORMER_KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether a client with this `Accept` header gets the former format, and its content type. As exporters do: a client that does not ask for
-/// the other gets that, so that any tool can read what `curl` prints.
+/// Whether a client with this `Accept` header gets the former format, and its content type. As in other exporters, a client gets it unless
+/// it requests the other, so that any tool can read what `curl` prints.
 pub(crate) fn format(accepts: &str) -> (bool, &'static str) {
     let is_former = !accepts.contains("application/openmetrics-text");
     (is_former, if is_former { FORMER_KIND } else { KIND })
 }
 
-/// All of it.
+/// Writes all metrics.
 pub(crate) fn write(snapshot: &Snapshot, shared: &Shared, is_former: bool) -> String {
     let mut text = Text::new(is_former);
     write_totals(&mut text, snapshot);
@@ -55,7 +54,7 @@ pub(crate) fn family_of((name, counter): (&'static str, Counter)) -> (String, Ki
     (format!("campanile_{name}"), kind, unit)
 }
 
-/// What is counted; for a deprecated name, also the one that replaces it.
+/// A counter's description; for a deprecated name, also its replacement.
 fn help_of((name, counter): (&str, Counter)) -> String {
     if name == counter.name() {
         return counter.help().trim_start().to_owned();
@@ -77,7 +76,7 @@ fn write_totals(text: &mut Text, snapshot: &Snapshot) {
     }
 }
 
-/// What lanes tell of themselves.
+/// Counters of single lanes.
 const OF_LANES: [Counter; 14] = [
     Counter::Cycles,
     Counter::CycleMax,
@@ -109,7 +108,7 @@ fn write_lanes(text: &mut Text, lanes: &[Lane]) {
     }
 }
 
-/// A family with a number for each of these.
+/// Writes a family with a number for each item.
 pub(crate) fn write_each<T>(
     text: &mut Text,
     (name, kind, unit, help): (&str, Kind, &str, &str),
@@ -147,7 +146,7 @@ fn write_latency(text: &mut Text, labels: Labels<'_>, latency: &Latency) {
     text.sample("_sum", labels, Seconds(latency.sum_ns()));
 }
 
-/// A number, as a channel is called.
+/// Channel numbers, as labels.
 fn numbers(all: &[Channel]) -> Vec<String> {
     all.iter().map(|channel| channel.listed.id.0.to_string()).collect()
 }
@@ -240,11 +239,11 @@ fn age(since: Option<Time>, now: Time) -> u64 {
     since.map_or(0, |since| u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// States of a consumer, as metrics, the console and the command line name them; these with spaces for `_`.
+/// States of a consumer, as in metrics, the console and the command line; these show spaces for `_`.
 pub(crate) const STATES: [&str; 7] =
     ["keeping_up", "behind", "socket_full", "retrying", "suspended", "holding", "disconnected"];
 
-/// Which of them it is in: the worst that is true.
+/// The consumer's state: the worst that applies.
 pub(crate) fn state_of(outbox: &OutboxStats, now: Time) -> &'static str {
     match outbox.state {
         OutboxState::Disconnected => "disconnected",
@@ -257,12 +256,12 @@ pub(crate) fn state_of(outbox: &OutboxStats, now: Time) -> &'static str {
     }
 }
 
-/// Whether a consumer does not keep up, for whichever reason.
+/// Whether a consumer does not keep up, for any reason.
 pub(crate) fn is_behind(outbox: &OutboxStats, now: Time) -> bool {
     state_of(outbox, now) != "keeping_up"
 }
 
-/// Consumers in each of the states.
+/// Number of consumers in each state.
 pub(crate) fn by_state(snapshot: &Snapshot) -> [(&'static str, u64); STATES.len()] {
     let mut counts = STATES.map(|state| (state, 0));
     for outbox in &snapshot.consumers {
@@ -335,7 +334,7 @@ fn write_consumers(text: &mut Text, snapshot: &Snapshot, most: usize) {
     write_others(text, snapshot, others);
 }
 
-/// By topic and policy: of each join at most as many as it tells apart.
+/// Writes mismatches by topic and policy, for each join at most as many as it distinguishes.
 fn write_dds_joins(text: &mut Text, joins: &[DdsJoinStatus]) {
     let help = "Times that a writer or reader in DDS did not match the channel's joins, by topic and policy.";
     text.family("campanile_dds_topic_incompatible", Kind::Counter, "", help);

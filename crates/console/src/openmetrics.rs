@@ -1,9 +1,9 @@
-//! Text as OpenMetrics 1.0 has it: families with their kind, unit and help, samples with labels, an end. And, for scrapers that know no
-//! other, as Prometheus had it before: there a counter's family has its `_total`, and there are no units and no end.
+//! Text in the format of OpenMetrics 1.0: families with their kind, unit and help, samples with labels, an end. Also in the former format
+//! of Prometheus, for scrapers that know no other: a counter's family name includes `_total`, and there are no units and no end.
 
 use core::fmt::{Display, Write as _};
 
-/// What kind of family.
+/// The kind of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Counter,
@@ -25,7 +25,7 @@ impl Kind {
     }
 }
 
-/// A text that grows.
+/// A text under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
     text: String,
@@ -37,12 +37,12 @@ pub(crate) struct Text {
 pub(crate) type Labels<'l> = &'l [(&'l str, &'l str)];
 
 impl Text {
-    /// An empty one, in the former format or in that of `OpenMetrics`.
+    /// An empty text, in the former format or that of OpenMetrics.
     pub(crate) fn new(is_former: bool) -> Self {
         Self { is_former, ..Self::default() }
     }
 
-    /// Begins a family. Its unit, if it has one, is the end of its name.
+    /// Begins a family. Its name ends with its unit, if it has one.
     pub(crate) fn family(&mut self, name: &str, kind: Kind, unit: &str, help: &str) {
         self.family.clear();
         self.family.push_str(name);
@@ -63,7 +63,7 @@ impl Text {
         self.text.push('\n');
     }
 
-    /// A sample of the family that was begun last; a counter's `suffix` is `_total`, an info's `_info`.
+    /// Writes a sample of the current family; a counter's `suffix` is `_total`, an info's `_info`.
     pub(crate) fn sample(&mut self, suffix: &str, labels: Labels<'_>, value: impl Display) {
         self.text.push_str(&self.family);
         self.text.push_str(suffix);

@@ -1,4 +1,4 @@
-//! What a browser is given: the console, as it stands in the files beside this one. Nothing is built, and nothing comes from elsewhere.
+//! The console's files for browsers, as they are beside this module. Nothing is built, and nothing is loaded from other hosts.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ struct Row {
     side: &'static str,
     key: &'static str,
     kind: &'static str,
-    /// Name, levels and range of one that can be set.
+    /// Name, levels and range of a property that can be set.
     settable: &'static [(&'static str, &'static str, &'static [&'static str])],
 }
 
@@ -38,7 +38,7 @@ macro_rules! rows {
 
 const ROWS: &[Row] = engine::properties!(rows);
 
-/// The properties that can be set, with what the console says of each, as a script.
+/// The properties that can be set, with the console's description of each, as a script.
 static PROPERTIES: LazyLock<String> = LazyLock::new(|| {
     let rows = ROWS.iter().flat_map(|row| row.settable.iter().map(move |settable| (row, settable)));
     let property = |(row, (name, levels, range)): (&Row, &(&str, &str, &[&str]))| {
@@ -109,7 +109,7 @@ mod tests {
         );
     }
 
-    /// Nothing of what is served may come from, or go to, another host.
+    /// Pages load nothing from other hosts and send nothing there.
     #[test]
     fn pages_name_no_other_host_and_are_licensed() {
         for (path, _, text) in FILES {

@@ -1,4 +1,7 @@
-//! Which connections are open, and which of them gives way where there is no place for another.
+//! Open connections, and the choice of one to close when there is no place for another. ¶ Every address may have a few connections beyond
+//! its quota, so that a few addresses together can use all places. At the limit, the address with the most connections loses the one that
+//! has been idle for longest: one without an answer in progress, even if a request is partly received. If all are being answered, a few
+//! places remain for health checks and administration.
 //!
 //! Every address may have a few connections whatever its share, so that a few addresses together can have all. At the limit the connection
 //! that has been idle for longest gives way, of the address that has most: one on which nothing is being answered, whether or not a part of
@@ -13,25 +16,25 @@ use accounts::{Addresses, Charge, Resource, Spent, SpentBy};
 
 use crate::stream::Watch;
 
-/// Places beside the limit, for requests about health and for those that change something.
+/// Places beyond the limit, for health checks and for requests that change something.
 pub(crate) const RESERVED: usize = 4;
 
-/// A connection that is open, or in its handshake.
+/// An open connection, or one in its handshake.
 struct OpenConnection {
-    /// Its place below the limit; none in the reserve.
+    /// Its place below the limit; `None` in the reserve.
     place: Option<Charge>,
     watch: Rc<Watch>,
 }
 
-/// What a new connection gets.
+/// The place of a new connection.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) number: u64,
-    /// It is in the reserve.
+    /// Whether the place is in the reserve.
     pub(crate) is_reserved: bool,
-    /// Another connection gave way to it.
+    /// Whether another connection was closed for it.
     pub(crate) displaced: bool,
-    /// Why it is in the reserve, if it is.
+    /// The limit that put it in the reserve, if it is there.
     pub(crate) spent: Option<Spent>,
 }
 
@@ -47,10 +50,10 @@ impl Places {
         Self { addresses, connections: BTreeMap::new(), next: 0 }
     }
 
-    /// A place for a connection from there.
+    /// Takes a place for a connection from this address.
     ///
     /// # Errors
-    /// There is none: its address has its share, or the reserve is taken, too.
+    /// No place is free: the address has used its quota, or the reserve is taken, too.
     pub(crate) fn take(&mut self, from: SocketAddr, watch: &Rc<Watch>) -> Result<Slot, Spent> {
         let account = self.addresses.open(from.ip());
         let mut displaced = false;
@@ -78,17 +81,17 @@ impl Places {
         Ok(Slot { number, is_reserved, displaced, spent })
     }
 
-    /// A connection is gone.
+    /// Frees the place of a closed connection.
     pub(crate) fn give_back(&mut self, number: u64) {
         self.connections.remove(&number);
     }
 
-    /// Connections that are open.
+    /// Number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.connections.len()
     }
 
-    /// Ends the connection that has been idle for longest, so that the system has a descriptor again. False if none is idle.
+    /// Ends the connection that has been idle for longest, to free a descriptor. Returns false if none is idle.
     pub(crate) fn have_one_give_way(&mut self, in_reserve: bool) -> bool {
         let rank = |(number, open): (&u64, &OpenConnection)| {
             let idle = open.watch.idle_since().filter(|_| open.place.is_none() == in_reserve)?;

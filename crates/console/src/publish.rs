@@ -1,4 +1,6 @@
-//! `POST /api/v1/publish`: one event, in the form that lines of JSON have.
+//! `POST /api/v1/publish`: one event, in the form of lines of JSON. ¶ The event is published on a temporary connection for lines of JSON
+//! within the service: so the rules of access, the limits and the error texts are those of that protocol, also for unknown or duplicate
+//! members. Only the channel is read here, for the answer and for the audit line.
 //!
 //! It is published as by any client of lines of JSON, on a connection that is made for it within the service: so the rules of access, the
 //! limits and the words of a refusal are those of that protocol, also for members that are unknown or given twice. Of the body only the
@@ -20,7 +22,7 @@ use crate::routes::{Failure, Routes};
 use crate::shared::ANSWERS_WITHIN;
 use crate::watching::{Unanswered, Watching};
 
-/// What is read here of an event.
+/// The members that are read here.
 #[derive(Deserialize)]
 struct Event {
     channel: Option<ChannelRef>,
@@ -28,10 +30,10 @@ struct Event {
     _event_type: IgnoredAny,
 }
 
-/// The event's channel, and the line that publishes it: its members as they were written.
+/// The event's channel, and the line that publishes the event, with its members unchanged.
 ///
 /// # Errors
-/// It is no JSON object, or has no type.
+/// The body is not a JSON object, or has no type.
 fn read(body: &[u8]) -> Result<(Option<ChannelRef>, String), Failure> {
     let bad = |why: &dyn fmt::Display| Failure::Bad(why.to_string());
     let text = core::str::from_utf8(body).map_err(|error| bad(&error))?;

@@ -1,4 +1,4 @@
-//! Which request is answered by what.
+//! Routing of requests to their handlers.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -27,22 +27,22 @@ use crate::stream::Watch;
 use crate::watching::Unanswered;
 use crate::websocket::{self, WebSocket};
 
-/// Client, as its connection shows it.
+/// A client, as known from its connection.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) from: SocketAddr,
-    /// Others than programs of this host can connect as it did.
+    /// Whether its listener accepts clients from other hosts.
     pub(crate) is_outside: bool,
-    /// By the certificate that it has shown.
+    /// The client's name from its certificate.
     pub(crate) certified: Option<Arc<CertifiedName>>,
-    /// Its connection is beyond the limit, where only health is answered and something is changed.
+    /// Whether its connection is beyond the limit, where only health checks and changes are served.
     pub(crate) is_reserved: bool,
     pub(crate) watch: Rc<Watch>,
-    /// What its connection becomes once its request is answered.
+    /// The WebSocket that its connection becomes after the answer.
     pub(crate) upgrade: Rc<Cell<Option<WebSocket>>>,
 }
 
-/// What answers.
+/// The handlers of requests.
 pub(crate) struct Routes {
     pub(crate) access: Access,
     pub(crate) operators: Operators,
@@ -53,32 +53,32 @@ pub(crate) struct Routes {
     pub(crate) websockets: websocket::Limits,
 }
 
-/// Why there is no answer but an error.
+/// Why a request fails.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It is not allowed.
+    /// The request is not allowed.
     Forbidden(Forbidden),
     /// The rules of access do not allow it, as administration has noted.
     Denied(service::Forbidden),
-    /// The rules of access give the right to administer the service to others only.
+    /// The rules of access reserve the right to administer the service to others.
     NeedsAdministrator,
-    /// There is no such thing.
+    /// The path does not exist.
     NotFound,
-    /// There is no channel or link of that name, and which may be meant.
+    /// No channel or link has the name; the text suggests names.
     NotNamed(String),
-    /// There is, but not by this method; by which it is.
+    /// The method is wrong; the text has the right one.
     Method(&'static str),
-    /// The arguments, or the body, make no sense.
+    /// The arguments, or the body, are invalid.
     Bad(String),
-    /// Administration has not answered, or not done it.
+    /// Administration did not answer, or declined.
     Declined(Declined),
-    /// It cannot be done.
+    /// The request cannot be carried out.
     Refused(String),
-    /// The body did not come in time.
+    /// The body did not arrive in time.
     Slow,
-    /// As many are served as may be.
+    /// Too many such requests are being served.
     Busy(String),
-    /// WebSockets are spoken in one version only.
+    /// The version of the WebSocket protocol is not supported.
     WebSocketVersion,
 }
 
@@ -165,7 +165,7 @@ impl Routes {
         Err(Failure::Method("GET, HEAD, POST"))
     }
 
-    /// Does what a client asks for.
+    /// Carries out a client's change.
     async fn change(
         &self,
         path: &str,
@@ -197,7 +197,7 @@ impl Routes {
         Ok(answer)
     }
 
-    /// Connects a client for lines of JSON, for a purpose for which it has the right.
+    /// Connects a client to the service for lines of JSON, for a purpose for which it has the right.
     pub(crate) async fn visit(
         &self,
         by: Principal,
@@ -210,7 +210,7 @@ impl Routes {
         UnixStream::from_std(stream).map_err(|error| Failure::Busy(error.to_string()))
     }
 
-    /// Identifies the client that asks. Where there are rules, an unknown token is refused whatever is asked for.
+    /// Identifies the client. With rules of access, an unknown token is always refused.
     fn recognize(&self, headers: &HeaderMap, client: &Client) -> Result<Asking, Forbidden> {
         let shown = shown_token(headers);
         let shown = shown.as_deref();
@@ -226,7 +226,7 @@ impl Routes {
         Ok(Asking { by, has_token, has_right })
     }
 
-    /// Has an audit line written about something that was to be changed, and is refused here. Looks have none.
+    /// Writes an audit line for a change that is refused here. Reads have none.
     fn note_refused(&self, method: &Method, path: &str, by: &Principal, why: &'static str) {
         let what = path.strip_prefix("/api/v1/").unwrap_or(path).escape_debug().to_string();
         if *method == Method::POST && !self.operators.note_refused(by, what, why) {
@@ -234,7 +234,7 @@ impl Routes {
         }
     }
 
-    /// Answers whether administration and all lanes go on; for readiness, also whether the store writes.
+    /// Answers whether administration and all lanes run; for readiness, also whether the store can write.
     async fn tell_health(&self, is_readiness: bool) -> Answer {
         let health = api::health(&self.shared, is_readiness).await;
         let status = if health.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

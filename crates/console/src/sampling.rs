@@ -1,4 +1,4 @@
-//! Looks at the service every [`STEP`], whether anybody else does or not, so that there is a past to look at.
+//! Takes a snapshot of the service every [`STEP`], whether or not a client asks, so that graphs have a history.
 
 use std::rc::Rc;
 use std::time::SystemTime;
@@ -42,7 +42,7 @@ async fn note_sources(shared: &Shared) {
     shared.figures.borrow_mut().take_sources(suppliers.chain(types));
 }
 
-/// Asks what was dropped, if anything was since that was last asked.
+/// Queries the dropped events, if the counters show new ones.
 async fn note_drops(shared: &Shared, snapshot: &Snapshot, dropped: &mut u64) {
     let now = read(&snapshot.counters, Counter::Dropped);
     if now == *dropped {

@@ -1,4 +1,6 @@
-//! Series of metrics about consumers: one for each client's name and channel, which goes on when the client connects again.
+//! Metrics series of consumers: one for each client's name and channel, continued when the client connects again. ¶ Consumers without a
+//! name have one each, by their proxies. The counts of a client that has disconnected are remembered, so that the counters of its name do
+//! not fall when it connects again.
 //!
 //! Consumers without a name have one each, by their proxies. Of a client that has gone what it had counted is remembered, so that the
 //! counters of its name do not fall when its next life begins.
@@ -11,7 +13,7 @@ use engine::{ChannelId, Discards, Latency, OutboxStats, ProxyId, ProxyKey};
 
 use crate::shared::Names;
 
-/// Maximum consumers whose counts are remembered for when they go, and maximum names that have gone. Those beyond begin anew.
+/// Maximum number of connected consumers, and of disconnected names, with remembered counts. Counters of others restart.
 const PRESENT_MAX: usize = 4_096;
 const ENDED_MAX: usize = 1_024;
 
@@ -19,21 +21,21 @@ const ENDED_MAX: usize = 1_024;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Series {
     pub(crate) channel: ChannelId,
-    /// Nothing where it is of a name, which may have several.
+    /// The proxy; `None` for a name, which may have several.
     pub(crate) proxy: Option<ProxyId>,
     pub(crate) name: Arc<str>,
-    /// Of all consumers of that name together.
+    /// The sum over all consumers of that name.
     pub(crate) stats: OutboxStats,
 }
 
-/// What is remembered from one look to the next.
+/// The counts remembered between snapshots.
 #[derive(Debug, Default)]
 pub(crate) struct Lives {
     present: HashMap<ProxyKey, (Arc<str>, Totals)>,
     ended: HashMap<(ChannelId, Arc<str>), Totals>,
 }
 
-/// What consumers have counted.
+/// Total counts of consumers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     delivered: u64,
@@ -64,7 +66,7 @@ impl Totals {
 }
 
 impl Lives {
-    /// The series of the first `most` of all consumers, the slowest of which come first.
+    /// The series of the first `most` consumers; the slowest come first.
     pub(crate) fn series(&mut self, consumers: &[OutboxStats], names: &Names, most: usize) -> Vec<Series> {
         self.note_gone(consumers);
         let mut all: Vec<Series> = Vec::new();
@@ -92,7 +94,7 @@ impl Lives {
         all
     }
 
-    /// Remembers what those had counted that are there no more.
+    /// Remembers the counts of consumers that have disconnected.
     fn note_gone(&mut self, consumers: &[OutboxStats]) {
         let there: HashSet<ProxyKey> = consumers.iter().map(|outbox| outbox.key).collect();
         let Self { present, ended } = self;

@@ -1,4 +1,4 @@
-//! Takes connections, and ends those that take too long.
+//! The HTTP server: accepts connections, and ends those that take too long.
 
 use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
@@ -31,42 +31,42 @@ use crate::shared::Shared;
 use crate::stream::{Overdue, Patience, Stream, Watch};
 use crate::websocket;
 
-/// Octets of a request's head, and fields in it.
+/// Maximum octets of a request's head, and maximum number of its fields.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEAD_FIELDS_MAX: usize = 64;
-/// Octets of answers that the system keeps for a client that does not read.
+/// Send buffer of the system for a client that does not read, in octets.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
-/// How long a connection may stay on which nothing is asked.
+/// Maximum time that a connection may stay idle.
 const IDLE: Duration = Duration::from_secs(60);
 /// Interval between two checks for overdue connections.
 const LOOKS_EVERY: Duration = Duration::from_millis(200);
-/// How long the end of a connection is waited for when there is no descriptor for another one: some are freed elsewhere, without notice.
+/// Wait for the end of a connection when no descriptor is free: some are freed elsewhere, without notice.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What log lines call it.
+/// The server's name in log lines.
 const HTTP: &str = "HTTP";
-/// Answer to a client that speaks HTTP in the clear where TLS is spoken.
+/// Answer to a client that speaks plain HTTP at the port of TLS.
 const SPEAKS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n\
     this port speaks TLS: write https:// and not http://\n";
 
 /// A stream after its handshake.
 type Secured = TlsStream<TcpStream>;
-/// Name of the peer by the certificate that was shown.
+/// The peer's name in its certificate.
 type Certified = Option<Arc<CertifiedName>>;
 
-/// Where it is listened.
+/// A listening socket.
 pub(crate) struct Listening {
     listener: TcpListener,
     at: SocketAddr,
-    /// What handshakes are made with, where it speaks TLS.
+    /// The handshake's configuration, if it speaks TLS.
     secure: Option<TlsServer>,
 }
 
 impl Listening {
-    /// Listens, as that setting says.
+    /// Listens on the address of that setting.
     ///
     /// # Errors
-    /// When the address is taken, or is none of this host's.
+    /// The address is taken, or is not an address of this host.
     pub(crate) fn open(
         key: &'static str,
         address: SocketAddr,
@@ -79,27 +79,27 @@ impl Listening {
         Ok(Self { listener, at, secure })
     }
 
-    /// The address, with the real port.
+    /// The address, with the actual port.
     pub(crate) const fn at(&self) -> SocketAddr {
         self.at
     }
 }
 
-/// What serves connections.
+/// The server's state, shared by its connections.
 struct Server {
     routes: Routes,
     patience: Patience,
-    /// How long a handshake may take.
+    /// Time limit of a handshake.
     handshake_within: Duration,
     /// Connections of each address.
     places: RefCell<Places>,
-    /// A connection has ended.
+    /// Notified when a connection has ended.
     freed: Notify,
     handshakes: Cell<usize>,
     reports: RefCell<HandshakeReports>,
 }
 
-/// What a server is made of, on its thread.
+/// The parts of a server, handed to its thread.
 pub(crate) struct Plan {
     access: Access,
     operators: Operators,
@@ -193,7 +193,7 @@ async fn accept(server: Rc<Server>, listening: Listening) {
 }
 
 impl Server {
-    /// A place for a connection, unless there is none.
+    /// Takes a place for a connection, if one is free.
     fn let_in(&self, from: SocketAddr, watch: &Rc<Watch>) -> Option<Slot> {
         let http_counters = &self.routes.http_counters;
         http_counters.add(Counter::HttpConnectionsAccepted, 1);
@@ -215,7 +215,7 @@ impl Server {
         self.freed.notify_waiters();
     }
 
-    /// Ends the connection that has been idle for longest, for want of descriptors.
+    /// Ends the connection that has been idle for longest, to free a descriptor.
     fn have_one_give_way(&self) {
         if self.places.borrow_mut().have_one_give_way(false) {
             self.routes.http_counters.add(Counter::HttpConnectionsGaveWay, 1);
@@ -276,7 +276,7 @@ impl Server {
         self.reports.borrow().note_under_way(self.handshakes.get());
     }
 
-    /// Serves a connection until it ends or has to.
+    /// Serves a connection until it ends or has to end.
     async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin, client: Client) {
         let watch = Rc::clone(&client.watch);
         let from = client.from;
@@ -310,7 +310,7 @@ impl Server {
         }
     }
 
-    /// What is done for a connection; nothing if it takes too long, which is counted.
+    /// Runs the work for a connection; `None` if it takes too long, which is counted.
     async fn unless_overdue<T>(&self, watch: &Watch, patience: Patience, work: impl Future<Output = T>) -> Option<T> {
         let mut work = core::pin::pin!(work);
         loop {
@@ -328,7 +328,7 @@ impl Server {
         }
     }
 
-    /// Counts what could not be read.
+    /// Counts unreadable input.
     fn note_end(&self, from: SocketAddr, watch: &Watch, ended: Result<(), hyper::Error>) {
         if !ended.is_err_and(|error| error.is_parse() || error.is_parse_too_large()) {
             return;
@@ -340,7 +340,7 @@ impl Server {
     }
 }
 
-/// Answers that TLS is spoken here: the client's user does not read the log. It is not waited for anything.
+/// Answers that this port speaks TLS, since the client's user does not read the log. Does not block.
 fn answer_plain(socket: &TcpStream) {
     let _ = socket.try_write(SPEAKS_TLS);
     // What is closed with something unread is reset, answer and all.

@@ -1,4 +1,5 @@
-//! What administration has answered lately, for all that ask at that time.
+//! Recent answers of administration, shared by all clients. ¶ The lanes are queried twice a second at most, however many clients there are.
+//! Administration only passes on their answers; merging and sorting happens on a thread of HTTP.
 //!
 //! The lanes are asked for their state twice a second at most, however many clients scrape and look. Administration only passes on what
 //! they answer; it is put together, sorted and summed up on a thread of HTTP's.
@@ -24,46 +25,46 @@ use crate::journal::Drops;
 use crate::metrics::is_behind;
 use crate::series::{Lives, Series};
 
-/// How long what was said counts as new.
+/// Time for which an answer is cached.
 const FRESH_FOR: Duration = Duration::from_millis(500);
-/// How long a store that could not write counts as one that cannot.
+/// Time for which a failed write marks the store as failing.
 const FAILS_FOR: Duration = Duration::from_secs(3);
-/// How long administration is waited for.
+/// Time limit for an answer of administration.
 pub(crate) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Consumers that are named at once.
+/// Maximum number of consumers in one query for names.
 pub(crate) const NAMED_AT_ONCE: usize = 1_024;
-/// Channels that are reported at all.
+/// Maximum number of reported channels.
 const CHANNELS_MAX: usize = 16_384;
 
-/// What proxies are called: in logs, and by the name that stays when the client connects again.
+/// Names of proxies: the one in logs, and the client's name, which stays when it connects again.
 pub(crate) type Names = HashMap<ProxyKey, (String, Option<Arc<str>>)>;
 
-/// How everything stands at one moment.
+/// The service's state at one moment.
 pub(crate) struct Snapshot {
     pub(crate) taken: Instant,
     pub(crate) at: SystemTime,
     pub(crate) now: Time,
     pub(crate) counters: Vec<(&'static str, u64)>,
     pub(crate) lanes: Vec<Lane>,
-    /// Those with the largest backlogs first.
+    /// Consumers by backlog, the largest first.
     pub(crate) consumers: Vec<OutboxStats>,
-    /// What the first of them are called.
+    /// Names of the first consumers.
     pub(crate) names: Names,
-    /// What metrics say of the first of them.
+    /// Metrics series of the first consumers.
     pub(crate) series: Vec<Series>,
-    /// By number.
+    /// Channels by number.
     pub(crate) channels: Vec<Channel>,
     pub(crate) dds_joins: Vec<DdsJoinStatus>,
-    /// By name, channel and direction.
+    /// Links by name, channel and direction.
     pub(crate) links: Vec<LinkStatus>,
 }
 
-/// A lane.
+/// A lane's counters.
 pub(crate) struct Lane {
     pub(crate) id: u16,
     pub(crate) priority: Option<i16>,
     pub(crate) name: String,
-    /// What it has counted that is not 0.
+    /// The counters that are not 0.
     pub(crate) counters: Vec<(&'static str, u64)>,
 }
 
@@ -76,10 +77,10 @@ impl Snapshot {
     }
 }
 
-/// A channel, with what its consumers' outboxes say of it together.
+/// A channel, with the sums over its consumers' outboxes.
 pub(crate) struct Channel {
     pub(crate) listed: ListedChannel,
-    /// All 0 if no lane has heard of it yet.
+    /// Counts; all 0 if no lane knows the channel yet.
     pub(crate) stats: ChannelStats,
     pub(crate) consumers: u64,
     pub(crate) backlog_events: u64,
@@ -93,12 +94,12 @@ pub(crate) struct Channel {
 pub(crate) struct Queries {
     asker: Asker,
     named: usize,
-    /// Consumers that metrics tell of.
+    /// Number of consumers in metrics.
     described: usize,
     lives: Arc<std::sync::Mutex<Lives>>,
 }
 
-/// What is known, shared.
+/// State shared by all requests.
 pub(crate) struct Shared {
     queries: Queries,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
@@ -111,17 +112,17 @@ pub(crate) struct Shared {
     pub(crate) service: About,
     pub(crate) consumers_max: usize,
     pub(crate) channels_max: usize,
-    /// How often the store has failed to write, and until when that counts.
+    /// Number of failed writes of the store, and until when they count.
     failures: Cell<(u64, Option<Instant>)>,
 }
 
-/// What does not change of a service.
+/// Constant properties of the service.
 pub(crate) struct About {
     pub(crate) address: String,
     pub(crate) json_address: Option<String>,
     pub(crate) tempo_address: Option<String>,
     pub(crate) store: Option<String>,
-    /// As the configuration has them.
+    /// Joins to DDS as configured.
     pub(crate) dds_joins: Value,
     pub(crate) tempo_types: Value,
     pub(crate) reference: String,
@@ -163,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Whether the store has failed to write since this was last asked, or shortly before: it tries each second.
+    /// Whether the store has failed to write since the last call, or shortly before: it retries each second.
     pub(crate) fn store_fails(&self) -> bool {
         let (before, until) = self.failures.get();
         let failures = self.counters.read(Counter::StoreFailures) + self.counters.read(Counter::OverflowFailures);
@@ -172,8 +173,8 @@ impl Shared {
         until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// State of the service: half a second old at most, and asked for once for all that ask meanwhile. So no client's account asks for it:
-    /// the others would wait for the turns of the first one.
+    /// The state of the service: half a second old at most, and shared by all clients. So no client's account pays for the query: otherwise
+    /// the others would wait for the first one's turn.
     pub(crate) async fn snapshot(&self) -> Result<Arc<Snapshot>, Declined> {
         let mut snapshot = self.snapshot.lock().await;
         if let Some(known) = snapshot.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
@@ -184,7 +185,7 @@ impl Shared {
         Ok(found)
     }
 
-    /// The same for what looks by itself: clients that ask next get no older answer for that.
+    /// A snapshot for the server's own sampling. It is not cached, so that clients' answers are not older for it.
     pub(crate) async fn sample(&self) -> Result<Arc<Snapshot>, Declined> {
         let snapshot = self.snapshot.lock().await;
         match snapshot.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
@@ -198,19 +199,19 @@ impl Shared {
         Ok(Arc::new(on_a_thread(move || queries.snapshot(&Principal::Service)).await?))
     }
 
-    /// Asks administration something.
+    /// Queries administration.
     pub(crate) async fn ask(&self, by: Principal, query: Query) -> Result<Answer, Declined> {
         let queries = self.queries.clone();
         on_a_thread(move || queries.ask(&by, query)).await
     }
 
-    /// Has administration do something.
+    /// Sends a command to administration.
     pub(crate) async fn command(&self, by: Principal, command: service::Command) -> Result<Answer, Declined> {
         let queries = self.queries.clone();
         on_a_thread(move || queries.asker.command(&by, command, Some(ANSWERS_WITHIN))).await
     }
 
-    /// Asks for what comes in pages, on a thread where it may wait for each.
+    /// Queries several pages, on a thread that may block.
     pub(crate) async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Queries) -> Result<T, Declined> + Send + 'static,
@@ -220,7 +221,7 @@ impl Shared {
     }
 }
 
-/// Value of a counter among those by name.
+/// Value of a counter in a list by name.
 pub(crate) fn read(counters: &[(&'static str, u64)], counter: Counter) -> u64 {
     counters.iter().find(|(name, _)| *name == counter.name()).map_or(0, |(_, value)| *value)
 }
@@ -235,7 +236,7 @@ pub(crate) fn unix_ms(at: SystemTime) -> u64 {
     millis(at.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// Does what may wait where nothing else does.
+/// Runs blocking work on a thread of its own.
 pub(crate) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
 ) -> Result<T, Declined> {
@@ -272,7 +273,7 @@ impl Queries {
         Ok(Snapshot { taken, at, now, counters, lanes, consumers, names, series, channels, dds_joins, links })
     }
 
-    /// What consumers are called.
+    /// The names of consumers.
     pub(crate) fn names(&self, by: &Principal, keys: Vec<ProxyKey>) -> Result<Names, Declined> {
         let mut all = HashMap::new();
         for some in keys.chunks(NAMED_AT_ONCE) {
@@ -296,7 +297,7 @@ impl Queries {
     }
 }
 
-/// Those that block suppliers first, then those that are disconnected or fail, then by backlog.
+/// Sort key: consumers that block suppliers first, then disconnected or failing ones, then by backlog.
 fn slowness(outbox: &OutboxStats) -> impl Ord + use<> {
     let trouble = match outbox.state {
         _ if outbox.holds.is_some() => 0,

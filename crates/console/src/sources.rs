@@ -8,11 +8,11 @@ use engine::ProxyKey;
 
 use crate::figures::{COARSE, ENTRY_BYTES, code, number, points, put};
 
-/// Memory that they may take, names included: some 1,400 of them.
+/// Maximum memory, names included, in octets: enough for some 1,400 of them.
 pub(crate) const SOURCES_BYTES_MAX: usize = 320_000;
 const UNKNOWN: u8 = u8::MAX;
 
-/// Where events come from.
+/// A source of events.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     Supplier(ProxyKey),
@@ -28,13 +28,13 @@ impl Source {
 }
 
 struct Hour {
-    /// When it was last noted, in half minutes, and how many events had come then.
+    /// The half minute of the last reading, and the total events then.
     noted: u32,
     total: u64,
     points: [u8; COARSE],
 }
 
-/// The last hour of all.
+/// The last hour of all sources.
 #[derive(Default)]
 pub(crate) struct Sources {
     hours: BTreeMap<Source, Box<Hour>>,
@@ -44,7 +44,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Takes in how many events came so far of all that there are; the others are forgotten.
+    /// Notes the total events of all current sources; others are forgotten.
     pub(crate) fn note(&mut self, half: u32, totals: impl Iterator<Item = (Source, u64)>) {
         // What came before one was known is of this half minute, unless there was no room for it before.
         let are_new = self.left_out == 0;
@@ -76,14 +76,14 @@ impl Sources {
         });
     }
 
-    /// When, in half minutes, and how many events there were within that one.
+    /// The points: half minute, and events within it.
     pub(crate) fn points(&self, of: &Source) -> Option<Vec<(u32, Option<u64>)>> {
         let hour = self.hours.get(of)?;
         let known = points(&hour.points, hour.noted).skip_while(|(_, point)| *point == UNKNOWN);
         Some(known.map(|(half, point)| (half, (point != UNKNOWN).then(|| number(point)))).collect())
     }
 
-    /// The half minute of the last look.
+    /// The half minute of the last reading.
     pub(crate) const fn noted(&self) -> Option<u32> {
         self.noted
     }
@@ -96,7 +96,7 @@ impl Sources {
         self.hours.len()
     }
 
-    /// Those of which nothing is kept, for want of room.
+    /// Number of sources left out for want of room.
     pub(crate) const fn left_out(&self) -> usize {
         self.left_out
     }

@@ -1,4 +1,4 @@
-//! A client's connection, watched: since when a request or the reading of an answer is due from it.
+//! Deadlines of a client's connection: since when a request or the reading of an answer is due.
 
 use core::cell::Cell;
 use core::pin::Pin;
@@ -10,29 +10,29 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
-/// How a connection stands.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing is asked since then.
+    /// Idle since then.
     Idle(Instant),
-    /// A request is coming since then.
+    /// Receiving a request since then.
     Reading(Instant),
-    /// It is being answered.
+    /// Answering a request.
     Answering,
 }
 
-/// Which limit a connection has reached.
+/// The limit that a connection has exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
-    /// A request is not complete.
+    /// A request was not complete in time.
     Request,
-    /// An answer is not read.
+    /// An answer was not read in time.
     Answer,
-    /// Nothing is asked.
+    /// No request arrived in time.
     Idle,
 }
 
-/// How long a connection may take.
+/// Time limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
     pub(crate) request: Duration,
@@ -40,23 +40,23 @@ pub(crate) struct Patience {
     pub(crate) idle: Duration,
 }
 
-/// What is known of a connection, shared by its stream and by what may end it.
+/// A connection's state, shared by its stream and its limits' checks.
 #[derive(Debug)]
 pub(crate) struct Watch {
     phase: Cell<Phase>,
-    /// Since when there is something to be written that the client has not taken yet.
+    /// Since when the client has not taken pending output.
     writing: Cell<Option<Instant>>,
-    /// Live streams that it reads.
+    /// Number of live streams that it reads.
     streams: Cell<u32>,
-    /// Whether what came first is how a client of TLS begins; nothing before something has come.
+    /// Whether the first octets look like TLS; `None` before any arrived.
     begins_tls: Cell<Option<bool>>,
-    /// It ends, since another connection needs its place.
+    /// Whether it has to end because another connection needs its place.
     gave_way: Cell<bool>,
     ended: Notify,
 }
 
 impl Watch {
-    /// A connection that has to ask something soon.
+    /// A new connection, with a request due.
     pub(crate) fn new() -> Rc<Self> {
         let phase = Cell::new(Phase::Reading(Instant::now()));
         Rc::new(Self {
@@ -69,12 +69,12 @@ impl Watch {
         })
     }
 
-    /// Its handshake is over: a request is due from now on.
+    /// Ends the handshake: a request is due from now on.
     pub(crate) fn begin_request(&self) {
         self.phase.set(Phase::Reading(Instant::now()));
     }
 
-    /// Since when nothing of it is being answered; nothing if something is.
+    /// Since when no answer is in progress; `None` if one is.
     pub(crate) const fn idle_since(&self) -> Option<Instant> {
         match self.phase.get() {
             Phase::Idle(since) | Phase::Reading(since) => Some(since),
@@ -88,7 +88,7 @@ impl Watch {
         self.ended.notify_one();
     }
 
-    /// What is done for the connection, unless it gives way first.
+    /// Runs the work for the connection, unless it gives way first.
     pub(crate) async fn unless_it_gives_way(&self, served: impl Future<Output = ()>) {
         let (mut served, mut ended) = (core::pin::pin!(served), core::pin::pin!(self.ended.notified()));
         core::future::poll_fn(|cx| {
@@ -98,12 +98,12 @@ impl Watch {
         .await;
     }
 
-    /// The head of a request was read.
+    /// Notes that the head of a request was read.
     pub(crate) fn begin_answer(&self) {
         self.phase.set(Phase::Answering);
     }
 
-    /// A live stream began, or ended.
+    /// Notes that a live stream began or ended.
     pub(crate) fn count_stream(&self, is_new: bool) {
         let streams = self.streams.get();
         self.streams.set(if is_new { streams + 1 } else { streams.saturating_sub(1) });
@@ -112,7 +112,7 @@ impl Watch {
         }
     }
 
-    /// What takes too long, if anything does.
+    /// The limit that is exceeded, if any.
     pub(crate) fn overdue(&self, patience: Patience, now: Instant) -> Option<Overdue> {
         let exceeds = |since: Instant, limit| now.saturating_duration_since(since) >= limit;
         if self.writing.get().is_some_and(|since| exceeds(since, patience.answer)) {
@@ -125,7 +125,7 @@ impl Watch {
         }
     }
 
-    /// Whether its client speaks TLS to this stream, which does not.
+    /// Whether the client speaks TLS on this stream, which does not.
     pub(crate) fn begins_tls(&self) -> bool {
         self.begins_tls.get() == Some(true)
     }
@@ -152,7 +152,7 @@ impl Watch {
     }
 }
 
-/// A connection's stream, in the clear or not.
+/// A connection's stream, plain or TLS.
 pub(crate) struct Stream<S> {
     inner: S,
     watch: Rc<Watch>,
@@ -181,7 +181,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Stream<S> {
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
 
-    /// Called when all that there is has been given to the system.
+    /// Called when all output has been passed to the system.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
         self.watch.note_written();

@@ -1,4 +1,6 @@
-//! A channel's events as they come, for browsers: a consumer like any other, which takes what it has room for and never blocks suppliers.
+//! A channel's live events, for browsers: a normal consumer with a limited queue, which never blocks suppliers. ¶ It is connected
+//! internally, as a client for lines of JSON with the HTTP client's principal: so its constraint is evaluated as any consumer's, rules of
+//! access apply to it, the hierarchy shows it, and it disconnects with the browser.
 //!
 //! It is connected through no port, as a client that speaks lines of JSON, with the principal that asked over HTTP: so its constraint is
 //! evaluated as any consumer's, rules of access hold for it, it is seen in the hierarchy, and it is gone when the browser is.
@@ -19,17 +21,17 @@ use tokio::sync::mpsc::error::TrySendError;
 use crate::live::message;
 use crate::shared::millis;
 
-/// Octets of an event's line that are shown; of a longer one, how long it is.
+/// Maximum octets shown of an event's line; a longer one shows its size.
 const SHOWN_BYTES_MAX: usize = 16 << 10;
-/// Octets that are read at once.
+/// Octets read at once.
 const READ_BYTES: usize = 64 << 10;
-/// How long the service may take to make a consumer.
+/// Time limit for the service to make a consumer.
 const WITHIN: Duration = Duration::from_secs(5);
-/// What is around the members of an event in its line.
+/// Prefix of an event's members in its line.
 const BEFORE: &[u8] = b"{\"event\":{";
 const BEHIND: &[u8] = b"}}";
 
-/// Consumer of a browser that watches a channel. It ends when this is dropped.
+/// A browser's consumer on a channel. Dropping it disconnects it.
 pub(crate) struct Watching {
     stream: UnixStream,
     lines: Lines,
@@ -38,13 +40,13 @@ pub(crate) struct Watching {
 /// Why the first line on a connection was not carried out.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    /// The service says why.
+    /// The service refused it; the text has the reason.
     Refused(String),
-    /// There is no answer in time.
+    /// The service did not answer in time.
     Late,
-    /// The connection was closed before.
+    /// The connection was closed before an answer.
     NoRoom,
-    /// The system refuses it.
+    /// The operating system reported an error.
     Broken(io::Error),
 }
 
@@ -59,11 +61,11 @@ impl fmt::Display for Unanswered {
     }
 }
 
-/// What has arrived of lines, of each no more than is shown.
+/// Received lines, each truncated to the shown size.
 #[derive(Default)]
 struct Lines {
     arrived: Vec<u8>,
-    /// How much of it was looked at.
+    /// Number of octets scanned.
     at: usize,
     line: Line,
 }
@@ -72,7 +74,7 @@ struct Lines {
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Line {
     text: Vec<u8>,
-    /// How long it is, which may be more than is kept of it.
+    /// Full size of the line, which may be truncated.
     bytes: usize,
 }
 
@@ -83,14 +85,14 @@ impl Line {
         self.bytes += bytes.len();
     }
 
-    /// What it says, if it is no event.
+    /// The line as an answer, if it is not an event.
     fn answer(&self) -> Value {
         serde_json::from_slice(&self.text).unwrap_or_default()
     }
 }
 
 impl Lines {
-    /// The next line that has arrived.
+    /// The next received line.
     fn next(&mut self) -> Option<Line> {
         let rest = self.arrived.get(self.at..).unwrap_or_default();
         let end = rest.iter().position(|byte| *byte == b'\n');
@@ -110,10 +112,10 @@ impl Lines {
 }
 
 impl Watching {
-    /// Asks for a channel's events: those that come, or from a place in its history on.
+    /// Subscribes to a channel's events: new ones, or those from a position in its history on.
     ///
     /// # Errors
-    /// Why there are none.
+    /// The reason why no events come.
     pub(crate) async fn begin(
         stream: UnixStream,
         ChannelId(channel): ChannelId,
@@ -127,10 +129,10 @@ impl Watching {
         Self::ask(stream, &format!("{request}\n"), WITHIN).await
     }
 
-    /// Asks for something with the first line on a connection.
+    /// Sends the first line on a connection and waits for the answer.
     ///
     /// # Errors
-    /// Why it was not done, as far as that is known.
+    /// The reason why it was not carried out, as far as known.
     pub(crate) async fn ask(stream: UnixStream, line: &str, within: Duration) -> Result<Self, Unanswered> {
         let mut watching = Self { stream, lines: Lines::default() };
         watching.write(line.as_bytes()).await.map_err(Unanswered::Broken)?;
@@ -143,8 +145,7 @@ impl Watching {
         }
     }
 
-    /// Sends events to the stream as far as there is room, and how many did not go with those that do; something every so often, so that a
-    /// client that is gone is noticed.
+    /// Passes events to the stream while it has room, then the number left out; also regular keep-alives, so that a lost client is noticed.
     pub(crate) async fn run(mut self, to: mpsc::Sender<Bytes>, every: Duration) {
         let mut left_out = 0_u64;
         while !to.is_closed() {
@@ -165,7 +166,7 @@ impl Watching {
         }
     }
 
-    /// The next event's members as an object; one that is too long says how long. Nothing at the end.
+    /// The next event's members as an object; a too long event only has its size. `None` at the end.
     pub(crate) async fn next_event(&mut self) -> io::Result<Option<String>> {
         let Some(line) = self.next().await? else { return Ok(None) };
         let members = line.text.strip_prefix(BEFORE).map(|rest| members_of(&line, rest));
@@ -184,7 +185,7 @@ impl Watching {
         Ok(())
     }
 
-    /// The next line; nothing at the end. It may be given up while it waits: nothing is lost.
+    /// The next line; `None` at the end. Cancellation-safe: no line is lost.
     async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             if let Some(line) = self.lines.next() {
@@ -205,10 +206,10 @@ impl Watching {
     }
 }
 
-/// Message that a line becomes.
+/// A message made from a line.
 enum StreamItem {
     Event(Bytes),
-    /// There are no more.
+    /// The end of the stream.
     End(Bytes),
 }
 
@@ -227,7 +228,7 @@ fn stream_item(line: &Line, left_out: u64) -> StreamItem {
     StreamItem::Event(Bytes::from(text))
 }
 
-/// What is shown of an event, of which `rest` is the line behind [`BEFORE`].
+/// The shown part of an event; `rest` is the line behind [`BEFORE`].
 fn members_of<'l>(line: &Line, rest: &'l [u8]) -> Cow<'l, [u8]> {
     match rest.strip_suffix(BEHIND).filter(|_| line.bytes <= SHOWN_BYTES_MAX) {
         Some(members) => members.into(),

@@ -1,13 +1,13 @@
 //! `/api/v1/events` as a WebSocket: another transport of [lines of JSON](service::Json), one line in each text message, both ways.
 //!
-//! Its client is connected within the service as one that speaks lines of JSON ([`service::Operators::visit`]), as a browser that watches
-//! events is: a lane has one end of a pair of sockets, and this module carries lines between the other end and frames. So limits, accounts,
-//! rights, names and back-pressure are those of that protocol, of which nothing is copied, and no lane knows of HTTP or frames. Handing the
-//! client's own socket over to a lane instead would put TLS, frames and their deadlines there, for a protocol that is no fast one; what it
-//! would save is a copy each way, on HTTP's thread.
+//! Its client is connected within the service for lines of JSON ([`service::Operators::visit`]), as a browser that watches events is: a
+//! lane has one end of a pair of sockets, and this module carries lines between the other end and frames. So limits, accounts, rights,
+//! names and back-pressure are those of that protocol, without duplicated code, and no lane knows of HTTP or frames. Handing the client's
+//! own socket to a lane would save a copy each way on HTTP's thread, but put TLS, frames and their deadlines into the lane, for a protocol
+//! that is not a fast one.
 //!
-//! What the client does not read is not read from the lane: then its connection is full there as any other's, and its requests are not read
-//! either. That may last as long as it likes; a client that is silent is pinged, and closed if no answer comes.
+//! If the client does not read, nothing is read from the lane: its connection becomes full there as any other's, and its requests are not
+//! read either. There is no limit to that; a silent client is pinged, and closed if no answer comes.
 
 use core::future::poll_fn;
 use core::pin::Pin;
@@ -36,14 +36,14 @@ use crate::routes::{Client, Failure, Routes};
 
 /// Name of the protocol, for clients that offer any.
 const PROTOCOL: &str = "campanile.json";
-/// What is before a token, in base64url, where a browser shows one: its scripts can set no other field.
+/// Prefix of a token, in base64url, in the protocol field of a browser: its scripts can set no other field.
 const TOKEN_PROTOCOL: &str = "campanile.bearer.";
-/// Octets that are read at once.
+/// Octets read at once.
 const READ_BYTES: usize = 16 << 10;
-/// How long the last octets of either side may take.
+/// Time limit for the last octets of either side.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What WebSockets may take.
+/// Limits of WebSockets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     open_max: u32,
@@ -62,27 +62,27 @@ impl Limits {
         }
     }
 
-    /// Interval between two looks at what takes too long.
+    /// Interval of the checks for exceeded limits.
     fn look_every(&self) -> Duration {
         (self.message_within.min(self.ping_every) / 4).min(Duration::from_secs(1))
     }
 }
 
-/// A WebSocket whose handshake is answered.
+/// A WebSocket after its handshake.
 pub(crate) struct WebSocket {
     service: UnixStream,
     limits: Limits,
     http_counters: HttpCounters,
-    /// Its place.
+    /// Its place, held until it is dropped.
     _slot: WebSocketSlot,
 }
 
-/// Whether a request is to become a WebSocket.
+/// Whether a request asks to become a WebSocket.
 pub(crate) fn is_requested(headers: &HeaderMap) -> bool {
     headers.get_all(UPGRADE).into_iter().any(|name| name.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }
 
-/// The token that is offered among the names of protocols: of two, one that is never known.
+/// The token offered among the names of protocols. Two tokens count as one that is never valid.
 pub(crate) fn offered_token(headers: &HeaderMap) -> Option<Cow<'_, [u8]>> {
     let mut tokens = offered(headers).filter_map(|name| name.strip_prefix(TOKEN_PROTOCOL));
     let (token, other) = (tokens.next()?, tokens.next());
@@ -95,7 +95,7 @@ fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     fields.flat_map(|field| field.split(',')).map(str::trim)
 }
 
-/// Answers a handshake (RFC 6455, 4.2). The connection is the WebSocket's once the answer is written.
+/// Answers a handshake (RFC 6455, 4.2). The connection becomes the WebSocket's once the answer is written.
 pub(crate) async fn open(
     routes: &Routes,
     request: &Request<Incoming>,
@@ -131,7 +131,7 @@ pub(crate) async fn open(
 }
 
 impl WebSocket {
-    /// Carries lines until either side ends. `early` came behind the handshake.
+    /// Carries lines until either side ends. `early` are octets that followed the handshake.
     pub(crate) async fn run(self, client: impl AsyncRead + AsyncWrite + Unpin, early: &[u8]) {
         let Self { service, limits, http_counters, _slot } = self;
         let frames = Frames::new(limits.message_bytes_max);
@@ -152,24 +152,24 @@ impl WebSocket {
     }
 }
 
-/// The client on one side, the service on the other.
+/// The state of both directions: client and service.
 struct Bridge<S> {
     client: S,
     service: UnixStream,
     frames: Frames,
     buffer: Vec<u8>,
-    /// The system has all that was written to the client.
+    /// Whether all output for the client has been passed to the system.
     is_flushed: bool,
     alive: Alive,
 }
 
-/// Since when what is expected of the client.
+/// Deadlines of the client.
 struct Alive {
-    /// When something came last.
+    /// Time of the last input.
     heard: Instant,
-    /// When it was pinged, if nothing came since then.
+    /// Time of the last ping, if nothing arrived since.
     pinged: Option<Instant>,
-    /// The message that is under way, and since when that is known.
+    /// The incomplete message, and since when it is known.
     under_way: Option<(u64, Instant)>,
 }
 
@@ -180,7 +180,7 @@ impl Alive {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Bridge<S> {
-    /// Carries what can be. Ready when the WebSocket has ended, or its client is gone.
+    /// Carries lines while possible. Ready when the WebSocket has ended, or its client is gone.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let steps = [Self::write_client, Self::read_service, Self::write_service, Self::read_client];
@@ -217,7 +217,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Bridge<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads lines once the client has taken those before.
+    /// Reads lines once the client has taken the previous ones.
     fn read_service(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.takes_output() {
             return Poll::Pending;
@@ -241,7 +241,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Bridge<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads frames once the service has taken the lines before, and the client most of what it is sent: it may only ask for pongs.
+    /// Reads frames once the service has taken the previous lines and the client most of its output, which may be only pongs.
     fn read_client(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.takes_input() {
             return Poll::Pending;
@@ -265,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Bridge<S> {
         self.frames.lines().rest().is_empty() && self.frames.output().rest().len() < READ_BYTES
     }
 
-    /// Pings a silent client. Ends the WebSocket when something takes too long: then what that counts as. No time runs while the client is
+    /// Pings a silent client. Ends the WebSocket when a limit is exceeded, and returns its counter. Time does not count while the client is
     /// not read, or does not read.
     fn look(&mut self, limits: Limits, now: Instant) -> Option<Counter> {
         if !self.takes_input() || !self.takes_output() {
@@ -296,8 +296,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Bridge<S> {
         None
     }
 
-    /// Hands over what has come, and says why it is the end. The ends of both sides are waited for: a socket that is closed with
-    /// something unread takes back what was written.
+    /// Delivers received lines and sends the reason for the end. Waits for the ends of both sides, since closing a socket with unread input
+    /// discards its output.
     async fn end(mut self) -> io::Result<()> {
         let lines = self.frames.lines().rest();
         if self.service.write_all(lines).await.is_ok() {
