@@ -1,31 +1,31 @@
-//! How long to wait before the next attempt to find back to a service.
+//! Waiting times between attempts to reconnect to a service.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::{Duration, Instant};
 
-/// The second attempt comes after this time at most, and each further one after up to twice as long as the one before.
+/// Maximum wait before the second attempt; each further wait is at most twice the one before.
 const FIRST: Duration = Duration::from_millis(20);
 
-/// Says when the next attempt may be made. The first failure costs no wait; from the second on they double, up to a limit.
-/// Each is cut short by chance, by up to half, so that the clients of a service that comes back do not come all at once.
+/// Computes when the next attempt may be made. The first failure costs no wait; from the second on waits double, up to a limit. Each is
+/// shortened at random by up to half, so that the clients of a restarted service do not come all at once.
 #[derive(Debug)]
 pub struct Backoff {
     most: Duration,
     failures: u32,
     due: Option<Instant>,
-    /// Where chance stands; never 0.
+    /// State of the random generator; never 0.
     seed: u64,
 }
 
 impl Backoff {
-    /// One that never waits longer than `most`.
+    /// A backoff with waits of at most `most`.
     #[must_use]
     pub fn up_to(most: Duration) -> Self {
         Self { most, failures: 0, due: None, seed: RandomState::new().build_hasher().finish() | 1 }
     }
 
-    /// An attempt has failed, or what it brought did not last. Gives the wait.
+    /// Notes a failed attempt, or a short-lived success. Returns the wait.
     pub fn failed(&mut self, now: Instant) -> Duration {
         let doublings = self.failures.checked_sub(1);
         self.failures = self.failures.saturating_add(1);
@@ -37,13 +37,13 @@ impl Backoff {
         wait
     }
 
-    /// What was wanted is there.
+    /// Notes a success.
     pub fn succeeded(&mut self) {
         self.failures = 0;
         self.due = None;
     }
 
-    /// Whether the next attempt may not be made yet.
+    /// Whether the wait is not over yet.
     #[must_use]
     pub fn is_waiting(&self, now: Instant) -> bool {
         self.due.is_some_and(|due| due > now)

@@ -1,9 +1,9 @@
 //! One connection to a server: requests out, replies in, shared by any number of threads.
 //!
-//! No thread of its own. A caller writes its request with one `write`. If no other thread is reading, it then reads
-//! until its reply is there and hands over the replies of other callers; when it leaves, one of the callers still
-//! waiting takes over the reading. A single caller therefore costs one `write` and one `read` per call and no switch
-//! between threads, and buffers are reused, so that nothing is allocated in the steady state.
+//! It has no thread. A caller writes its request with one `write`. If no other thread is reading, the caller then reads until its reply
+//! arrives and hands over the replies of other callers; when it leaves, another waiting caller takes over the reading. A single caller
+//! therefore costs one `write` and one `read` per call and no switch between threads, and buffers are reused, so that nothing is allocated
+//! in the steady state.
 //!
 //! Locks: `output` before `replies`; neither is held while reading.
 
@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A connection unused for this long is looked at before it is used again: servers close idle connections.
+/// A connection unused for this long is checked before it is used again: servers close idle connections.
 const IDLE_BEFORE_CHECK: Duration = Duration::from_secs(1);
 
-/// Reply buffers kept for reuse, and the largest kept.
+/// Maximum number of reply buffers retained for reuse, and maximum size of each.
 const SPARE_BUFFERS_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 256 * 1024;
 
@@ -35,19 +35,19 @@ const OUTPUT_BYTES_RETAINED: usize = 4 * 1024 * 1024;
 /// How a call on one connection failed. [`crate::ObjectRef`] adds the operation and decides whether to try again.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// The request never reached the server whole: it can be repeated.
+    /// The request never reached the server completely: it can be repeated.
     NotSent { reason: String },
     /// The request was written and the connection broke.
     Lost { reason: String, completed: Completed },
-    /// No reply in time, or the server did not take the request off the socket in time.
+    /// No reply in time, or the server did not read the request in time.
     TimedOut { limit: Duration },
-    /// What came back is not a reply to the request.
+    /// The received message is not a reply to the request.
     Bad { reason: String },
     /// The arguments could not be encoded.
     Arguments { reason: String },
 }
 
-/// A reply as it came, parsed as far as its body.
+/// A received reply, parsed up to its body.
 #[derive(Debug)]
 pub(crate) struct RawReply {
     pub(crate) header: Header,
@@ -56,7 +56,7 @@ pub(crate) struct RawReply {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What is to be called.
+/// The parameters of a call.
 pub(crate) struct Call<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) operation: &'a str,
@@ -70,14 +70,14 @@ pub(crate) struct Call<'a> {
 /// Writes the arguments; called again if the request has to be repeated.
 pub(crate) type WriteArguments<'a> = &'a dyn Fn(&mut Writer<'_>) -> Result<(), String>;
 
-/// See the module's description.
+/// A connection: see the module's description.
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: String,
     stream: Wire,
     version: Version,
     chars: CharSet,
-    /// Service contexts that are sent with the first request.
+    /// Service contexts sent with the first request.
     first: Vec<(u32, Vec<u8>)>,
     output: Mutex<Output>,
     replies: Mutex<Replies>,
@@ -93,10 +93,10 @@ struct Output {
 
 #[derive(Debug)]
 struct Replies {
-    /// Absent while a caller is reading with it.
+    /// The input; `None` while a caller is reading.
     input: Option<Box<Input>>,
     requests: connection::Connection<()>,
-    /// Replies that have arrived and that their callers have not taken yet.
+    /// Replies that have arrived for callers that have not taken them yet.
     arrived: Vec<(u32, RawReply)>,
     spare: Vec<Vec<u8>>,
     broken: Option<Broken>,
@@ -170,7 +170,7 @@ impl Connection {
         if call.response == Response::None { Ok(None) } else { self.wait(id, call.limit, started).map(Some) }
     }
 
-    /// Takes back a reply's buffer for reuse.
+    /// Returns a reply's buffer for reuse.
     pub(crate) fn recycle(&self, buffer: Vec<u8>) {
         if buffer.capacity() <= SPARE_BYTES_MAX {
             let mut replies = lock(&self.replies);
@@ -234,7 +234,9 @@ impl Connection {
         Ok(())
     }
 
-    /// What becomes of a request of that size that could not be written: its id if the server has answered it all the same.
+    /// The error for a request of that size that could not be written, or its id if the server has answered it all the same. ¶ `write_all`
+    /// fails only before the kernel took the last byte, so the server cannot have carried the request out. A server that rejects a request
+    /// before reading all of it may have sent the reason before it closed: the reason is in the socket, or with the thread that reads.
     ///
     /// `write_all` fails only before the kernel took the last byte, so the server cannot have carried the request out. One that does not
     /// read a request to its end may have said why before it closed: what it said is there still, or with the thread that reads.
@@ -316,8 +318,7 @@ impl Connection {
         }
     }
 
-    /// Cancels the request at the server (CORBA 3.3 part 2, 9.4.4), so that a `pull` that was waiting there does not
-    /// take the next event with it.
+    /// Cancels the request at the server (CORBA 3.3 part 2, 9.4.4), so that a waiting `pull` does not take the next event.
     fn cancel(&self, id: u32) {
         let mut cancel = Vec::with_capacity(16);
         message::cancel_request(&mut cancel, self.version, Endian::NATIVE, id);
@@ -426,7 +427,7 @@ impl Drop for Connection {
 }
 
 impl Replies {
-    /// Hands every complete message to the caller that waits for it.
+    /// Hands every complete message to its waiting caller.
     fn dispatch(&mut self, inbound: &mut Inbound) -> Result<(), Broken> {
         while let Some(event) = self.requests.poll(inbound) {
             match event {
@@ -445,7 +446,7 @@ impl Replies {
         Ok(())
     }
 
-    /// Number of waiting callers: their reply has not come, or they have not taken it.
+    /// Number of callers without their reply, arrived or not.
     fn awaited(&self) -> usize {
         self.requests.waiting() + self.arrived.len()
     }
@@ -478,7 +479,7 @@ impl From<Broken> for CallError {
     }
 }
 
-/// What a peer may send: one message of that size, in pieces or whole.
+/// Limits for a peer: one message of that size, in fragments or whole.
 pub(crate) fn limits(message_bytes_max: usize) -> Limits {
     Limits { message_bytes_max, fragment_bytes_max: message_bytes_max, ..Limits::default() }
 }
@@ -487,8 +488,7 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Whether the socket's time limit needs no change: a system call saved on each call is worth a limit up to an eighth
-/// too long.
+/// Whether the socket's time limit can stay: a saved system call per call is worth a limit up to an eighth too long.
 fn close_enough(set: Option<Duration>, wanted: Option<Duration>) -> bool {
     match (set, wanted) {
         (None, None) => true,
@@ -497,7 +497,7 @@ fn close_enough(set: Option<Duration>, wanted: Option<Duration>) -> bool {
     }
 }
 
-/// A connection that objects share.
+/// A connection shared by objects.
 pub(crate) type SharedConnection = Arc<Connection>;
 
 #[cfg(test)]

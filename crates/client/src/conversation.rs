@@ -1,4 +1,7 @@
-//! One connection on which servants are called.
+//! One connection on which servants are called. ¶ All requests of one `read` are carried out one after the other, from the read buffer.
+//! Their replies are gathered and leave with one `write`, at the latest with the first request that ends a millisecond after the first
+//! reply was ready (checked every eight requests, while they take almost no time). Requests that are answered early
+//! ([`Servant::early_operations`]) are answered together, before any of them is carried out.
 //!
 //! All requests that one `read` brought are carried out one after the other, from the buffer they were read into. Their
 //! replies are gathered and leave with one `write`, but not later than with the next request that is done a millisecond after
@@ -7,9 +10,9 @@
 //!
 //! # Order
 //!
-//! Requests are carried out in the order in which they came. Where several were sent before the first was answered, and
-//! that one is refused so that it will come again, those behind it are refused too: they come again behind it. The caller
-//! says where it begins anew, by [`ServiceContexts::FLOW_START`]; callers that do not say so are not treated like that.
+//! Requests are carried out in order of arrival. If a request is refused so that the caller will repeat it, the requests already sent
+//! behind it are refused, too: the caller repeats them behind it. The caller marks where it begins anew, by
+//! [`ServiceContexts::FLOW_START`]; without marks this does not apply.
 
 use crate::connection::limits;
 use crate::servant::{Servant, ServantError};
@@ -31,11 +34,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Replies gathered before they are written although more requests are at hand.
+/// Maximum octets of replies gathered while more requests are at hand.
 const GATHER_BYTES_MAX: usize = 64 * 1024;
 const GATHER_TIME_MAX: Duration = Duration::from_millis(1);
 
-/// Requests for which the clock is looked at once, while they take next to no time.
+/// Requests between two looks at the clock, while they take almost no time.
 const CLOCK_EVERY: u32 = 8;
 
 /// The output buffer is shrunk to this after larger replies.
@@ -50,23 +53,23 @@ pub(crate) struct Conversation<'a> {
     answers: Answers<'a>,
 }
 
-/// Replies not written yet, and what they depend on.
+/// Unsent replies, and the state that they depend on.
 struct Answers<'a> {
     table: &'a Table,
     output: Vec<u8>,
     chars: CharSet,
     gathering_since: Option<Instant>,
-    /// Requests to be carried out before the clock is looked at.
+    /// Requests left until the next look at the clock.
     clock_in: u32,
     directory: Directory,
-    /// The head of a push, to know the next one by.
+    /// The head of the last push, to recognize the next one.
     memo: Option<Memo>,
-    /// Requests that are answered and not yet carried out.
+    /// Requests that are answered but not yet carried out.
     answered: VecDeque<u32>,
     counts: Counts,
 }
 
-/// Counts since they were last added to the server's.
+/// Counts not yet added to the server's.
 #[derive(Default)]
 struct Counts {
     requests: u64,
@@ -75,7 +78,7 @@ struct Counts {
     refused: u64,
 }
 
-/// What a caller tells beside the arguments.
+/// A request's service contexts.
 #[derive(Default)]
 struct RequestContext {
     priority: Option<i16>,
@@ -143,7 +146,7 @@ impl<'a> Conversation<'a> {
 }
 
 impl Answers<'_> {
-    /// Whether replies have waited long enough for others to join them.
+    /// Whether the gathered replies have to be sent now.
     #[inline]
     fn are_due(&mut self) -> bool {
         if self.output.is_empty() {
@@ -180,7 +183,7 @@ impl Answers<'_> {
         add(&counters.requests, requests);
     }
 
-    /// Answers what is to be answered before it is carried out, of all that arrived. Says whether there was any.
+    /// Answers all received requests that are answered early. Returns whether there were any.
     fn answer_ahead(&mut self, mut bytes: &[u8]) -> bool {
         while let Ok(header) = Header::parse(bytes) {
             let Some(message) = bytes.get(..header.message_len()) else { break };
@@ -200,7 +203,7 @@ impl Answers<'_> {
         !self.answered.is_empty()
     }
 
-    /// The number of a request that is answered before it is carried out.
+    /// The number of a request that is answered early.
     fn early_request(&mut self, message: &Message<'_>) -> Option<u32> {
         let known = self.memo.as_ref().filter(|memo| memo.knows(message.bytes));
         if let Some(memo) = known.filter(|_| self.directory.version == self.table.version()) {
@@ -235,8 +238,8 @@ impl Answers<'_> {
         Ok(())
     }
 
-    /// Carries out a push with the head of an earlier one but for its number and size. False if it is another, or there is more to
-    /// it.
+    /// Carries out a push with the same head as an earlier one but for its number and size. Returns false for another head, or a fragmented
+    /// message.
     fn handle_known(&mut self, message: &Message<'_>) -> bool {
         let Some(memo) = self.memo.as_ref().filter(|memo| memo.knows(message.bytes)) else { return false };
         let Directory { called, version, .. } = &mut self.directory;
@@ -323,7 +326,7 @@ impl Answers<'_> {
         self.counts.one_ways += u64::from(!expects_reply);
     }
 
-    /// Crosses a request that is carried out now off those that were answered before. Says whether it was one.
+    /// Removes a request that is carried out now from those answered early. Returns whether it was one.
     #[inline]
     fn cross_off(&mut self, request_id: u32) -> bool {
         let is_answered = self.answered.front() == Some(&request_id);
@@ -334,8 +337,8 @@ impl Answers<'_> {
         is_answered
     }
 
-    /// Ends the reply that was begun at `start`: with what the servant has written or raised, or with nothing, where none is
-    /// wanted any more. To answer `SYNC_WITH_SERVER` with the results does no harm: no client reads them.
+    /// Ends the reply that was begun at `start`: with the servant's result or exception, or with nothing if no reply is expected. Answering
+    /// `SYNC_WITH_SERVER` with the results is harmless: no client reads them.
     #[inline]
     fn end_reply(
         &mut self,
@@ -355,7 +358,7 @@ impl Answers<'_> {
         }
     }
 
-    /// Takes in what a caller tells beside the arguments.
+    /// Reads a request's service contexts.
     fn hear(&mut self, request: &Request<'_>) -> RequestContext {
         let mut context = RequestContext::default();
         for (id, data) in request.contexts.iter() {
@@ -388,27 +391,27 @@ impl Answers<'_> {
     }
 }
 
-/// A reply that was written, unless the caller's code set lacks one of its characters (CORBA 3.3 part 1, annex A.5: minor code 1).
+/// Checks a written reply: an error if the caller's code set lacks one of its characters (CORBA 3.3 part 1, annex A.5: minor code 1).
 fn sayable(reply: &Writer<'_>) -> Result<(), ServantError> {
     let exception = SystemException::new(Kind::DataConversion, OMG_MINOR | 1);
     reply.lacking().map_or(Ok(()), |_| Err(ServantError::System(exception)))
 }
 
-/// Where size and number of a request are, and what follows them, in GIOP 1.2.
+/// Offsets of a request's size and number, and of what follows them, in GIOP 1.2.
 const SIZE_AT: usize = 8;
 const ID_AT: usize = 12;
 const BEHIND_ID: usize = 16;
 
-/// A push, as the next one looks, too, but for size and number.
+/// A push to recognize later ones by, which differ in size and number only.
 #[derive(Default)]
 struct Memo {
-    /// All of the message in front of the body.
+    /// The whole message before the body.
     head: Vec<u8>,
     operation: String,
     expects_reply: bool,
-    /// Whether it is answered before it is carried out.
+    /// Whether the push is answered early.
     is_early: bool,
-    /// The servant's place in the directory.
+    /// The servant's index in the directory.
     place: usize,
 }
 
@@ -441,14 +444,14 @@ fn head_of_reply(request_id: u32, header: &Header) -> ReplyHead<'static> {
     }
 }
 
-/// The servants that were called on a connection, found without the lock that all connections share.
+/// The servants called on a connection, found without the lock that all connections share.
 #[derive(Default)]
 struct Directory {
     called: Vec<Called>,
     places: HashMap<Vec<u8>, usize>,
-    /// Servant called last: mostly the next one, too.
+    /// Index of the servant called last, usually the next one, too.
     last: usize,
-    /// Of the table, as of when these were looked up.
+    /// The table's version at the lookup.
     version: u64,
 }
 
@@ -481,7 +484,7 @@ impl Directory {
         Some(place)
     }
 
-    /// Servants came or went: those that are gone must not be called any more.
+    /// Repeats the lookups after servants came or went: removed ones must not be called any more.
     fn look_up_again(&mut self, table: &Table) {
         self.version = table.version();
         self.called.retain(|called| table.find(&called.key).is_some());
@@ -491,19 +494,19 @@ impl Directory {
     }
 }
 
-/// Pushes of which several may be unanswered.
+/// Flow of pushes of which several may be unanswered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Flow {
-    /// The caller has never said where one begins.
+    /// The caller has never marked a beginning.
     #[default]
     Unmarked,
     Runs,
-    /// A push was refused, and what was sent behind it is refused, too.
+    /// A push was refused, and the pushes sent behind it are refused, too.
     Stopped,
 }
 
 impl Flow {
-    /// Whether a request is to be refused without asking the servant.
+    /// Whether to refuse a request without calling the servant.
     #[inline]
     fn stops(&mut self, request: &Request<'_>, starts: bool) -> bool {
         if starts {
@@ -512,7 +515,7 @@ impl Flow {
         *self == Self::Stopped && request.operation.starts_with(b"push")
     }
 
-    /// A servant has raised that.
+    /// Notes a servant's exception.
     fn note(&mut self, error: &ServantError) {
         if *self == Self::Runs && comes_again(error) {
             *self = Self::Stopped;
@@ -520,7 +523,7 @@ impl Flow {
     }
 }
 
-/// Whether what was refused so will be asked again, or nothing more will be. After other exceptions the next event follows.
+/// Whether the caller repeats a request after this exception, or stops. After other exceptions the next event follows.
 fn comes_again(error: &ServantError) -> bool {
     match error {
         ServantError::System(SystemException { kind, .. }) => {
@@ -530,7 +533,7 @@ fn comes_again(error: &ServantError) -> bool {
     }
 }
 
-/// The operations of every object first, then the servant's own.
+/// Calls the operations of every object first, then the servant's own.
 fn invoke(
     servant: &dyn Servant,
     priority: Option<i16>,

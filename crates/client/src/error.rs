@@ -19,7 +19,7 @@ pub enum InvokeError {
     NotReachable {
         /// The last address tried, `host:port`.
         address: String,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// The reference is nil or names no address this client can use.
@@ -33,7 +33,7 @@ pub enum InvokeError {
         address: String,
         /// The operation called.
         operation: String,
-        /// What happened to the connection.
+        /// The reason.
         reason: String,
         /// Whether the operation was carried out: `Maybe` once the request had been written, `No` before.
         completed: Completed,
@@ -53,7 +53,7 @@ pub enum InvokeError {
         operation: String,
         /// The exception with minor code and completion status.
         exception: SystemException,
-        /// What the peer says of it in words, where it does.
+        /// The peer's explanation, if it gave one.
         detail: Option<String>,
     },
     /// The peer answered with a user exception.
@@ -64,21 +64,21 @@ pub enum InvokeError {
         address: String,
         /// The operation called.
         operation: String,
-        /// What is wrong with the reply.
+        /// The problem of the reply.
         reason: String,
     },
     /// The arguments cannot be sent: a value does not fit its type.
     BadArguments {
         /// The operation called.
         operation: String,
-        /// What is wrong with them.
+        /// The problem of the arguments.
         reason: String,
     },
     /// The text given as an address or reference cannot be understood.
     BadAddress {
         /// The text.
         text: String,
-        /// What is wrong with it, and what would be right.
+        /// The problem, and how to correct it.
         reason: String,
     },
     /// The object exists but is not of the interface asked for.
@@ -88,19 +88,18 @@ pub enum InvokeError {
         /// The type id that the reference carries; empty if it carries none.
         found: String,
     },
-    /// The service has no channel such as was asked for, or several where one was meant.
+    /// The service has no such channel, or several where one was expected.
     NoChannel {
-        /// What there is instead.
+        /// The channels that exist.
         reason: String,
     },
-    /// A constraint was asked for and the service has no filters.
+    /// A constraint was given and the service has no filters.
     NoFilters,
     /// The call was forwarded from object to object more than [`FORWARDS_MAX`] times.
     TooManyForwards,
-    /// A supplier's proxy was gone and the attempt to obtain another one failed in such a way that what was attempted may have been
-    /// carried out. The event was not pushed.
+    /// A supplier's proxy was gone and the attempt to obtain another one failed with an unknown outcome. The event was not pushed.
     NotRenewed {
-        /// Why there is no other proxy.
+        /// The error of obtaining another proxy.
         error: Box<InvokeError>,
     },
     /// The program has closed the supplier.
@@ -109,7 +108,7 @@ pub enum InvokeError {
     Listen {
         /// The address asked for.
         address: String,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
 }
@@ -160,8 +159,7 @@ impl InvokeError {
             || self.is("COMM_FAILURE")
     }
 
-    /// The error of a push for which no proxy could be had, from why there is none: whatever became of the attempt to obtain one, the
-    /// event was not pushed.
+    /// The error of a push for which no proxy could be obtained: whatever the outcome of that attempt, the event was not pushed.
     pub(crate) fn of_renewal(self) -> Self {
         if self.was_not_carried_out() { self } else { Self::NotRenewed { error: Box::new(self) } }
     }
@@ -278,7 +276,7 @@ impl fmt::Display for UserException {
     }
 }
 
-/// What the operating system said, without its number: the text says it all.
+/// The operating system's error without its number, since the text suffices.
 fn without_number(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error").map_or(text.as_str(), |(text, _number)| text).to_owned()
@@ -410,8 +408,8 @@ mod tests {
         assert!(!InvokeError::Closed.is_connection_failure());
     }
 
-    /// A restarted service that did not answer `create_named_channel` in time was said to have perhaps taken the event, which it had never
-    /// been sent.
+    /// A restarted service did not answer `create_named_channel` in time, and the error claimed that the event might have been taken,
+    /// although it had not been sent.
     #[test]
     fn what_became_of_a_renewal_is_not_what_became_of_the_event() {
         let limit = Duration::from_secs(60);

@@ -60,7 +60,7 @@ impl ProxyPushConsumer {
     /// Pushes an Any written by hand. Nothing is allocated in the steady state.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// The same as of [`push`](Self::push).
     pub fn push_written(&self, write: impl Fn(&mut Writer<'_>)) -> Result<(), InvokeError> {
         self.object().invoke("push", write).map(|_| ())
     }
@@ -87,7 +87,7 @@ operations! { ProxyPullSupplier: {
     fn connect_pull_consumer(consumer: Option<&ObjectRef>) raises "`CosEventChannelAdmin/AlreadyConnected`.";
     /// Waits for the next event, as long as the object's reply timeout allows.
     fn pull() -> [AnyValue] raises "As [`crate::notify::ProxyPullSupplier::pull`].";
-    /// The next event if there is one now.
+    /// Returns the next event if there is one now.
     fn try_pull() -> [polled AnyValue] raises "`CosEventComm/Disconnected` if no consumer is connected.";
     /// Ends the connection and the proxy.
     fn disconnect_pull_supplier();

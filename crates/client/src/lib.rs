@@ -9,13 +9,13 @@
 //! - [`scheduling`]: Campanile's scheduling analysis.
 //! - [`Orb`], [`ObjectRef`] and [`Servant`]: any CORBA object, called by operation name with arguments written by hand.
 //!
-//! Calls block the calling thread. There is no thread of the library's own on the calling side; on the serving side one
-//! accepts connections and one serves each, and one sees to it that consumers keep their subscriptions. On the path of an event, in either direction, nothing is allocated in the
-//! steady state by the lowest layer: one `write` per push, one `read` per reply, and a servant reads its arguments from
-//! the message itself. A [`Publisher`] needs one `write` for as many events as it gathers, and a connection to servants one
-//! `read` and one `write` for as many requests as are there.
+//! Calls block the calling thread. The library has no threads on the calling side; on the serving side one thread accepts connections, one
+//! serves each, and one keeps up the consumers' subscriptions. On the path of an event, in either direction, nothing is allocated in the
+//! steady state by the lowest layer: one `write` per push, one `read` per reply, and a servant reads its arguments from the message itself.
+//! A [`Publisher`] needs one `write` for as many events as it gathers, and a connection to servants one `read` and one `write` for as many
+//! requests as are there.
 //!
-//! What is left to others: the wire ([`giop`]), and services ([`service`](https://github.com/campanile/campanile)).
+//! Not here: the wire ([`giop`]), and services ([`service`](https://github.com/campanile/campanile)).
 
 mod backoff;
 mod connection;

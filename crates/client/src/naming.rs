@@ -121,8 +121,8 @@ operations! { NamingContext: {
     fn bind_new_context(name: &[NameComponent]) -> [object NamingContext] raises "As [`bind`](Self::bind).";
 } }
 
-/// Under what a channel's name may be bound, the likeliest first: `{id "NAME@DOMAIN", kind "channels"}` as ALMA Common Software has it,
-/// without the domain, and the name itself, also as text with kinds and contexts.
+/// The names that a channel's name may be bound to, the likeliest first: `{id "NAME@DOMAIN", kind "channels"}` as in ALMA Common Software,
+/// the same without the domain, and the name itself, also as text with kinds and contexts.
 #[must_use]
 pub fn names_of_channel(name: &str, domain: &str) -> Vec<Vec<NameComponent>> {
     let component = |id: String| vec![NameComponent { id, kind: "channels".to_owned() }];
@@ -133,7 +133,7 @@ pub fn names_of_channel(name: &str, domain: &str) -> Vec<Vec<NameComponent>> {
 }
 
 impl NamingContext {
-    /// The naming service at another service's own address, which is not asked whether there is one.
+    /// The naming service at another service's address, without a check that it exists.
     #[must_use]
     pub fn beside(service: &ObjectRef) -> Self {
         let mut ior = service.ior().clone();

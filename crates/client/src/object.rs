@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A remote object. Cheap to clone; a clone shares the connection and what was learned about where the object is.
+/// A remote object. Cheap to clone; a clone shares the connection and the object's known location.
 ///
 /// ```no_run
 /// use campanile_client::{Orb, OrbOptions};
@@ -34,10 +34,10 @@ struct Inner {
     ior: Ior,
     reply_timeout: Option<Duration>,
     private: bool,
-    /// Sent with each request.
+    /// The priority sent with each request.
     priority: Option<i16>,
     route: Mutex<Route>,
-    /// How often a broken connection was replaced.
+    /// Number of broken connections that were replaced.
     replaced: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Inner {
         }
     }
 
-    /// The same without its connection.
+    /// The same object without its connection.
     fn unconnected(&self) -> Self {
         let Self { orb, ior, reply_timeout, private, priority, route: _, replaced: _ } = self;
         let route = Mutex::default();
@@ -72,20 +72,20 @@ impl Inner {
 
 #[derive(Default)]
 struct Route {
-    /// Where calls go now; looked up again once its connection is broken.
+    /// The current destination of calls; looked up again once its connection is broken.
     target: Option<Target>,
-    /// Where the object said it is (`LOCATION_FORWARD`). The reference itself stays the fallback.
+    /// The location given by `LOCATION_FORWARD`. The reference itself stays the fallback.
     forwarded: Option<Ior>,
 }
 
-/// Where the object of a reference is: a connection and the key there.
+/// Destination of calls: a connection and the object's key there.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) connection: SharedConnection,
     pub(crate) key: Arc<[u8]>,
 }
 
-/// What a closure that writes arguments may return: nothing, or why it could not write them.
+/// Result of a closure that writes arguments: nothing, or the reason why it could not.
 pub trait Arguments {
     /// `Err` with the reason if the arguments could not be written.
     ///
@@ -94,7 +94,7 @@ pub trait Arguments {
     fn outcome(self) -> Result<(), String>;
 }
 
-/// Arguments that were written, unless the connection's code set lacks one of their characters.
+/// Checks written arguments: an error if the connection's code set lacks one of their characters.
 pub(crate) fn sayable(written: Result<(), String>, writer: &Writer<'_>) -> Result<(), String> {
     let lacking = |character| Err(Lacking::in_encoding(character).to_string());
     written.and_then(|()| writer.lacking().map_or(Ok(()), lacking))
@@ -119,7 +119,7 @@ impl ObjectRef {
         Self { inner: Arc::new(Inner::new(orb, ior, reply_timeout)) }
     }
 
-    /// The same object over a connection of its own: a supplier that pushes much then waits for no other caller.
+    /// The same object over a connection of its own, so that a supplier that pushes much does not wait for other callers.
     #[must_use]
     pub fn with_private_connection(&self) -> Self {
         Self { inner: Arc::new(Inner { private: true, ..self.inner.unconnected() }) }
@@ -148,12 +148,12 @@ impl ObjectRef {
         self.inner.reply_timeout
     }
 
-    /// Where its reference says that it is, for messages.
+    /// The address in the reference, for messages.
     pub(crate) fn address_text(&self) -> String {
         self.ior().iiop().map_or_else(String::new, |profile| format!("{}:{}", profile.host, profile.port))
     }
 
-    /// Priority that is sent with each request; `None` if none is.
+    /// The priority sent with each request; `None` for none.
     #[must_use]
     pub fn priority(&self) -> Option<i16> {
         self.inner.priority
@@ -200,8 +200,7 @@ impl ObjectRef {
         }
     }
 
-    /// Sends a request for which no reply comes: whether it arrives is not known. Requests on one connection keep their
-    /// order.
+    /// Sends a request without a reply: whether it arrives is not known. Requests on one connection keep their order.
     ///
     /// # Errors
     /// If the request could not be written.
@@ -238,7 +237,7 @@ impl ObjectRef {
         }
     }
 
-    /// Connects now rather than on the first call, and tells where to.
+    /// Connects now rather than on the first call, and returns the address.
     ///
     /// # Errors
     /// If no address of the reference can be reached.
@@ -246,8 +245,8 @@ impl ObjectRef {
         self.target().map(|target| target.connection.address().to_owned())
     }
 
-    /// Calls an operation without arguments on the way out: over the connection that there is or else a new one, once, and for
-    /// no longer than `limit`, whatever the object's own limits are.
+    /// Calls an operation without arguments when closing: over the existing connection or else a new one, once, and for no longer than
+    /// `limit`, whatever the object's own limits are.
     pub(crate) fn take_leave(&self, operation: &str, limit: Duration) -> Result<(), InvokeError> {
         let ends = Instant::now() + limit;
         let known = lock(&self.inner.route).target.clone();
@@ -316,7 +315,7 @@ impl ObjectRef {
         }
     }
 
-    /// Goes back to the original reference if the object is not where a forward pointed. CORBA 3.3 part 2, 9.6.
+    /// Returns to the original reference if the object is not where a forward pointed. CORBA 3.3 part 2, 9.6.
     fn leave_forwarded(&self, error: &InvokeError) -> bool {
         let mut route = lock(&self.inner.route);
         let leave = route.forwarded.is_some() && error.object_is_gone();
@@ -326,7 +325,7 @@ impl ObjectRef {
         leave
     }
 
-    /// How often its connection was broken and another one took its place.
+    /// Number of broken connections that were replaced.
     pub(crate) fn connections_replaced(&self) -> u64 {
         self.inner.replaced.load(Ordering::Relaxed)
     }
@@ -363,7 +362,7 @@ impl fmt::Debug for ObjectRef {
 
 /// The body of a reply: return value first, then out and inout arguments.
 ///
-/// Its buffer goes back to the connection when it is dropped.
+/// Dropping it returns its buffer to the connection.
 pub struct ReplyBody {
     raw: RawReply,
     home: SharedConnection,
@@ -439,7 +438,7 @@ fn system_error(reply: &ReplyBody, operation: &str) -> InvokeError {
     }
 }
 
-/// What a reply says of its exception in words.
+/// The explanation of the exception in a reply.
 fn detail_of(raw: &RawReply) -> Option<String> {
     let reply = Reply::parse(&raw.bytes, &raw.header).ok()?;
     parse_detail_context(reply.contexts.find(ServiceContexts::EXCEPTION_DETAIL_MESSAGE)?)

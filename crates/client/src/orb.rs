@@ -1,4 +1,4 @@
-//! The orb: where references are resolved, connections are shared and servants live.
+//! The orb: resolves references, shares connections and serves servants.
 
 use crate::connection::{Connection, SharedConnection};
 use crate::error::InvokeError;
@@ -30,8 +30,8 @@ pub const DEFAULT_PORT: u16 = 2809;
 /// Settings of an [`Orb`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrbOptions {
-    /// What the service calls this client in logs, statistics and metrics. `None`, the default, is the program's name, `@` and the host's.
-    /// An empty text, and one that is no name ([`client_name::check`]), is not sent. It gives no rights.
+    /// The client's name in the service's logs, statistics and metrics. `None`, the default, is the program's name, `@` and the host's. An
+    /// empty or invalid text ([`client_name::check`]) is not sent. The name gives no rights.
     pub name: Option<String>,
     /// Where to listen for calls on servants, `host:port`; port 0 takes a free one. `None`, the default, listens on a
     /// free port of the address over which the first server was reached, or of the loopback if there was none: the
@@ -52,7 +52,7 @@ pub struct OrbOptions {
     pub message_bytes_max: usize,
     /// Connections to servants accepted at a time; further ones are closed at once. Default 256.
     pub connections_max: usize,
-    /// Calls go over TLS, and servants are served over nothing else. Default: none, and nothing is.
+    /// TLS for all calls and for all connections to servants. Default: none, everything in the clear.
     pub tls: Option<OrbTls>,
 }
 
@@ -72,7 +72,7 @@ impl Default for OrbOptions {
     }
 }
 
-/// What a program calls itself that has chosen no name: its own name and its host's.
+/// The default name of a program: its own name and its host's.
 #[must_use]
 pub fn default_name() -> String {
     let program = std::env::args_os().next().unwrap_or_default();
@@ -81,17 +81,16 @@ pub fn default_name() -> String {
     format!("{program}@{}", host.nodename().to_string_lossy()).chars().take(client_name::CHARS_MAX).collect()
 }
 
-/// What an orb's servants were asked, in numbers; from [`Orb::served`].
+/// Counts of requests to an orb's servants; from [`Orb::served`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Requests carried out, one-way or not.
     pub requests: u64,
-    /// Of these, those for which no reply was wanted.
+    /// Requests carried out without a reply.
     pub one_ways: u64,
-    /// Of these, those answered before they were carried out ([`Servant::early_operations`]).
+    /// Requests answered before they were carried out ([`Servant::early_operations`]).
     pub answered_early: u64,
-    /// Requests refused without asking the servant, since one that was sent before them had been refused: they come again
-    /// behind it.
+    /// Requests refused without calling the servant, since an earlier one had been refused: the caller repeats them behind it.
     pub refused: u64,
 }
 
@@ -106,19 +105,19 @@ pub struct Orb {
 
 struct OrbInner {
     options: OrbOptions,
-    /// What it says that it is called.
+    /// The name sent to services.
     name: Option<String>,
     connections: Mutex<HashMap<EndPoint, SharedConnection>>,
     server: Mutex<Option<Server>>,
-    /// This end of the first connection made.
+    /// Local address of the first connection.
     local_ip: Mutex<Option<IpAddr>>,
-    /// What handshakes are made with, once it is needed, or why there is nothing.
+    /// TLS configuration, once needed, or the error of reading it.
     ends: OnceLock<Result<Ends, String>>,
-    /// What looks after consumers; woken when a connection to servants ends.
+    /// The watch over consumers; woken when a connection to servants ends.
     watch: Watch,
 }
 
-/// What must be equal for objects to share a connection: code sets are a property of the connection.
+/// Properties that must be equal for objects to share a connection: code sets belong to the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct EndPoint {
     host: String,
@@ -128,10 +127,10 @@ struct EndPoint {
     negotiated: bool,
 }
 
-/// The orbs that consumers of one service share, and those that its suppliers do.
+/// The orbs shared by the consumers of one service, and by its suppliers.
 static SHARED: Mutex<Vec<SharedOrb>> = Mutex::new(Vec::new());
 
-/// What the objects of a shared orb are. Suppliers' are asked whether they exist, and are not to wait for consumers' callbacks.
+/// Role of a shared orb. A supplier's objects are asked whether they exist, and must not wait for consumers' callbacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Consumers,
@@ -139,7 +138,7 @@ pub(crate) enum Role {
 }
 
 struct SharedOrb {
-    /// The process that made it: what a process that was forked finds here is its parent's, connections and all.
+    /// The process that made it: after a fork, the child finds its parent's orb here, connections included.
     process: u32,
     role: Role,
     address: String,
@@ -148,8 +147,9 @@ struct SharedOrb {
 }
 
 impl Orb {
-    /// The orb that the process has for that service and role, with these settings; made if there is none. With it go its
-    /// connections and its end point, so that a service has one connection to all consumers of the process.
+    /// The process's orb for that service and role, with these settings; made if it does not exist. It carries connections and end point,
+    /// so that a service has one connection to all consumers of the process. ¶ Chosen by address: an orb listens where the first service
+    /// that it connected to can connect back.
     ///
     /// By address: an orb listens where the service that it reached first can reach it.
     pub(crate) fn of_process(role: Role, address: &str, options: &OrbOptions) -> Self {
@@ -191,13 +191,13 @@ impl Orb {
         &self.inner.options
     }
 
-    /// Makes an object of `IOR:…`, `corbaloc:…`, `corbaname:…`, or the path of a file that holds one of those, as it is or
-    /// behind `file:` or `file://`.
+    /// Makes an object from `IOR:…`, `corbaloc:…`, `corbaname:…`, or the path of a file with one of those, as it is or behind `file:` or
+    /// `file://`.
     ///
     /// `corbaloc:rir:/KEY` means the local service: `corbaloc::127.0.0.1:2809/KEY`.
     ///
     /// # Errors
-    /// [`InvokeError::BadAddress`] if the text is none of those; for `corbaname` also what the naming service answers.
+    /// [`InvokeError::BadAddress`] if the text is none of those; for `corbaname` also errors of the naming service.
     pub fn resolve(&self, text: &str) -> Result<ObjectRef, InvokeError> {
         let text = text.trim();
         if is_url(text) {
@@ -221,11 +221,11 @@ impl Orb {
         }
     }
 
-    /// As [`resolve`](Self::resolve), and also understands `HOST` and `HOST:PORT` (default port 2809), which stand for
-    /// `corbaloc::HOST:PORT/NotificationService`. An existing file of that name comes first.
+    /// Makes an object as [`resolve`](Self::resolve) does, and also from `HOST` and `HOST:PORT` (default port 2809), which stand for
+    /// `corbaloc::HOST:PORT/NotificationService`. An existing file of that name takes precedence.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve).
+    /// The same as of [`resolve`](Self::resolve).
     pub fn resolve_service(&self, text: &str) -> Result<ObjectRef, InvokeError> {
         let text = text.trim();
         if is_url(text)
@@ -242,10 +242,10 @@ impl Orb {
         })
     }
 
-    /// The object with that key at `HOST` or `HOST:PORT`: of the port for TLS, where the orb speaks it.
+    /// The object with that key at `HOST` or `HOST:PORT`; the port is that of TLS if the orb uses it.
     ///
     /// # Errors
-    /// That is no address.
+    /// The address is invalid.
     pub fn resolve_at(&self, address: &str, key: &str) -> Result<ObjectRef, InvokeError> {
         let protocol = if self.inner.options.tls.is_some() { "ssliop:1.2@" } else { ":" };
         self.resolve_url(&format!("corbaloc:{protocol}{address}/{key}"))
@@ -257,7 +257,7 @@ impl Orb {
         ObjectRef::new(self.clone(), ior)
     }
 
-    /// What the servants were asked until now. A connection's requests are counted when it has carried out all that it read.
+    /// Counts of requests to the servants so far. A connection's requests are counted after all that it read are carried out.
     #[must_use]
     pub fn served(&self) -> Served {
         let slot = lock(&self.inner.server);
@@ -274,7 +274,7 @@ impl Orb {
         })
     }
 
-    /// Makes a servant callable and gives its reference. Opens the listening socket for the first one.
+    /// Makes a servant callable and returns its reference. Opens the listening socket for the first one.
     ///
     /// The servant is called until the [`Activation`] is dropped; calls under way are finished.
     ///
@@ -284,12 +284,12 @@ impl Orb {
         self.activate_at(servant, None)
     }
 
-    /// As [`activate`](Self::activate), with a Real-time CORBA priority model in the reference: by
-    /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) it asks its callers to send their
-    /// priority, which [`Servant::invoke_at`] then gets. The thread that serves a connection keeps the scheduling it has.
+    /// Makes a servant callable as [`activate`](Self::activate) does, with a Real-time CORBA priority model in the reference. With
+    /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) its callers send their priority, which
+    /// [`Servant::invoke_at`] gets. The thread that serves a connection keeps its scheduling.
     ///
     /// # Errors
-    /// As [`activate`](Self::activate).
+    /// The same as of [`activate`](Self::activate).
     pub fn activate_at(
         &self,
         servant: Arc<dyn Servant>,
@@ -305,7 +305,7 @@ impl Orb {
         Ok(server.activate(self.clone(), servant, policy))
     }
 
-    /// What looks after the orb's consumers.
+    /// The watch over the orb's consumers.
     pub(crate) fn watch(&self) -> &Watch {
         &self.inner.watch
     }
@@ -326,7 +326,7 @@ impl Orb {
         started.map_err(|error| InvokeError::Listen { address, error })
     }
 
-    /// What handshakes are made with, if everything is to be over TLS; or why it cannot be.
+    /// The TLS configuration, or the error of reading it; `None` without TLS.
     fn ends(&self) -> Option<&Result<Ends, String>> {
         let tls = self.inner.options.tls.as_ref()?;
         Some(self.inner.ends.get_or_init(|| tls.read().map_err(|error| error.to_string())))
@@ -344,13 +344,13 @@ impl Orb {
         }
     }
 
-    /// Connects to the first address of the reference that answers.
+    /// Connects to the first reachable address of the reference.
     pub(crate) fn connect(&self, ior: &Ior, private: bool) -> Result<Target, InvokeError> {
         let (connection, key) = self.reach(ior, &|end_point| self.connection(end_point, private))?;
         Ok(Target { connection, key })
     }
 
-    /// As [`connect`](Self::connect), and leaves it to the caller to speak over the connection.
+    /// Connects as [`connect`](Self::connect) does, and leaves the protocol to the caller.
     pub(crate) fn connect_line(&self, ior: &Ior) -> Result<Opened, InvokeError> {
         let timeout = self.inner.options.connect_timeout;
         let (mut line, key) = self.reach(ior, &|end_point| self.dial(&end_point, timeout))?;
@@ -358,13 +358,13 @@ impl Orb {
         Ok(line)
     }
 
-    /// As [`connect`](Self::connect), over a connection of its own, on which each address is waited for no longer than `limit`.
+    /// Connects as [`connect`](Self::connect) does, over a connection of its own, waiting for each address no longer than `limit`.
     pub(crate) fn connect_within(&self, ior: &Ior, limit: Duration) -> Result<Target, InvokeError> {
         let (connection, key) = self.reach(ior, &|end_point| self.open(&end_point, limit).map(Arc::new))?;
         Ok(Target { connection, key })
     }
 
-    /// Opens a way to the first address of the reference that answers; gives it and the object's key there.
+    /// Opens the first reachable address of the reference; returns the result and the object's key there.
     fn reach<T>(&self, ior: &Ior, open: Open<'_, T>) -> Result<(T, Arc<[u8]>), InvokeError> {
         if ior.is_nil() {
             return Err(InvokeError::NoAddress { reason: "it is nil".to_owned() });
@@ -423,7 +423,7 @@ impl Orb {
 }
 
 impl Orb {
-    /// A connection with its TLS handshake made, if everything is to be over TLS.
+    /// A connection after its TLS handshake, if TLS is on.
     fn secured(&self, stream: TcpStream, host: &str, timeout: Duration) -> io::Result<Wire> {
         match self.ends() {
             None => Ok(Wire::Plain(stream)),
@@ -437,7 +437,7 @@ impl Orb {
     }
 }
 
-/// A connection that nothing was said on yet.
+/// A new, unused connection.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) stream: Wire,
@@ -445,13 +445,13 @@ pub(crate) struct Opened {
     pub(crate) address: String,
     pub(crate) version: Version,
     pub(crate) chars: CharSet,
-    /// Service contexts to be sent with the first request: the code sets if they were negotiated, the client's name if it has one.
+    /// Service contexts for the first request: the negotiated code sets, and the client's name, if any.
     pub(crate) first: Vec<(u32, Vec<u8>)>,
-    /// Of the object that it leads to.
+    /// Key of the object.
     pub(crate) key: Arc<[u8]>,
 }
 
-/// Opens a way to a server.
+/// Opens a connection to a server.
 type Open<'o, T> = &'o dyn Fn(EndPoint) -> Result<T, InvokeError>;
 
 fn reach_profile<T>(profile: &IiopProfile, options: &OrbOptions, open: Open<'_, T>) -> Result<T, InvokeError> {
@@ -504,7 +504,7 @@ fn dial(from: Option<IpAddr>, host: &str, port: u16, timeout: Duration) -> io::R
     Err(failure)
 }
 
-/// Connects from an address of this host, for which the standard library has nothing.
+/// Connects from a given address of this host, which the standard library cannot.
 fn connect_from(from: IpAddr, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(net::ipproto::TCP))?;
@@ -530,10 +530,10 @@ fn corbaloc_ior(location: &Corbaloc) -> Ior {
     location.to_ior("")
 }
 
-/// What may stand before the path of a file with a reference.
+/// Optional prefix of the path of a file with a reference.
 const FILE: &str = "file:";
 
-/// How files with references are mostly called.
+/// Usual ending of files with references.
 const IOR_FILE: &str = ".ior";
 
 fn is_url(text: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Numbers that no other program can foresee.
+//! Unpredictable random numbers.
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};

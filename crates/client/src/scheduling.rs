@@ -48,23 +48,23 @@ idl_enum! {
 /// `Campanile::Activity`: a stream of events of one type on one channel. Times are sent in units of 100 ns, rounded up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// What it is called; unique among those that are analysed together.
+    /// The activity's name, unique within an analysis.
     pub name: String,
     /// The number of its channel.
     pub channel: i32,
     /// The type of its events.
     pub event_type: EventType,
-    /// From one event to the next, or the minimum interval between two.
+    /// Time from one event to the next, or the minimum of it.
     pub period: Duration,
-    /// The longest that an event occupies its lane.
+    /// Longest time that an event occupies its lane.
     pub execution_time: Duration,
-    /// By when an event has to be done; zero for the period.
+    /// Deadline relative to the due time; zero for the period.
     pub deadline: Duration,
-    /// How much later than due an event may come.
+    /// Maximum delay of an event's arrival.
     pub jitter: Duration,
-    /// The longest that something less urgent may hold it up.
+    /// Longest time that less urgent work may delay an event.
     pub blocking: Duration,
-    /// How much it matters; larger is more.
+    /// Importance; larger is more critical.
     pub criticality: i16,
 }
 
@@ -102,23 +102,23 @@ idl_enum! {
     Feasibility {
         /// Every deadline is met.
         Feasible = "FEASIBLE",
-        /// One may be missed.
+        /// A deadline may be missed.
         Infeasible = "INFEASIBLE",
         /// The analysis cannot say.
         Inconclusive = "UNDECIDED",
     }
 }
 
-/// The longest time from when an event is due until it is done: `Campanile::ResponseKind` with its time.
+/// The longest response time, from when an event is due until it is done: `Campanile::ResponseKind` with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
     /// No event takes longer.
     Worst(Duration),
     /// One takes at least that long.
     AtLeast(Duration),
-    /// It grows without end.
+    /// The response time grows without limit.
     Unbounded,
-    /// It was not computed.
+    /// The response time was not computed.
     Unknown,
 }
 
@@ -129,11 +129,11 @@ pub struct Assignment {
     pub name: String,
     /// The Real-time CORBA priority of its lane.
     pub priority: i16,
-    /// The processor it was analysed on, counted from 0.
+    /// The processor of the analysis, counted from 0.
     pub cpu: u16,
-    /// How long its events may take.
+    /// The longest response time of its events.
     pub response: Response,
-    /// By how much it misses its deadline; zero if it does not, or that is not known.
+    /// Amount by which it misses its deadline; zero if it does not, or if unknown.
     pub late_by: Duration,
 }
 
@@ -144,17 +144,17 @@ pub struct Analysis {
     pub policy: Policy,
     /// The answer.
     pub feasibility: Feasibility,
-    /// Which activity misses and by how much, or why that cannot be said.
+    /// The activities that miss their deadlines with the amounts, or why the analysis cannot say.
     pub explanation: String,
-    /// Of the processor with the most to do.
+    /// Utilisation of the busiest processor.
     pub utilisation: f64,
-    /// For as many activities as are on it.
+    /// Bound of Liu and Layland for the number of activities on that processor.
     pub liu_layland_bound: f64,
-    /// Of its activities' utilisations + 1.
+    /// Product of its activities' utilisations + 1.
     pub hyperbolic_product: f64,
-    /// The most urgent first.
+    /// Assignments, the most urgent first.
     pub assignments: Vec<Assignment>,
-    /// The plan as `campanile plan --out` writes it.
+    /// The plan, in the format of `campanile plan --out`.
     pub lanes: String,
 }
 
@@ -182,7 +182,7 @@ operations! { SchedulingService: {
                 what the call met.";
 } }
 
-/// The place of the activity that an `InvalidActivity` is about, and what is wrong with it. `None` for other exceptions.
+/// The index of the activity in an `InvalidActivity`, and the problem. `None` for other exceptions.
 #[must_use]
 pub fn invalid_activity(exception: &UserException) -> Option<(u32, String)> {
     if exception.id == "IDL:Campanile/InvalidActivity:1.0" { exception.read_members() } else { None }

@@ -1,4 +1,4 @@
-//! The program's own objects, which servers call: a consumer is one.
+//! Servants: the program's own objects, which servers call. A consumer is one.
 
 use crate::{ObjectRef, Orb};
 use giop::cdr::{Reader, Writer};
@@ -38,32 +38,32 @@ pub trait Servant: Send + Sync + 'static {
     /// The repository id of its most derived interface, written into its reference.
     fn type_id(&self) -> &str;
 
-    /// Whether it supports an interface beside its own and `CORBA::Object`.
+    /// Whether the object supports an interface beside its own and `CORBA::Object`.
     fn supports(&self, repository_id: &str) -> bool {
         let _ = repository_id;
         false
     }
 
-    /// Operations that are answered as soon as they have been read, before they are carried out: no client waits for what the
-    /// servant does then, or gets its exceptions. Default: none.
+    /// Operations answered as soon as they have been read, before they are carried out: the client does not wait for the servant, nor get
+    /// its exceptions. Default: none.
     ///
-    /// Of no use for operations with results, since their caller would get none. Asked once, when the servant is activated.
+    /// Not for operations with results, since their caller would get none. Queried once, when the servant is activated.
     fn early_operations(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Carries out one operation: reads the arguments, writes return value and out arguments. What was written before an
-    /// error is discarded. `args` borrows the message itself: nothing is copied for the call.
+    /// Carries out one operation: reads the arguments, writes return value and out arguments. On an error the written part is discarded.
+    /// `args` borrows the message itself: nothing is copied for the call.
     ///
     /// # Errors
-    /// The exception that is raised to the caller; a [`ReadError`](giop::cdr::ReadError) becomes `MARSHAL`.
+    /// The exception for the caller; a [`ReadError`](giop::cdr::ReadError) becomes `MARSHAL`.
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError>;
 
-    /// As [`invoke`](Self::invoke), which it calls unless a servant wants to know the Real-time CORBA priority that the caller
-    /// sent (`RTCorbaPriority`), from 0 to 32767; `None` if it sent none.
+    /// Carries out one operation with the Real-time CORBA priority that the caller sent (`RTCorbaPriority`), from 0 to 32767; `None`
+    /// without one. By default calls [`invoke`](Self::invoke).
     ///
     /// # Errors
-    /// As [`invoke`](Self::invoke).
+    /// The same as of [`invoke`](Self::invoke).
     fn invoke_at(
         &self,
         priority: Option<i16>,
@@ -123,7 +123,7 @@ impl From<giop::cdr::ReadError> for ServantError {
     }
 }
 
-/// A servant being callable; it stops being so when this is dropped.
+/// An activated servant; dropping it deactivates the servant.
 #[must_use = "the servant is callable only as long as this lives"]
 pub struct Activation {
     pub(crate) orb: Orb,
@@ -133,13 +133,13 @@ pub struct Activation {
 }
 
 impl Activation {
-    /// The reference to hand to others.
+    /// The reference to pass to others.
     #[must_use]
     pub fn reference(&self) -> &ObjectRef {
         &self.reference
     }
 
-    /// The orb it lives in.
+    /// The servant's orb.
     #[must_use]
     pub fn orb(&self) -> &Orb {
         &self.orb

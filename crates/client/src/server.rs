@@ -1,10 +1,8 @@
-//! The listening socket behind servants: a thread that accepts, and one for each connection accepted, which is a
-//! [`Conversation`].
+//! The listening socket of servants: a thread that accepts, and one for each accepted connection, which is a [`Conversation`].
 //!
-//! Everything a peer can send is answered or ends its connection only: bytes that are not GIOP and unrequested replies get
-//! `MessageError`, an unknown key `OBJECT_NOT_EXIST`, unreadable arguments `MARSHAL`. What a header announces is not allocated
-//! before it arrives (the framing sees to that), and connections are bounded
-//! ([`OrbOptions::connections_max`](crate::OrbOptions::connections_max)).
+//! Any input of a peer is answered or ends its connection only: bytes that are not GIOP and unrequested replies get `MessageError`, an
+//! unknown key `OBJECT_NOT_EXIST`, unreadable arguments `MARSHAL`. A size in a header is not allocated before the octets arrive (see the
+//! framing), and connections are limited ([`OrbOptions::connections_max`](crate::OrbOptions::connections_max)).
 
 use crate::conversation::Conversation;
 use crate::servant::{Activation, Servant};
@@ -24,13 +22,13 @@ use std::thread;
 use std::time::Duration;
 use tls::ServerEnd;
 
-/// Pause after `accept` failed, for example for want of file descriptors.
+/// Pause after a failed `accept`, for example for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a peer may take for each step of a TLS handshake.
+/// Time limit of a peer for each step of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The socket and its threads; they end when this is dropped.
+/// The socket and its threads, which end on drop.
 pub(crate) struct Server {
     table: Arc<Table>,
     address: SocketAddr,
@@ -39,26 +37,26 @@ pub(crate) struct Server {
     next_key: AtomicU64,
 }
 
-/// What the threads share: servants by object key, and the connections open.
+/// State shared by the threads: servants by object key, and the open connections.
 pub(crate) struct Table {
     servants: RwLock<HashMap<Vec<u8>, Arc<dyn Servant>>>,
-    /// How many of them answer operations before these are carried out.
+    /// Number of servants with early operations.
     early: AtomicU64,
     connections: Mutex<HashMap<u64, TcpStream>>,
     stopping: AtomicBool,
     stopped: Condvar,
     pub(crate) message_bytes_max: usize,
     connections_max: usize,
-    /// With it, no connection is served in the clear.
+    /// TLS; if set, no connection is served in the clear.
     tls: Option<ServerEnd>,
-    /// Changes whenever another servant lives here than before.
+    /// Changes with each change of the servants.
     version: AtomicU64,
     pub(crate) counters: Counters,
     /// Woken when a connection ends.
     waker: Arc<Waker>,
 }
 
-/// What came in, together.
+/// Counts of all connections together.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
@@ -84,13 +82,12 @@ impl Table {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether any servant answers operations before these are carried out. One that was activated before its reference was
-    /// given away counts.
+    /// Whether any servant has early operations. A servant counts from its activation, before its reference is given away.
     pub(crate) fn answers_early(&self) -> bool {
         self.early.load(Ordering::Relaxed) > 0
     }
 
-    /// Read before servants are looked up: while it stays the same, they do.
+    /// The version, read before servants are looked up: while it stays the same, the lookups are valid.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
@@ -101,7 +98,7 @@ impl Table {
 }
 
 impl Server {
-    /// Listens. `reached_from` goes into references if neither `listen` nor the options name an address; `waker` is woken when a
+    /// Listens. `reached_from` is used in references if neither `listen` nor the options name an address; `waker` is woken when a
     /// connection ends.
     pub(crate) fn start(
         listen: &str,
@@ -139,7 +136,7 @@ impl Server {
         &self.table.counters
     }
 
-    /// `policy` stands in the reference, as the priority model of the servant.
+    /// Activates a servant; `policy` is its priority model in the reference.
     pub(crate) fn activate(
         &self,
         orb: Orb,
@@ -233,14 +230,14 @@ fn open(stream: TcpStream, id: u64, table: &Arc<Table>) -> io::Result<()> {
     spawned.map(|_| ())
 }
 
-/// The connection in the clear, or with its handshake made.
+/// The connection, after its handshake if TLS is on.
 fn wire(stream: TcpStream, table: &Table) -> io::Result<Wire> {
     let Some(end) = &table.tls else { return Ok(Wire::Plain(stream)) };
     let session = end.session().map_err(io::Error::other)?;
     Wire::secure(stream, session, Some(HANDSHAKE))
 }
 
-/// Takes the connection off the list even if a servant panics.
+/// Removes the connection from the list, even if a servant panics.
 struct Registered {
     id: u64,
     table: Arc<Table>,

@@ -1,4 +1,4 @@
-//! Times as CORBA's clients have them: `TimeBase::TimeT`, in units of 100 ns, since 15 October 1582.
+//! Times in CORBA's form: `TimeBase::TimeT`, in units of 100 ns, since 15 October 1582.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 const TO_1970: u64 = 122_192_928_000_000_000;
 const NANOS_PER_TICK: u128 = 100;
 
-/// A time in units of 100 ns since 15 October 1582, as `TimeBase::TimeT` and ALMA's `ACS::Time` count. What is finer is cut off; times
-/// before are 0.
+/// Converts a time to units of 100 ns since 15 October 1582, as in `TimeBase::TimeT` and ALMA's `ACS::Time`. Rounds down; earlier times are
+/// 0.
 #[must_use]
 pub fn ticks_of(time: SystemTime) -> u64 {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
@@ -16,7 +16,7 @@ pub fn ticks_of(time: SystemTime) -> u64 {
     }
 }
 
-/// The time that [`ticks_of`] tells. What is beyond what a `SystemTime` can hold is 1 January 1970.
+/// Converts such units to a time, the reverse of [`ticks_of`]. Times beyond the range of `SystemTime` become 1 January 1970.
 #[must_use]
 pub fn time_of(ticks: u64) -> SystemTime {
     let time = match ticks.checked_sub(TO_1970) {
@@ -26,13 +26,13 @@ pub fn time_of(ticks: u64) -> SystemTime {
     time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// A duration in units of 100 ns; what is finer is cut off, and what is beyond 58,000 years is that.
+/// Converts a duration to units of 100 ns, rounded down, at most 58,000 years.
 #[must_use]
 pub fn ticks_of_duration(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos() / NANOS_PER_TICK).unwrap_or(u64::MAX)
 }
 
-/// The duration of so many units of 100 ns.
+/// Converts units of 100 ns to a duration.
 #[must_use]
 pub fn duration_of(ticks: u64) -> Duration {
     Duration::new(ticks / 10_000_000, u32::try_from(ticks % 10_000_000 * 100).unwrap_or(0))

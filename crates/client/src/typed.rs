@@ -1,4 +1,4 @@
-//! Typed calls: the operations of an interface, declared as in IDL, and how their arguments and results lie in CDR.
+//! Typed calls: the operations of an interface, declared as in IDL, and the layout of their arguments and results in CDR.
 
 use crate::{InvokeError, ObjectRef};
 use giop::cdr::{ReadError, Reader, Writer};
@@ -6,7 +6,7 @@ use giop::ior::Ior;
 use giop::typecode::{TypeCode, Work};
 use giop::value::{AnyValue, WriteError};
 
-/// Steps and depth granted to reading one event's Anys: far beyond what programs send, far below what pins a thread.
+/// Limits of steps and depth for reading one event's Anys: far above what programs send, far below what occupies a thread.
 const WORK_STEPS: u32 = 16 * 1024 * 1024;
 const WORK_DEPTH: u32 = 128;
 
@@ -14,7 +14,7 @@ pub(crate) fn work() -> Work {
     Work::new(WORK_STEPS, WORK_DEPTH)
 }
 
-/// A value of IDL that is written into a message.
+/// A value of IDL that can be written into a message.
 pub trait Marshal {
     /// Writes it.
     ///
@@ -23,7 +23,7 @@ pub trait Marshal {
     fn marshal(&self, writer: &mut Writer<'_>) -> Result<(), WriteError>;
 }
 
-/// A value of IDL that is read from a message.
+/// A value of IDL that can be read from a message.
 pub trait Unmarshal: Sized {
     /// Octets of the shortest value.
     const BYTES_MIN: usize;
@@ -34,16 +34,16 @@ pub trait Unmarshal: Sized {
     /// If the bytes are not one, or ask for more work than is granted.
     fn unmarshal(reader: &mut Reader<'_>, work: &mut Work) -> Result<Self, ReadError>;
 
-    /// Reads one with as much work as one event is granted.
+    /// Reads a value with the work limit of one event.
     ///
     /// # Errors
-    /// As [`unmarshal`](Self::unmarshal).
+    /// The same as of [`unmarshal`](Self::unmarshal).
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
         Self::unmarshal(reader, &mut work())
     }
 }
 
-/// Types that a reader and a writer know by a method each.
+/// Types with one method each in reader and writer.
 macro_rules! primitives {
     ($($type:ty: $bytes_min:literal, $read:ident, $write:ident;)+) => {$(
         impl Marshal for $type {
@@ -187,7 +187,7 @@ impl<A: Unmarshal, B: Unmarshal> Unmarshal for (A, B) {
     }
 }
 
-/// Declares structs of IDL, their fields in its order.
+/// Declares structs of IDL, with their fields in the order of the IDL.
 #[macro_export]
 macro_rules! idl_struct {
     ($($(#[$meta:meta])* $vis:vis struct $name:ident {
@@ -323,8 +323,9 @@ pub(crate) use stubs;
 
 /// Adds operations to stubs, each as in IDL: `fn operation(arguments) -> [result] raises "exceptions"`.
 ///
-/// A result is a value's type, `reference`, `object Stub`, `optional Stub` for a reference that may be nil, `made Stub` for a new object with its
-/// id, or `polled Type` for a value with whether it is one. `= "name"` is the operation's name if the function has another.
+/// A result is a value's type, `reference`, `object Stub`, `optional Stub` for a reference that may be nil, `made Stub` for a new object
+/// with its id, or `polled Type` for a value with a flag whether it is valid. `= "name"` is the operation's name if the function has
+/// another.
 macro_rules! operations {
     ($($name:ident),+: $body:tt) => {
         $($crate::typed::operations!(@interface $name $body);)+
@@ -382,8 +383,7 @@ macro_rules! operations {
 pub(crate) use operations;
 
 impl ObjectRef {
-    /// Calls an operation with those arguments, a tuple, and reads its result: the return value, or a tuple of that and the out
-    /// parameters.
+    /// Calls an operation with a tuple of arguments, and reads its result: the return value, or a tuple of that and the out parameters.
     ///
     /// # Errors
     /// See [`InvokeError`].

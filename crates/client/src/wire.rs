@@ -1,7 +1,7 @@
 //! A connection's bytes, in the clear or through TLS.
 //!
-//! As with a socket, one thread may read while another writes. A writer seals under a lock of its own and then writes without the
-//! session's, so that a reader never waits for a peer that does not read.
+//! As with a socket, one thread may read while another writes. A writer encrypts under a lock of its own and then writes without the
+//! session's lock, so that a reader never waits for a peer that does not read.
 
 use crate::lock;
 use core::time::Duration;
@@ -14,30 +14,30 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Session, Trouble, Trust, sealed_bytes_max};
 
-/// Octets read of a socket, or sealed for one, at once.
+/// Octets read from a socket, or encrypted for one, at once.
 const AT_ONCE: usize = 16 << 10;
 
-/// TLS for an [`Orb`](crate::Orb): with it, nothing is called and no connection served in the clear.
+/// TLS for an [`Orb`](crate::Orb): calls and served connections all use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrbTls {
-    /// PEM file with the authorities that sign the certificates of called servers, and of the clients that call servants.
+    /// PEM file with the authorities that sign the certificates of called servers, and of the clients of servants.
     pub ca: PathBuf,
-    /// PEM files with the certificate that is shown to a peer that asks, and its key. Without them there are no servants. Default: none.
+    /// PEM files with the own certificate, shown on request, and its key. Without them there are no servants. Default: none.
     pub identity: Option<(PathBuf, PathBuf)>,
     /// PEM file with lists of revoked certificates. Default: none.
     pub crl: Option<PathBuf>,
-    /// Whether the certificate of a called server has to name the host that its reference names. Default true.
+    /// Whether a called server's certificate must name the host in its reference. Default true.
     pub check_names: bool,
 }
 
 impl OrbTls {
-    /// Trusts these authorities, and shows no certificate.
+    /// Trusts these authorities, without an own certificate.
     #[must_use]
     pub fn trusting(ca: impl Into<PathBuf>) -> Self {
         Self { ca: ca.into(), identity: None, crl: None, check_names: true }
     }
 
-    /// Shows that certificate, too.
+    /// Adds an own certificate.
     #[must_use]
     pub fn with_identity(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { identity: Some((certificate.into(), key.into())), ..self }
@@ -53,14 +53,14 @@ impl OrbTls {
     }
 }
 
-/// What handshakes are made with.
+/// TLS configurations of both sides.
 #[derive(Debug)]
 pub(crate) struct Ends {
     pub(crate) client: ClientEnd,
     pub(crate) server: Option<ServerEnd>,
 }
 
-/// See the module.
+/// A connection, in the clear or with TLS: see the module.
 #[derive(Debug)]
 pub(crate) enum Wire {
     Plain(TcpStream),
@@ -78,16 +78,16 @@ pub(crate) struct Secure {
 #[derive(Debug)]
 struct State {
     session: Session,
-    /// Plaintext that has arrived and for which there was no room.
+    /// Received plaintext that did not fit into the caller's buffer.
     surplus: Vec<u8>,
-    /// Octets to send that no caller wrote: answers of TLS itself.
+    /// Octets to send for TLS itself.
     answers: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
 struct Writer {
     sealed: Vec<u8>,
-    /// Where what the socket has not taken begins and ends.
+    /// Position of the unsent octets.
     from: usize,
     end: usize,
     /// Buffered plaintext bytes not yet acknowledged as written.
@@ -95,7 +95,7 @@ struct Writer {
 }
 
 impl Wire {
-    /// Makes the handshake of a connection, within that time for each answer.
+    /// Performs the handshake of a connection, with that time limit for each answer.
     pub(crate) fn secure(tcp: TcpStream, session: Session, limit: Option<Duration>) -> io::Result<Self> {
         let wire = Self::to_secure(tcp, session)?;
         while !wire.try_handshake()? {
@@ -110,7 +110,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// A connection before its handshake, which [`try_handshake`](Self::try_handshake) makes.
+    /// A connection before its handshake, which [`try_handshake`](Self::try_handshake) performs.
     pub(crate) fn to_secure(tcp: TcpStream, mut session: Session) -> io::Result<Self> {
         let mut answers = Vec::new();
         session.take_in(&mut [], |_| (), &mut answers).map_err(invalid)?;
@@ -118,7 +118,7 @@ impl Wire {
         Ok(Self::Tls(Box::new(Secure { tcp, state: Mutex::new(state), writer: Mutex::default() })))
     }
 
-    /// Goes on with the handshake, as far as that goes without waiting. True once it is over; in the clear there is none.
+    /// Continues the handshake without waiting. Returns true once it is complete; in the clear there is none.
     pub(crate) fn try_handshake(&self) -> io::Result<bool> {
         match self {
             Self::Plain(_) => Ok(true),
@@ -126,7 +126,7 @@ impl Wire {
         }
     }
 
-    /// Whether the socket did not take all that was sealed for it.
+    /// Whether the socket has not taken all encrypted octets.
     pub(crate) fn has_unsent(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -134,7 +134,7 @@ impl Wire {
         }
     }
 
-    /// Tells the peer that nothing more will be sent.
+    /// Tells the peer that the output has ended.
     pub(crate) fn say_end(&self) {
         if let Self::Tls(secure) = self {
             secure.say_end();
@@ -155,7 +155,7 @@ impl Wire {
         self.tcp().shutdown(Shutdown::Both)
     }
 
-    /// Whether something has arrived of which the socket does not tell.
+    /// Whether there is input that the socket does not report.
     pub(crate) fn has_more(&self) -> bool {
         match self {
             Self::Plain(_) => false,
@@ -166,7 +166,7 @@ impl Wire {
         }
     }
 
-    /// Reads what is there, without waiting.
+    /// Reads available input, without waiting.
     pub(crate) fn try_read(&self, space: &mut [u8]) -> io::Result<usize> {
         let read = |tcp: &TcpStream, space: &mut [u8]| recv(tcp, space, RecvFlags::DONTWAIT).map(|(count, _)| count);
         match self {
@@ -175,7 +175,7 @@ impl Wire {
         }
     }
 
-    /// Writes what the socket takes, without waiting. What it does not take is to be offered again, the same octets first.
+    /// Writes what the socket takes, without waiting. The caller offers the rest again, beginning with the same octets.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plain(tcp) => Ok(send(tcp, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?),
@@ -320,7 +320,7 @@ impl Secure {
         if taken == 0 && !bytes.is_empty() { Err(ErrorKind::WouldBlock.into()) } else { Ok(taken) }
     }
 
-    /// Seals what is written, behind what is to be sent before it.
+    /// Encrypts the octets, behind pending ones.
     fn seal(&self, writer: &mut Writer, plain: &[u8]) -> io::Result<()> {
         let State { session, answers, .. } = &mut *lock(&self.state);
         writer.put(answers);
@@ -334,7 +334,7 @@ impl Secure {
         Ok(())
     }
 
-    /// Tells the peer that this is the end, if its socket takes that now.
+    /// Tells the peer that the output has ended, if its socket takes that now.
     fn say_end(&self) {
         let mut end = Vec::new();
         lock(&self.state).session.close(&mut end);
@@ -343,7 +343,7 @@ impl Secure {
         }
     }
 
-    /// Has the socket take what was sealed, without waiting.
+    /// Writes encrypted octets to the socket, without waiting.
     fn send(&self, writer: &mut Writer) -> io::Result<()> {
         let Writer { sealed, from, end, .. } = writer;
         while from < end {
@@ -360,7 +360,7 @@ impl Secure {
 }
 
 impl Writer {
-    /// Puts octets behind those that are to be sent.
+    /// Appends octets to the pending ones.
     fn put(&mut self, octets: &mut Vec<u8>) {
         let Self { sealed, end, .. } = self;
         let rest = sealed.len() - *end;

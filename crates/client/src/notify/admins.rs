@@ -16,7 +16,7 @@ operations! { ConsumerAdmin, SupplierAdmin: {
     fn my_id = "_get_MyID"() -> [i32];
     /// The channel it belongs to.
     fn my_channel = "_get_MyChannel"() -> [object EventChannel];
-    /// How its filters and those of its proxies combine.
+    /// How the admin's filters and those of its proxies combine.
     fn my_operator = "_get_MyOperator"() -> [FilterGroupOperator];
     /// Ends the admin and its proxies.
     fn destroy();

@@ -15,8 +15,7 @@ operations! { EventChannelFactory: {
     /// Makes a channel and gives it with its id.
     fn create_channel(qos: &[Property], admin: &[Property]) -> [made EventChannel]
         raises "`CosNotification/UnsupportedQoS`, `CosNotification/UnsupportedAdmin`.";
-    /// Makes a channel of a name that no other has, and gives it with its id. For a factory that
-    /// [gives names](Self::gives_names).
+    /// Makes a channel with a unique name, and returns it with its id. For a factory that [gives names](Self::gives_names).
     fn create_named_channel(qos: &[Property], admin: &[Property], name: &str) -> [made EventChannel]
         raises "`NotifyMonitoringExt/NameAlreadyUsed`, and as [`create_channel`](Self::create_channel).";
     /// The ids of all channels.
@@ -26,7 +25,7 @@ operations! { EventChannelFactory: {
 } }
 
 impl EventChannelFactory {
-    /// Whether it gives channels names: `NotifyMonitoringExt::EventChannelFactory`, of TAO's service and Campanile's.
+    /// Whether the factory supports names: `NotifyMonitoringExt::EventChannelFactory`, of TAO's service and Campanile's.
     ///
     /// # Errors
     /// See [`InvokeError`].
@@ -74,11 +73,11 @@ impl EventChannel {
 
 /// Finds a channel. `object` is a factory, or a channel itself.
 ///
-/// `id` is the channel's id in the factory. `None` means the default channel: the one with id 0, or else the only one
-/// there is. Gives the channel and its id; no id if `object` is the channel.
+/// `id` is the channel's id in the factory. `None` means the default channel: the one with id 0, or else the only one. Returns the channel
+/// and its id; no id if `object` is the channel.
 ///
 /// # Errors
-/// [`InvokeError::NoChannel`] telling the ids there are, [`InvokeError::WrongType`] if `object` is neither.
+/// [`InvokeError::NoChannel`] with the existing ids, [`InvokeError::WrongType`] if `object` is neither.
 pub fn find_channel(object: &ObjectRef, id: Option<i32>) -> Result<(EventChannel, Option<i32>), InvokeError> {
     if !object.is_a(EventChannelFactory::REPOSITORY_ID)? {
         let channel = EventChannel::narrow(object.clone()).map_err(|error| match error {

@@ -1,4 +1,6 @@
-//! Servants of `CosNotifyComm`: what a service calls at consumers and suppliers.
+//! Servants of `CosNotifyComm`: the objects of consumers and suppliers that a service calls. ¶ A push consumer is a [`CallbackConsumer`], a
+//! pull supplier a [`QueueSupplier`](super::QueueSupplier). The other two kinds, [`SupplierServant`] and [`ConsumerServant`], call the
+//! service themselves and are only notified of changes and of their disconnection.
 //!
 //! A consumer that is pushed to is a [`CallbackConsumer`], a supplier that is pulled a
 //! [`QueueSupplier`](super::QueueSupplier). The other two kinds, [`SupplierServant`] and [`ConsumerServant`], call the
@@ -18,7 +20,7 @@ pub(crate) const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interface {
     pub(crate) type_id: &'static str,
-    /// What it inherits.
+    /// Inherited interfaces.
     bases: &'static [&'static str],
     /// Its operation that ends the connection.
     pub(crate) disconnect: &'static str,
@@ -27,7 +29,7 @@ pub(crate) struct Interface {
 /// Declares the interfaces of one kind of client, by form.
 macro_rules! interfaces {
     ($name:ident, $base:ident, $plain:literal, $disconnect:literal, $structured:literal, $sequence:literal) => {
-        /// The interface of such a client, by the form of its events.
+        /// The interface of this kind of client, by the form of its events.
         pub(crate) const fn $name(form: ClientType) -> Interface {
             match form {
                 ClientType::Any => Interface {
@@ -97,7 +99,7 @@ pub(crate) const fn disconnected() -> ServantError {
     ServantError::User(DISCONNECTED)
 }
 
-/// What happens at a consumer.
+/// A call of the service at a consumer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Delivery<'a> {
@@ -105,10 +107,10 @@ pub enum Delivery<'a> {
     Structured(Reader<'a>),
     /// An event in an Any; the reader stands at the Any and borrows the message.
     Any(Reader<'a>),
-    /// Several structured events, the oldest first as the channel's order has it; the reader stands at the
-    /// `EventBatch`, a number and so many `StructuredEvent`s, and borrows the message.
+    /// Several structured events, in the channel's order; the reader stands at the `EventBatch`, a number and so many `StructuredEvent`s,
+    /// and borrows the message.
     Batch(Reader<'a>),
-    /// The service says what event types are offered from now on.
+    /// The offered event types change.
     OfferChange {
         /// Newly offered.
         added: Vec<EventType>,
@@ -119,14 +121,14 @@ pub enum Delivery<'a> {
     Disconnected,
 }
 
-/// The events of an `EventBatch`, each by itself, where they lie in the message; from [`events_of`].
+/// The events of an `EventBatch`, one by one, borrowed from the message; from [`events_of`].
 #[derive(Debug)]
 pub struct BatchEvents<'a> {
     batch: Reader<'a>,
     left: u32,
 }
 
-/// The events of a [`Delivery::Batch`], one by one. None is copied; each is gone through to find where it ends.
+/// The events of a [`Delivery::Batch`], one by one. None is copied; each is scanned to find its end.
 ///
 /// ```
 /// use campanile_client::notify::{CallbackConsumer, Delivery, StructuredEvent, events_of};
@@ -173,7 +175,7 @@ impl<'a> BatchEvents<'a> {
     }
 }
 
-/// Declares consumers that hand what happens to a closure, one with the priority of the call.
+/// Declares consumers that pass calls to a closure, one with the priority of the call.
 macro_rules! consumers {
     ($($(#[$doc:meta])* $name:ident, $priority:ident $(: $given:ty)?;)+) => {$(
         $(#[$doc])*
@@ -189,8 +191,8 @@ macro_rules! consumers {
                 Self { form, early: false, callback: Mutex::new(callback) }
             }
 
-            /// The same, answering events as soon as they have been read, before the closure ran, or not (the default); see
-            /// [`ConsumerOptions::answer_early`](crate::ConsumerOptions::answer_early) for what that gives up.
+            /// Sets whether events are answered as soon as they have been read, before the closure ran (default: false); see
+            /// [`ConsumerOptions::answer_early`](crate::ConsumerOptions::answer_early) for the drawbacks.
             #[must_use]
             pub fn answering_early(self, early: bool) -> Self {
                 Self { early, ..self }
@@ -230,7 +232,7 @@ macro_rules! consumers {
 }
 
 consumers! {
-    /// A consumer of events of one form that hands what happens to a closure, one call at a time.
+    /// A consumer of events of one form that passes deliveries to a closure, one call at a time.
     ///
     /// The closure's error is raised to the service: `Disconnected` ([`CallbackConsumer::disconnected`]) ends the
     /// subscription, another exception makes the service try again or go on, by its policy.
@@ -266,7 +268,7 @@ impl CallbackConsumer<()> {
     }
 }
 
-/// What an operation brings a consumer of that form.
+/// Reads the arguments of an operation at a consumer of that form.
 fn read_delivery<'a>(form: ClientType, operation: &str, args: &mut Reader<'a>) -> Result<Delivery<'a>, ServantError> {
     match (operation, form) {
         ("push_structured_event", ClientType::Structured) => Ok(Delivery::Structured(args.clone())),
@@ -281,7 +283,7 @@ fn read_delivery<'a>(form: ClientType, operation: &str, args: &mut Reader<'a>) -
     }
 }
 
-/// What a supplier's object tells its supplier.
+/// Callbacks of a supplier's object.
 pub trait SupplierCallbacks: Send + Sync + 'static {
     /// Consumers' subscriptions changed.
     fn subscription_change(&self, added: &[EventType], removed: &[EventType]) {
@@ -292,7 +294,7 @@ pub trait SupplierCallbacks: Send + Sync + 'static {
     fn disconnected(&self) {}
 }
 
-/// What a pull consumer's object tells its consumer.
+/// Callbacks of a pull consumer's object.
 pub trait ConsumerCallbacks: Send + Sync + 'static {
     /// Suppliers' offers changed.
     fn offer_change(&self, added: &[EventType], removed: &[EventType]) {
@@ -303,20 +305,20 @@ pub trait ConsumerCallbacks: Send + Sync + 'static {
     fn disconnected(&self) {}
 }
 
-/// Tells nothing.
+/// Ignores all callbacks.
 impl SupplierCallbacks for () {}
 
-/// Tells nothing.
+/// Ignores all callbacks.
 impl ConsumerCallbacks for () {}
 
-/// Remembers only that the supplier was disconnected.
+/// Notes only that the supplier was disconnected.
 impl SupplierCallbacks for std::sync::Arc<AtomicBool> {
     fn disconnected(&self) {
         self.store(true, Ordering::Release);
     }
 }
 
-/// Remembers only that the consumer was disconnected.
+/// Notes only that the consumer was disconnected.
 impl ConsumerCallbacks for std::sync::Arc<AtomicBool> {
     fn disconnected(&self) {
         self.store(true, Ordering::Release);
@@ -326,7 +328,7 @@ impl ConsumerCallbacks for std::sync::Arc<AtomicBool> {
 /// A push supplier's own object: notified of subscriptions and disconnection. Also the callback of a filter.
 #[derive(Debug)]
 pub struct SupplierServant<C> {
-    /// `None` for an object that is notified of subscriptions and nothing else.
+    /// The form; `None` for an object that is notified of subscriptions only.
     form: Option<ClientType>,
     callbacks: C,
 }
@@ -352,12 +354,12 @@ impl<C: SupplierCallbacks> SupplierServant<C> {
         Self::new(ClientType::Sequence, callbacks)
     }
 
-    /// No supplier but a `NotifySubscribe`, as [`Filter::attach_callback`](super::Filter::attach_callback) takes it.
+    /// A bare `NotifySubscribe`, as [`Filter::attach_callback`](super::Filter::attach_callback) takes it.
     pub fn subscriptions(callbacks: C) -> Self {
         Self { form: None, callbacks }
     }
 
-    /// What it tells.
+    /// The callbacks.
     pub fn callbacks(&self) -> &C {
         &self.callbacks
     }
@@ -377,7 +379,7 @@ impl<C: SupplierCallbacks> Servant for SupplierServant<C> {
     }
 }
 
-/// The operations of every supplier's object.
+/// Handles the operations common to all suppliers' objects.
 pub(crate) fn tell_supplier(
     callbacks: &impl SupplierCallbacks,
     interface: Option<Interface>,
@@ -408,7 +410,7 @@ impl<C: ConsumerCallbacks> ConsumerServant<C> {
         Self { form, callbacks }
     }
 
-    /// What it tells.
+    /// The callbacks.
     pub fn callbacks(&self) -> &C {
         &self.callbacks
     }

@@ -1,4 +1,4 @@
-//! `CosNotifyFilter`: the factory of filters, filters, mapping filters, and what they are attached to.
+//! `CosNotifyFilter`: the factory of filters, filters, mapping filters, and the objects they are attached to.
 
 use super::{EventType, Property, StructuredEvent};
 use crate::typed::{operations, stubs};
@@ -26,7 +26,7 @@ idl_struct! {
     pub struct ConstraintInfo {
         /// The constraint.
         pub constraint_expression: ConstraintExp,
-        /// Its id in the filter, never given to another one there.
+        /// The constraint's id in the filter, never reused there.
         pub constraint_id: i32,
     }
 
@@ -44,7 +44,7 @@ idl_struct! {
     pub struct MappingConstraintInfo {
         /// The condition.
         pub constraint_expression: ConstraintExp,
-        /// Its id in the filter, never given to another one there.
+        /// The constraint's id in the filter, never reused there.
         pub constraint_id: i32,
         /// The value.
         pub value: AnyValue,
@@ -72,13 +72,13 @@ impl ConstraintExp {
     }
 }
 
-/// What an operation of `CosNotifyFilter` raised, with its members.
+/// An exception of an operation of `CosNotifyFilter`, with its members.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FilterRefusal {
     /// The factory does not know the constraint language.
     InvalidGrammar,
-    /// The constraint is not one of the language, or breaks a limit; nothing was changed.
+    /// The constraint is invalid, or exceeds a limit; nothing was changed.
     InvalidConstraint(ConstraintExp),
     /// The value is not of the type that the mapping filter maps to; nothing was changed.
     InvalidValue(ConstraintExp, AnyValue),
@@ -86,11 +86,11 @@ pub enum FilterRefusal {
     ConstraintNotFound(i32),
     /// An id was given twice.
     DuplicateConstraintId(i32),
-    /// There is no filter of that id at this admin or proxy.
+    /// No filter of that id is attached to this admin or proxy.
     FilterNotFound,
     /// The filter has no callback of that id.
     CallbackNotFound,
-    /// The event cannot be looked into.
+    /// The event cannot be examined.
     UnsupportedFilterableData,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for FilterRefusal {
     }
 }
 
-/// What an operation of `CosNotifyFilter` raised; `None` for other errors, and for members that cannot be read.
+/// The exception of an operation of `CosNotifyFilter`; `None` for other errors, and for members that cannot be read.
 #[must_use]
 pub fn filter_refusal(error: &InvokeError) -> Option<FilterRefusal> {
     match error {
@@ -157,15 +157,15 @@ stubs! {
 operations! { FilterFactory: {
     /// Makes a filter without constraints.
     fn create_filter(grammar: &str) -> [object Filter] raises "`CosNotifyFilter/InvalidGrammar`.";
-    /// Makes a mapping filter without constraints. The type of the default value is that of all its values.
+    /// Makes a mapping filter without constraints. All its values have the type of the default value.
     fn create_mapping_filter(grammar: &str, default_value: &AnyValue) -> [object MappingFilter]
         raises "`CosNotifyFilter/InvalidGrammar`.";
 } }
 
 operations! { Filter, MappingFilter: {
-    /// The constraint language it was made for.
+    /// The constraint language of the filter.
     fn constraint_grammar = "_get_constraint_grammar"() -> [String];
-    /// Ends the filter, also where it is attached.
+    /// Destroys the filter, also where it is attached.
     fn destroy();
 } }
 
@@ -173,14 +173,14 @@ operations! { Filter: {
     /// Adds constraints, all or none, and gives them with their ids.
     fn add_constraints(constraints: &[ConstraintExp]) -> [Vec<ConstraintInfo>]
         raises "`CosNotifyFilter/InvalidConstraint` ([`filter_refusal`] tells which).";
-    /// Takes constraints away and changes others, all or nothing.
+    /// Removes constraints and changes others, all or nothing.
     fn modify_constraints(remove: &[i32], change: &[ConstraintInfo])
         raises "`CosNotifyFilter/InvalidConstraint`, `CosNotifyFilter/ConstraintNotFound`.";
     /// The constraints of those ids.
     fn get_constraints(ids: &[i32]) -> [Vec<ConstraintInfo>] raises "`CosNotifyFilter/ConstraintNotFound`.";
     /// All constraints.
     fn get_all_constraints() -> [Vec<ConstraintInfo>];
-    /// Takes all constraints away: no event passes any more.
+    /// Removes all constraints: no event passes any more.
     fn remove_all_constraints();
     /// Whether an event in an Any would pass.
     fn r#match = "match"(event: &AnyValue) -> [bool] raises "`CosNotifyFilter/UnsupportedFilterableData`.";
@@ -188,10 +188,9 @@ operations! { Filter: {
     fn match_structured(event: &StructuredEvent) -> [bool] raises "`CosNotifyFilter/UnsupportedFilterableData`.";
     /// Whether a typed event, given as properties, would pass.
     fn match_typed(event: &[Property]) -> [bool] raises "`CosNotifyFilter/UnsupportedFilterableData`.";
-    /// Notifies an object, by `subscription_change`, of the event types its constraints are about; gives the
-    /// callback's id.
+    /// Notifies an object, by `subscription_change`, of the event types in the filter's constraints; returns the callback's id.
     fn attach_callback(callback: &ObjectRef) -> [i32];
-    /// Ends that.
+    /// Detaches a callback.
     fn detach_callback(id: i32) raises "`CosNotifyFilter/CallbackNotFound`.";
     /// The ids of all callbacks.
     fn get_callbacks() -> [Vec<i32>];
@@ -205,14 +204,14 @@ operations! { MappingFilter: {
     /// Adds constraints with their values, all or none, and gives them with their ids.
     fn add_mapping_constraints(pairs: &[MappingConstraintPair]) -> [Vec<MappingConstraintInfo>]
         raises "`CosNotifyFilter/InvalidConstraint`, `CosNotifyFilter/InvalidValue`.";
-    /// Takes constraints away and changes others, all or nothing.
+    /// Removes constraints and changes others, all or nothing.
     fn modify_mapping_constraints(remove: &[i32], change: &[MappingConstraintInfo])
         raises "`CosNotifyFilter/InvalidConstraint`, `CosNotifyFilter/InvalidValue`, `CosNotifyFilter/ConstraintNotFound`.";
     /// The constraints of those ids.
     fn get_mapping_constraints(ids: &[i32]) -> [Vec<MappingConstraintInfo>] raises "`CosNotifyFilter/ConstraintNotFound`.";
     /// All constraints.
     fn get_all_mapping_constraints() -> [Vec<MappingConstraintInfo>];
-    /// Takes all constraints away: every event gets the default value.
+    /// Removes all constraints: every event gets the default value.
     fn remove_all_mapping_constraints();
     /// Whether an event in an Any meets a constraint, and the value it gets: that constraint's, or the default.
     fn r#match = "match"(event: &AnyValue) -> [(bool, AnyValue)] raises "`CosNotifyFilter/UnsupportedFilterableData`.";

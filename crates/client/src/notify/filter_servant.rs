@@ -13,10 +13,10 @@ const FILTER: &str = "IDL:omg.org/CosNotifyFilter/Filter:1.0";
 const CALLBACK_NOT_FOUND: &str = "IDL:omg.org/CosNotifyFilter/CallbackNotFound:1.0";
 const CONSTRAINT_NOT_FOUND: &str = "IDL:omg.org/CosNotifyFilter/ConstraintNotFound:1.0";
 
-/// Callbacks a filter remembers; further ones are answered with `IMP_LIMIT`.
+/// Maximum number of callbacks of a filter; further ones are answered with `IMP_LIMIT`.
 const CALLBACKS_MAX: usize = 1024;
 
-/// An event that a service asks a filter about; each reader stands at the event's first octet and borrows the message.
+/// An event to match; each reader stands at the event's first octet and borrows the message.
 #[derive(Clone, Debug)]
 pub enum FilterCall<'a> {
     /// `match`: an `any`.
@@ -53,8 +53,8 @@ impl FilterCall<'_> {
 /// A `CosNotifyFilter::Filter` that decides by a closure, called on the thread of the service's connection, for
 /// several events at a time if they come over several connections.
 ///
-/// It has no constraints: operations that would change them are answered with `NO_IMPLEMENT`. A service that waits for
-/// the answer longer than its time limit takes the event for one that does not match.
+/// It has no constraints: operations that would change them are answered with `NO_IMPLEMENT`. A service treats an event as not matching if
+/// the answer takes longer than the service's time limit.
 pub struct FilterServant<F> {
     decide: F,
     callbacks: Mutex<Callbacks>,
@@ -67,7 +67,7 @@ struct Callbacks {
 }
 
 impl<F: Fn(FilterCall<'_>) -> Result<bool, ServantError> + Send + Sync + 'static> FilterServant<F> {
-    /// A filter that lets events pass for which `decide` answers true. Its error is raised to the service.
+    /// A filter that passes events for which `decide` returns true. Its error is raised to the service.
     pub fn new(decide: F) -> Self {
         Self { decide, callbacks: Mutex::default() }
     }

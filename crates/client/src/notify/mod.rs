@@ -1,7 +1,7 @@
 //! The OMG Notification Service 1.1: its objects as typed stubs, its data as structs.
 //!
-//! A stub wraps an [`ObjectRef`](crate::ObjectRef) and offers the operations of its interface and of those it inherits from, with the
-//! names of the IDL. `narrow` asks the object whether it supports the interface; `unchecked` believes the caller.
+//! A stub wraps an [`ObjectRef`](crate::ObjectRef) and offers the operations of its interface and of those it inherits from, with the names
+//! of the IDL. `narrow` asks the object whether it supports the interface; `unchecked` does not.
 //!
 //! ```no_run
 //! use campanile_client::notify::{ClientType, EventChannelFactory};

@@ -1,4 +1,4 @@
-//! Thread pools as quality of service, in the types of TAO's module `NotifyExt`, which other services take too.
+//! Thread pools as quality of service, in the types of TAO's module `NotifyExt`, which other services support, too.
 //!
 //! ```no_run
 //! use campanile_client::notify::{EventChannel, ThreadPoolLanes};
@@ -19,7 +19,7 @@ use giop::value::{AnyValue, Value};
 /// `NotifyExt::ThreadPoolParams`, the value of the property `ThreadPool`: so many threads of one priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadPool {
-    /// Where the priority of an event comes from.
+    /// The source of an event's priority.
     pub priority_model: PriorityModel,
     /// The priority under [`PriorityModel::ServerDeclared`], from 0 to 32767.
     pub server_priority: i16,
@@ -27,22 +27,22 @@ pub struct ThreadPool {
     pub stacksize: u32,
     /// Threads made with the pool.
     pub static_threads: u32,
-    /// Threads made when those are busy.
+    /// Threads made when the static ones are busy.
     pub dynamic_threads: u32,
     /// The threads' own priority, from 0 to 32767.
     pub default_priority: i16,
     /// Whether requests may wait when all threads are busy.
     pub allow_request_buffering: bool,
-    /// How many may; 0 leaves it to the service.
+    /// Maximum number of waiting requests; 0 leaves it to the service.
     pub max_buffered_requests: u32,
-    /// How many octets those may have together; 0 leaves it to the service.
+    /// Maximum octets of waiting requests together; 0 leaves it to the service.
     pub max_request_buffer_size: u32,
 }
 
 /// `NotifyExt::ThreadPoolLanesParams`, the value of the property `ThreadPoolLanes`: threads of several priorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadPoolLanes {
-    /// Where the priority of an event comes from, and so the lane that it takes.
+    /// The source of an event's priority, which selects the lane.
     pub priority_model: PriorityModel,
     /// The priority under [`PriorityModel::ServerDeclared`], from 0 to 32767.
     pub server_priority: i16,
@@ -54,29 +54,29 @@ pub struct ThreadPoolLanes {
     pub allow_borrowing: bool,
     /// Whether requests may wait when all threads are busy.
     pub allow_request_buffering: bool,
-    /// How many may; 0 leaves it to the service.
+    /// Maximum number of waiting requests; 0 leaves it to the service.
     pub max_buffered_requests: u32,
-    /// How many octets those may have together; 0 leaves it to the service.
+    /// Maximum octets of waiting requests together; 0 leaves it to the service.
     pub max_request_buffer_size: u32,
 }
 
 /// `NotifyExt::ThreadPoolLane`: the threads of one priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadPoolLane {
-    /// As in [`ThreadPoolLanes`], which counts.
+    /// The model, as in [`ThreadPoolLanes`], which takes precedence.
     pub priority_model: PriorityModel,
-    /// As in [`ThreadPoolLanes`], which counts.
+    /// The priority, as in [`ThreadPoolLanes`], which takes precedence.
     pub server_priority: i16,
-    /// The threads' priority, from 0 to 32767; each of a pool's lanes has another.
+    /// The threads' priority, from 0 to 32767; different for each lane of a pool.
     pub lane_priority: i16,
     /// Threads made with the pool.
     pub static_threads: u32,
-    /// Threads made when those are busy.
+    /// Threads made when the static ones are busy.
     pub dynamic_threads: u32,
 }
 
 impl ThreadPool {
-    /// So many threads, with the priority `server_priority`, and nothing beyond that.
+    /// A pool of static threads with the priority `server_priority`, and everything else off.
     #[must_use]
     pub const fn new(priority_model: PriorityModel, server_priority: i16, static_threads: u32) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl ThreadPool {
 }
 
 impl ThreadPoolLanes {
-    /// Lanes by priority and number of threads, and nothing beyond that.
+    /// Lanes by priority and number of threads, and everything else off.
     #[must_use]
     pub fn new(priority_model: PriorityModel, server_priority: i16, lanes: &[(i16, u32)]) -> Self {
         let lane = |&(lane_priority, static_threads): &(i16, u32)| ThreadPoolLane {
@@ -153,7 +153,7 @@ impl From<ThreadPoolLanes> for Property {
     }
 }
 
-/// A field of a struct of `NotifyExt`, with the type that it has there.
+/// A field of a struct of `NotifyExt`, with its type there.
 trait Member {
     fn into_member(self) -> AnyValue;
 }

@@ -1,4 +1,4 @@
-//! The proxies: what a supplier pushes to or is pulled by, and what pushes to a consumer or is pulled from.
+//! The proxies: of suppliers, by push or pull, and of consumers, by push or pull.
 //!
 //! Three forms (Any, structured, sequence), two sides, push and pull: twelve interfaces, each with the operations of
 //! `ProxyConsumer` or `ProxySupplier` beside its own.
@@ -13,7 +13,7 @@ use giop::cdr::Writer;
 use giop::value::AnyValue;
 
 stubs! {
-    /// `CosNotifyChannelAdmin::ProxyConsumer`: what all proxies on the suppliers' side have.
+    /// `CosNotifyChannelAdmin::ProxyConsumer`: the operations of all proxies on the suppliers' side.
     ProxyConsumer = "IDL:omg.org/CosNotifyChannelAdmin/ProxyConsumer:1.0";
     /// `CosNotifyChannelAdmin::ProxyPushConsumer`: takes Anys.
     ProxyPushConsumer = "IDL:omg.org/CosNotifyChannelAdmin/ProxyPushConsumer:1.0";
@@ -27,7 +27,7 @@ stubs! {
     StructuredProxyPullConsumer = "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPullConsumer:1.0";
     /// `CosNotifyChannelAdmin::SequenceProxyPullConsumer`: pulls sequences of structured events from its supplier.
     SequenceProxyPullConsumer = "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPullConsumer:1.0";
-    /// `CosNotifyChannelAdmin::ProxySupplier`: what all proxies on the consumers' side have.
+    /// `CosNotifyChannelAdmin::ProxySupplier`: the operations of all proxies on the consumers' side.
     ProxySupplier = "IDL:omg.org/CosNotifyChannelAdmin/ProxySupplier:1.0";
     /// `CosNotifyChannelAdmin::ProxyPushSupplier`: pushes Anys to its consumer.
     ProxyPushSupplier = "IDL:omg.org/CosNotifyChannelAdmin/ProxyPushSupplier:1.0";
@@ -35,11 +35,11 @@ stubs! {
     StructuredProxyPushSupplier = "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPushSupplier:1.0";
     /// `CosNotifyChannelAdmin::SequenceProxyPushSupplier`: pushes sequences of structured events to its consumer.
     SequenceProxyPushSupplier = "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPushSupplier:1.0";
-    /// `CosNotifyChannelAdmin::ProxyPullSupplier`: Anys are pulled from it.
+    /// `CosNotifyChannelAdmin::ProxyPullSupplier`: a consumer pulls Anys from it.
     ProxyPullSupplier = "IDL:omg.org/CosNotifyChannelAdmin/ProxyPullSupplier:1.0";
-    /// `CosNotifyChannelAdmin::StructuredProxyPullSupplier`: structured events are pulled from it.
+    /// `CosNotifyChannelAdmin::StructuredProxyPullSupplier`: a consumer pulls structured events from it.
     StructuredProxyPullSupplier = "IDL:omg.org/CosNotifyChannelAdmin/StructuredProxyPullSupplier:1.0";
-    /// `CosNotifyChannelAdmin::SequenceProxyPullSupplier`: sequences of structured events are pulled from it.
+    /// `CosNotifyChannelAdmin::SequenceProxyPullSupplier`: a consumer pulls sequences of structured events from it.
     SequenceProxyPullSupplier = "IDL:omg.org/CosNotifyChannelAdmin/SequenceProxyPullSupplier:1.0";
 }
 
@@ -55,7 +55,7 @@ operations! {
         fn set_qos(qos: &[Property])
             raises "`CosNotification/UnsupportedQoS`, with a [`PropertyError`](crate::notify::PropertyError) for each property \
                     refused ([`property_errors`](crate::notify::property_errors)).";
-        /// Asks whether a quality of service would be accepted, and for what ranges.
+        /// Asks whether a quality of service would be accepted, and with which ranges.
         fn validate_qos(qos: &[Property]) -> [Vec<NamedPropertyRange>] raises "`CosNotification/UnsupportedQoS` if it would not.";
     }
 }
@@ -66,15 +66,15 @@ operations! {
     SequenceProxyPushConsumer, ProxyPullConsumer, StructuredProxyPullConsumer, SequenceProxyPullConsumer,
     ProxySupplier, ProxyPushSupplier, StructuredProxyPushSupplier, SequenceProxyPushSupplier, ProxyPullSupplier,
     StructuredProxyPullSupplier, SequenceProxyPullSupplier: {
-        /// Attaches a filter, one of the service's or one of the program's own, and gives its id here.
+        /// Attaches a filter, the service's or the program's own, and returns its id here.
         fn add_filter(filter: &Filter) -> [i32];
-        /// Takes a filter off; the filter itself lives on.
+        /// Detaches a filter; the filter itself lives on.
         fn remove_filter(id: i32) raises "`CosNotifyFilter/FilterNotFound`.";
         /// The filter of that id.
         fn get_filter(id: i32) -> [object Filter] raises "`CosNotifyFilter/FilterNotFound`.";
         /// The ids of all filters attached here.
         fn get_all_filters() -> [Vec<i32>];
-        /// Takes all filters off; they live on.
+        /// Detaches all filters; they live on.
         fn remove_all_filters();
     }
 }
@@ -84,11 +84,11 @@ operations! {
     ProxyPullSupplier, StructuredProxyPullSupplier, SequenceProxyPullSupplier: {
         /// The mapping filter that gives events their priority for these consumers, if there is one.
         fn priority_filter = "_get_priority_filter"() -> [optional MappingFilter];
-        /// Sets it, or takes it away.
+        /// Sets or removes the mapping filter for priorities.
         fn set_priority_filter = "_set_priority_filter"(filter: Option<&MappingFilter>);
         /// The mapping filter that gives events their lifetime for these consumers, if there is one.
         fn lifetime_filter = "_get_lifetime_filter"() -> [optional MappingFilter];
-        /// Sets it, or takes it away.
+        /// Sets or removes the mapping filter for lifetimes.
         fn set_lifetime_filter = "_set_lifetime_filter"(filter: Option<&MappingFilter>);
     }
 }
@@ -98,7 +98,7 @@ operations! {
     StructuredProxyPullConsumer, SequenceProxyPullConsumer, ProxySupplier, ProxyPushSupplier,
     StructuredProxyPushSupplier, SequenceProxyPushSupplier, ProxyPullSupplier, StructuredProxyPullSupplier,
     SequenceProxyPullSupplier: {
-        /// Which of the kinds of proxy it is.
+        /// The kind of proxy.
         fn my_type = "_get_MyType"() -> [ProxyType];
         /// Asks whether events with these properties in their header would be accepted.
         fn validate_event_qos(qos: &[Property]) -> [Vec<NamedPropertyRange>] raises "`CosNotification/UnsupportedQoS` if not.";
@@ -110,8 +110,8 @@ operations! {
     StructuredProxyPullConsumer, SequenceProxyPullConsumer: {
         /// The admin that made it.
         fn my_admin = "_get_MyAdmin"() -> [object SupplierAdmin];
-        /// The event types that the channel's consumers subscribe to, and whether `subscription_change` tells the
-        /// supplier of changes from now on.
+        /// The event types that the channel's consumers subscribe to; `mode` says whether `subscription_change` reports changes to the
+        /// supplier from now on.
         fn obtain_subscription_types(mode: ObtainInfoMode) -> [Vec<EventType>];
     }
 }
@@ -121,8 +121,8 @@ operations! {
     StructuredProxyPullSupplier, SequenceProxyPullSupplier: {
         /// The admin that made it.
         fn my_admin = "_get_MyAdmin"() -> [object ConsumerAdmin];
-        /// The event types that the channel's suppliers offer, and whether `offer_change` tells the consumer of
-        /// changes from now on.
+        /// The event types that the channel's suppliers offer; `mode` says whether `offer_change` reports changes to the consumer from now
+        /// on.
         fn obtain_offered_types(mode: ObtainInfoMode) -> [Vec<EventType>];
     }
 }
@@ -130,7 +130,7 @@ operations! {
 operations! {
     ProxyPushConsumer, StructuredProxyPushConsumer, SequenceProxyPushConsumer, ProxyPullConsumer,
     StructuredProxyPullConsumer, SequenceProxyPullConsumer: {
-        /// Tells what event types the supplier offers from now on.
+        /// Changes the event types that the supplier offers.
         fn offer_change(added: &[EventType], removed: &[EventType]) raises "`CosNotifyComm/InvalidEventType`.";
     }
 }
@@ -138,7 +138,7 @@ operations! {
 operations! {
     ProxyPushSupplier, StructuredProxyPushSupplier, SequenceProxyPushSupplier, ProxyPullSupplier,
     StructuredProxyPullSupplier, SequenceProxyPullSupplier: {
-        /// Changes what event types the consumer gets. It starts with all.
+        /// Changes the event types that the consumer gets. Initially all.
         fn subscription_change(added: &[EventType], removed: &[EventType]) raises "`CosNotifyComm/InvalidEventType`.";
     }
 }
@@ -147,11 +147,10 @@ operations! {
 operations! {
     ProxyPullConsumer, StructuredProxyPullConsumer, SequenceProxyPullConsumer, ProxyPushSupplier,
     StructuredProxyPushSupplier, SequenceProxyPushSupplier: {
-        /// Leaves the client alone until [`resume_connection`](Self::resume_connection); events for a consumer are
-        /// kept meanwhile.
+        /// Stops calls to the client until [`resume_connection`](Self::resume_connection); events for a consumer are queued meanwhile.
         fn suspend_connection()
             raises "`CosNotifyChannelAdmin/ConnectionAlreadyInactive`, `CosNotifyChannelAdmin/NotConnected`.";
-        /// Goes on, with the events kept first.
+        /// Resumes calls to the client, beginning with the queued events.
         fn resume_connection()
             raises "`CosNotifyChannelAdmin/ConnectionAlreadyActive`, `CosNotifyChannelAdmin/NotConnected`.";
     }
@@ -244,7 +243,7 @@ operations! { ProxyPullSupplier: {
     fn pull() -> [AnyValue]
         raises "`CosEventComm/Disconnected` if no consumer is connected, or once it is disconnected. An event that is on its way \
                 when time is up is lost; [`ObjectRef::with_reply_timeout`] takes the limit away.";
-    /// The next event if there is one now.
+    /// Returns the next event if there is one now.
     fn try_pull() -> [polled AnyValue] raises "`CosEventComm/Disconnected` if no consumer is connected.";
 } }
 
@@ -255,7 +254,7 @@ operations! { StructuredProxyPullSupplier: {
     fn disconnect_structured_pull_supplier();
     /// Waits for the next event, as long as the object's reply timeout allows.
     fn pull_structured_event() -> [StructuredEvent] raises "As [`ProxyPullSupplier::pull`].";
-    /// The next event if there is one now.
+    /// Returns the next event if there is one now.
     fn try_pull_structured_event() -> [polled StructuredEvent] raises "`CosEventComm/Disconnected` if no consumer is connected.";
 } }
 
@@ -266,7 +265,7 @@ operations! { SequenceProxyPullSupplier: {
     fn disconnect_sequence_pull_supplier();
     /// Waits for events, as long as the object's reply timeout allows: from one up to `max_number` of them.
     fn pull_structured_events(max_number: i32) -> [Vec<StructuredEvent>] raises "As [`ProxyPullSupplier::pull`].";
-    /// The events there are now, up to `max_number` of them; `None` if there are none.
+    /// Returns the current events, up to `max_number` of them; `None` without any.
     fn try_pull_structured_events(max_number: i32) -> [polled Vec<StructuredEvent>]
         raises "`CosEventComm/Disconnected` if no consumer is connected.";
 } }
@@ -275,7 +274,7 @@ impl ProxyPushConsumer {
     /// Pushes an Any written by hand. Nothing is allocated in the steady state.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// The same as of [`push`](Self::push).
     pub fn push_written(&self, write: impl Fn(&mut Writer<'_>)) -> Result<(), InvokeError> {
         self.object().invoke("push", write).map(|_| ())
     }
@@ -286,7 +285,7 @@ impl StructuredProxyPushConsumer {
     /// Nothing is allocated in the steady state.
     ///
     /// # Errors
-    /// As [`push_structured_event`](Self::push_structured_event).
+    /// The same as of [`push_structured_event`](Self::push_structured_event).
     pub fn push_written(&self, write: impl Fn(&mut Writer<'_>)) -> Result<(), InvokeError> {
         self.object().invoke("push_structured_event", write).map(|_| ())
     }
@@ -296,7 +295,7 @@ impl SequenceProxyPushConsumer {
     /// Pushes an `EventBatch` written by hand. Nothing is allocated in the steady state.
     ///
     /// # Errors
-    /// As [`push_structured_events`](Self::push_structured_events).
+    /// The same as of [`push_structured_events`](Self::push_structured_events).
     pub fn push_written(&self, write: impl Fn(&mut Writer<'_>)) -> Result<(), InvokeError> {
         self.object().invoke("push_structured_events", write).map(|_| ())
     }

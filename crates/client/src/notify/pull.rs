@@ -10,15 +10,15 @@ use giop::value::{AnyValue, WriteError};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What a [`QueueSupplier`] can hold: an [`AnyValue`] or a [`StructuredEvent`].
+/// An event of a [`QueueSupplier`]: an [`AnyValue`] or a [`StructuredEvent`].
 pub trait PullableEvent: Send + 'static {
-    /// Writes it as the result of `pull` or `pull_structured_event`.
+    /// Writes the event as the result of `pull` or `pull_structured_event`.
     ///
     /// # Errors
     /// If a value does not fit the type it is given with.
     fn write_to(&self, writer: &mut Writer<'_>) -> Result<(), WriteError>;
 
-    /// What `try_pull` answers beside "there is none".
+    /// The placeholder that `try_pull` returns when there is no event.
     fn nothing() -> Self;
 }
 
@@ -85,7 +85,7 @@ impl<E: PullableEvent, C: SupplierCallbacks> QueueSupplier<E, C> {
         Self { form, capacity, callbacks, queue, changed: Condvar::new() }
     }
 
-    /// Hands an event in.
+    /// Queues an event.
     ///
     /// # Errors
     /// Gives the event back if the queue is full, or the service has disconnected the supplier.
@@ -110,7 +110,7 @@ impl<E: PullableEvent, C: SupplierCallbacks> QueueSupplier<E, C> {
         lock(&self.queue).disconnected
     }
 
-    /// What it tells.
+    /// The callbacks.
     pub fn callbacks(&self) -> &C {
         &self.callbacks
     }
@@ -121,7 +121,7 @@ impl<E: PullableEvent, C: SupplierCallbacks> QueueSupplier<E, C> {
         self.changed.notify_all();
     }
 
-    /// Writes one event and takes it off; `Ok(false)` if there is none.
+    /// Writes one event and removes it; `Ok(false)` without any.
     fn give_one(&self, wait: bool, reply: &mut Writer<'_>) -> Result<bool, ServantError> {
         let mut queue = self.ready(wait)?;
         let Some(event) = queue.events.front() else { return Ok(false) };
@@ -130,7 +130,7 @@ impl<E: PullableEvent, C: SupplierCallbacks> QueueSupplier<E, C> {
         written.map(|()| true).map_err(unwritable)
     }
 
-    /// Writes up to `max` events as a batch and takes them off; gives how many.
+    /// Writes up to `max` events as a batch and removes them; returns how many.
     fn give_batch(&self, max: i32, wait: bool, reply: &mut Writer<'_>) -> Result<usize, ServantError> {
         let max = usize::try_from(max).ok().filter(|max| *max > 0).ok_or(ServantError::system(Kind::BadParam))?;
         let mut queue = self.ready(wait)?;
@@ -140,7 +140,7 @@ impl<E: PullableEvent, C: SupplierCallbacks> QueueSupplier<E, C> {
         Ok(count)
     }
 
-    /// The queue, with an event in it if the caller waits for one.
+    /// The queue; if the caller waits, it has an event.
     fn ready(&self, wait: bool) -> Result<std::sync::MutexGuard<'_, Queue<E>>, ServantError> {
         let mut queue = lock(&self.queue);
         while wait && queue.events.is_empty() && !queue.disconnected {
@@ -150,7 +150,7 @@ impl<E: PullableEvent, C: SupplierCallbacks> QueueSupplier<E, C> {
     }
 }
 
-/// An event that does not fit its own type.
+/// The exception for an event that does not fit its own type.
 fn unwritable(_: WriteError) -> ServantError {
     ServantError::system(Kind::Internal)
 }

@@ -1,4 +1,4 @@
-//! What a channel's events may claim of the lane that carries them, in the types of the module `Campanile`.
+//! Topics: shares and deadlines of a channel's events in their lane, in the types of the module `Campanile`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -18,22 +18,22 @@ use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
 use std::time::Duration;
 
-/// `Campanile::Topic`: what the events of one type may claim.
+/// `Campanile::Topic`: share and deadline of the events of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// Which events; wildcards as in subscriptions.
+    /// The events' type; wildcards as in subscriptions.
     pub event_type: EventType,
-    /// Its share, in messages a second, from 1 to 1,000,000. It counts beside the shares of the other topics of its lane.
+    /// The topic's share, in messages a second, from 1 to 1,000,000, relative to the shares of the other topics of its lane.
     pub share: u32,
-    /// Within what time each message ought to be served, at most 1/`share`; `None` for that.
+    /// Time within which each message should be served, at most 1/`share`; `None` for that.
     pub deadline: Option<Duration>,
-    /// How long serving a message takes at the worst, up to 1 s.
+    /// Worst-case time for serving a message, up to 1 s.
     pub execution_time: Duration,
-    /// How much it matters that deadlines are kept; more is more critical.
+    /// Importance of meeting deadlines; larger is more critical.
     pub criticality: i16,
 }
 
-/// `Campanile::TopicSeq`, the value of a channel's property `Topics`. An event belongs to the first that matches it.
+/// `Campanile::TopicSeq`, the value of a channel's property `Topics`. An event belongs to the first topic that matches it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topics(pub Vec<Topic>);
 
@@ -87,7 +87,7 @@ impl Topic {
 }
 
 impl Topics {
-    /// The topics of a property's value; `None` if it is something else.
+    /// The topics of a property's value; `None` for another value.
     #[must_use]
     pub fn of(value: &Value) -> Option<Self> {
         let Value::Sequence(topics) = value else { return None };

@@ -47,7 +47,7 @@ idl_enum! {
         PullTyped = "PULL_TYPED",
     }
 
-    /// `CosNotifyChannelAdmin::ObtainInfoMode`: what `obtain_*_types` answers and whether changes are sent afterwards.
+    /// `CosNotifyChannelAdmin::ObtainInfoMode`: the result of `obtain_*_types`, and whether changes are sent afterwards.
     ObtainInfoMode {
         /// All types of now; no updates.
         AllNowUpdatesOff = "ALL_NOW_UPDATES_OFF",
@@ -79,8 +79,7 @@ idl_enum! {
 }
 
 idl_struct! {
-    /// `CosNotification::EventType`: what kind of event, by domain and name. `*` or an empty text stand for all in
-    /// subscriptions.
+    /// `CosNotification::EventType`: domain and name of an event's type. `*` or an empty text stand for all in subscriptions.
     #[derive(Clone, Debug, PartialEq, Eq, Hash)]
     pub struct EventType {
         /// The field or vertical, such as `Telecom`.
@@ -89,10 +88,10 @@ idl_struct! {
         pub name: String,
     }
 
-    /// `CosNotification::Property`: a name and a value; what QoS, event headers and filterable data are made of.
+    /// `CosNotification::Property`: a name and a value, in QoS, event headers and filterable data.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Property {
-        /// The name; each property's own.
+        /// The name, unique among the properties.
         pub name: String,
         /// The value with its type.
         pub value: AnyValue,
@@ -109,10 +108,10 @@ idl_struct! {
         pub high: AnyValue,
     }
 
-    /// `CosNotification::PropertyError`: a property that was refused, why, and what would be accepted.
+    /// `CosNotification::PropertyError`: a refused property, the reason, and the accepted range.
     #[derive(Clone, Debug, PartialEq)]
     pub struct PropertyError {
-        /// Why.
+        /// The reason.
         pub code: QosErrorCode,
         /// The property.
         pub name: String,
@@ -130,7 +129,7 @@ impl EventType {
         Self { domain: domain.to_owned(), name: name.to_owned() }
     }
 
-    /// The type that stands for all.
+    /// The type that stands for all types.
     #[must_use]
     pub fn any() -> Self {
         Self::new("*", "*")
@@ -212,13 +211,13 @@ pub struct StructuredEvent {
     pub domain: String,
     /// `header.fixed_header.event_type.type_name`.
     pub type_name: String,
-    /// `header.fixed_header.event_name`: which one of its type; free for the program's use.
+    /// `header.fixed_header.event_name`: the event's own name, for the program's use.
     pub event_name: String,
     /// `header.variable_header`: quality of service of this event, such as `Priority` and `Timeout`.
     pub variable_header: Vec<Property>,
-    /// `filterable_data`: what filters look at.
+    /// `filterable_data`: the fields for filters.
     pub filterable_data: Vec<Property>,
-    /// `remainder_of_body`: whatever else.
+    /// `remainder_of_body`: everything else.
     pub remainder: AnyValue,
 }
 
@@ -248,10 +247,10 @@ impl StructuredEvent {
         self.filterable_data.iter().find(|property| property.name == name).map(|property| &property.value.value)
     }
 
-    /// Reads one from the argument of `push_structured_event`.
+    /// Reads an event from the argument of `push_structured_event`.
     ///
     /// # Errors
-    /// If the bytes are not one, or ask for more work than any program's events do.
+    /// The bytes are not an event, or need more work than any program's events do.
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
         let mut work = work();
         let (domain, type_name, event_name) = (reader.text()?, reader.text()?, reader.text()?);
@@ -261,7 +260,7 @@ impl StructuredEvent {
         Ok(Self { domain, type_name, event_name, variable_header, filterable_data, remainder })
     }
 
-    /// Writes it as the argument of `push_structured_event`.
+    /// Writes the event as the argument of `push_structured_event`.
     ///
     /// # Errors
     /// If a value does not fit the type it is given with.
@@ -282,7 +281,7 @@ impl Marshal for StructuredEvent {
     }
 }
 
-/// Each event of a batch is granted its own work.
+/// Each event of a batch has its own work limit.
 impl Unmarshal for StructuredEvent {
     /// Three empty strings, two empty sequences, an Any of type null.
     const BYTES_MIN: usize = 24;
@@ -292,7 +291,7 @@ impl Unmarshal for StructuredEvent {
     }
 }
 
-/// Moves `reader` behind a structured event without taking it apart. Nothing is allocated.
+/// Advances `reader` behind a structured event without decoding it. Allocates nothing.
 pub(crate) fn skip_event(reader: &mut Reader<'_>) -> Result<(), ReadError> {
     let mut work = work();
     for _ in 0..3 {

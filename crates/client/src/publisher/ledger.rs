@@ -1,34 +1,33 @@
-//! What became of the events: in numbers, and one by one where they did not arrive.
+//! Outcomes of published events: counts, and single reports of losses.
 
 use core::ops::Range;
 use std::collections::VecDeque;
 
-/// Losses kept until they are asked for.
+/// Maximum number of losses stored until they are taken.
 const LOSSES_MAX: usize = 1024;
 
-/// How many events became what; from [`Publisher::counters`](super::Publisher::counters).
+/// Counts of events by outcome; from [`Publisher::counters`](super::Publisher::counters).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublisherCounters {
-    /// Events that the publisher took, and gave numbers from 0 on.
+    /// Events that the publisher accepted, numbered from 0 on.
     pub published: u64,
-    /// Events of which it is known that the service has them: they were answered, or a
-    /// [`sync`](super::Publisher::sync) has found that they arrived.
+    /// Events that the service certainly has: they were answered, or a [`sync`](super::Publisher::sync) has found that they arrived.
     pub confirmed: u64,
     /// Events that the service refused.
     pub refused: u64,
-    /// Events of which it is not known whether the service has them: the connection was lost meanwhile.
+    /// Events with an unknown outcome: the connection was lost meanwhile.
     pub unknown: u64,
     /// Events that the service certainly does not have: the connection was lost before they were sent.
     pub not_sent: u64,
-    /// Reports of losses that were dropped because the program did not take them
-    /// ([`next_loss`](super::Publisher::next_loss)); their events are in the numbers above.
+    /// Reports of losses that were dropped because the program did not take them ([`next_loss`](super::Publisher::next_loss)); their events
+    /// are counted above.
     pub losses_discarded: u64,
-    /// How often the connection had to be made anew, or the proxy.
+    /// Times that the connection, or the proxy, was made anew.
     pub reconnections: u64,
 }
 
 impl PublisherCounters {
-    /// Events that may still become anything: gathered, or under way.
+    /// Events without an outcome yet: gathered, or under way.
     #[must_use]
     pub const fn outstanding(&self) -> u64 {
         self.published - self.confirmed - self.lost()
@@ -41,25 +40,25 @@ impl PublisherCounters {
     }
 }
 
-/// Events that did not arrive, or perhaps not.
+/// Events that did not arrive, or perhaps not, with their outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Their numbers, as the publishing calls gave them.
+    /// Their numbers, as returned by the publishing calls.
     pub events: Range<u64>,
-    /// What became of them.
+    /// Their outcome.
     pub fate: Fate,
 }
 
-/// What became of events that did not arrive, or perhaps not.
+/// The outcome of events that did not arrive, or perhaps not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fate {
-    /// The service raised this exception, named by its repository id, such as `IDL:omg.org/CORBA/IMP_LIMIT:1.0`. Of a
-    /// sequence, events before the one that was refused may have been taken.
+    /// The service raised this exception, named by its repository id, such as `IDL:omg.org/CORBA/IMP_LIMIT:1.0`. In a sequence, events
+    /// before the refused one may have been taken.
     Refused(String),
-    /// The connection was lost after they were sent, and why. Sent again, they may arrive twice.
+    /// The connection was lost after the events were sent; the text has the reason. Sent again, they may arrive twice.
     Unknown(String),
-    /// The connection was lost before they were sent, and why. They can be published again.
+    /// The connection was lost before the events were sent; the text has the reason. They can be published again.
     NotSent(String),
 }
 
@@ -70,7 +69,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Gives the next event its number.
+    /// Numbers the next event.
     pub(super) fn number(&mut self) -> u64 {
         let number = self.counters.published;
         self.counters.published += 1;

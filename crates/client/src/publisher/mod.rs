@@ -1,4 +1,4 @@
-//! Publishing without waiting for each event.
+//! Publishing without waiting for each event's answer.
 
 mod ledger;
 mod stream;
@@ -21,37 +21,36 @@ use std::sync::Arc;
 use std::time::Instant;
 use stream::{Begun, Broken, Stream};
 
-/// Longest time spent on the last answers when a publisher is dropped.
+/// Longest wait for the last answers when a publisher is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest wait between two attempts to find back to the service.
+/// Longest wait between two attempts to reconnect to the service.
 const ATTEMPTS_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// Acknowledgement of a publisher's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
-    /// Each push is answered; several may be unanswered.
+    /// Each push is answered; several may be unanswered at once.
     Windowed {
-        /// How many pushes may be unanswered at once, 1 or more; 0 is taken as 1. A push is an event, or of
-        /// [`ClientType::Sequence`] a sequence of them.
+        /// Maximum unanswered pushes, 1 or more; 0 counts as 1. A push is an event, or for [`ClientType::Sequence`] a sequence of events.
         unanswered_max: u32,
     },
-    /// None is: what the service refuses is not known, and what arrived only after a [`Publisher::sync`].
+    /// No push is answered: refusals remain unknown, and arrivals are known only after a [`Publisher::sync`].
     OneWay,
 }
 
 /// Settings of a [`Publisher`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublisherOptions {
-    /// Whether events are answered. Default: so that 256 pushes may be unanswered.
+    /// Acknowledgement of events. Default: two-way, with up to 256 unanswered pushes.
     pub answers: Answers,
-    /// Events that are gathered before they are sent, with one system call; of [`ClientType::Sequence`], in one push. Default 1: each
-    /// leaves at once. With more, call [`Publisher::flush`] after the last event.
+    /// Events gathered before they are sent with one system call; for [`ClientType::Sequence`], in one push. Default 1: each leaves at
+    /// once. With more, call [`Publisher::flush`] after the last event.
     pub gather_events_max: u32,
-    /// Octets after which they are sent, however few events they are; also what may wait for a socket that is full. Default 64 KiB.
+    /// Gathered octets that are sent however few events they are; also the limit of what waits for a full socket. Default 64 KiB.
     pub gather_bytes_max: usize,
-    /// Time after which what was gathered is sent with the next call of any kind, however few it is. Nothing happens of its own accord:
-    /// a program that has nothing more to publish calls [`Publisher::poll`] or [`Publisher::flush`]. Default 1 ms; [`Duration::MAX`]
-    /// spares a look at the clock for each event but the first.
+    /// Time after which gathered events are sent with the next call of any kind. Nothing is sent without a call: a program with nothing
+    /// more to publish calls [`Publisher::poll`] or [`Publisher::flush`]. Default 1 ms; [`Duration::MAX`] spares a look at the clock for
+    /// each event but the first.
     pub gather_time_max: Duration,
 }
 
@@ -68,21 +67,20 @@ impl Default for PublisherOptions {
 
 /// Pushes events into a proxy without waiting for each, over a connection of its own.
 ///
-/// Every event that is taken gets a number, from 0 on, and leaves in that order. Its fate is reported later: by [`counters`](Self::counters)
-/// in numbers, and by [`next_loss`](Self::next_loss) for events that did not arrive, or perhaps not. An event is never sent twice.
+/// Every accepted event gets a number, from 0 on, and leaves in that order. Its outcome is reported later: by [`counters`](Self::counters)
+/// as counts, and by [`next_loss`](Self::next_loss) for events that did not arrive, or perhaps not. An event is never sent twice.
 ///
-/// When the connection is lost, the next call that publishes makes a new one; what was under way is reported, and the caller
-/// decides what to publish again. When the proxy is gone, since the service was restarted or has disconnected the supplier, a
-/// publisher [of a supplier](crate::SimpleSupplier::publisher) obtains a new one, of the channel that is found by then as the first was;
-/// one [of a proxy](Self::new) has nowhere to obtain one, and its events are refused (`OBJECT_NOT_EXIST`). While there is no
-/// service, publishing is an error: the event was not taken. An attempt to find back is made with one of the calls that publish, at
-/// most a second after the last; in between they fail at once. One-way publishers find out that their proxy is gone by
-/// [`sync`](Self::sync), or when the connection ends.
+/// When the connection is lost, the next call that publishes makes a new one; events under way are reported, and the caller decides which
+/// to publish again. When the proxy is gone, since the service was restarted or has disconnected the supplier, a publisher [of a
+/// supplier](crate::SimpleSupplier::publisher) looks up the channel again and obtains a new one; one [of a proxy](Self::new) cannot, and
+/// its events are refused (`OBJECT_NOT_EXIST`). While there is no service, publishing is an error: the event was not taken. Attempts to
+/// reconnect are made by publishing calls, at most a second apart; calls in between fail at once. One-way publishers find out that their
+/// proxy is gone by [`sync`](Self::sync), or when the connection ends.
 ///
-/// Memory is bounded: a publisher holds at most [`gather_bytes_max`](PublisherOptions::gather_bytes_max) octets and one event
-/// more. When as many pushes are unanswered as may be, or the socket is full, `publish…` waits, for at most the proxy's
-/// reply timeout without any progress, and `try_publish…` says so. In the steady state nothing is allocated, and system
-/// calls are one for as many events as are gathered and one for as many answers as have come.
+/// Memory is bounded: a publisher holds at most [`gather_bytes_max`](PublisherOptions::gather_bytes_max) octets and one event more. When
+/// the maximum number of pushes is unanswered, or the socket is full, `publish…` waits, for at most the proxy's reply timeout without any
+/// progress, and `try_publish…` returns `None`. In the steady state nothing is allocated; one system call sends all gathered events, and
+/// one reads all answers that have arrived.
 ///
 /// Proxies that forward (`LOCATION_FORWARD`) are not followed: their answers count as `TRANSIENT`.
 ///
@@ -110,22 +108,22 @@ pub struct Publisher {
     form: ClientType,
     options: PublisherOptions,
     stream: Option<Stream>,
-    /// The sequence that is being gathered.
+    /// The sequence being gathered.
     batch: Option<Batch>,
-    /// Events gathered and not offered to the socket yet, and since when.
+    /// Gathered events not offered to the socket yet, and since when.
     gathered: u32,
     gathering_since: Option<Instant>,
     ledger: Ledger,
-    /// Where a new proxy comes from.
+    /// The source of a new proxy.
     source: Option<Arc<Source>>,
     retry: Retry,
 }
 
-/// The way back to the service.
+/// State of reconnecting to the service.
 #[derive(Debug)]
 struct Retry {
     backoff: Backoff,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     failure: Option<InvokeError>,
     /// Whether there was a connection before.
     is_again: bool,
@@ -141,7 +139,7 @@ struct Batch {
 }
 
 impl Publisher {
-    /// A publisher of events of that form, at a proxy to which a supplier is connected. Connects at once.
+    /// A publisher of events of that form, at a proxy with a connected supplier. Connects at once.
     ///
     /// # Errors
     /// If no address of the proxy's reference can be reached.
@@ -149,7 +147,7 @@ impl Publisher {
         Self::of(proxy, form, options, None)
     }
 
-    /// As [`new`](Self::new); when the proxy is gone, `source` has another one.
+    /// Makes a publisher as [`new`](Self::new) does; `source` replaces a proxy that is gone.
     pub(crate) fn of(
         proxy: &ObjectRef,
         form: ClientType,
@@ -175,37 +173,37 @@ impl Publisher {
 
     // ---- publishing ----
 
-    /// Publishes a structured event, waiting where there is no room, and gives its number. Not for [`ClientType::Any`].
+    /// Publishes a structured event, waiting for room, and returns its number. Not for [`ClientType::Any`].
     ///
     /// # Errors
-    /// The event was not taken: it cannot be written, no connection can be made, or for the whole reply timeout there was no
-    /// room. The fate of events that were taken is not an error here.
+    /// The event was not accepted: it cannot be written, no connection can be made, or there was no room for the whole reply timeout. The
+    /// outcome of accepted events is not an error here.
     pub fn publish(&mut self, event: &StructuredEvent) -> Result<u64, InvokeError> {
         self.publish_written(|w| event.write(w))
     }
 
-    /// Publishes several structured events in their order, as [`publish`](Self::publish), and gives their numbers.
+    /// Publishes several structured events in order, as [`publish`](Self::publish) does, and returns their numbers.
     ///
     /// # Errors
-    /// As [`publish`](Self::publish). Those before the one that was not taken are published.
+    /// The same as of [`publish`](Self::publish). Events before the failed one are published.
     pub fn publish_all(&mut self, events: &[StructuredEvent]) -> Result<Range<u64>, InvokeError> {
         let first = self.ledger.counters.published;
         events.iter().try_for_each(|event| self.publish(event).map(|_| ()))?;
         Ok(first..self.ledger.counters.published)
     }
 
-    /// Publishes an Any, as [`publish`](Self::publish). For [`ClientType::Any`].
+    /// Publishes an Any, as [`publish`](Self::publish) does. For [`ClientType::Any`].
     ///
     /// # Errors
-    /// As [`publish`](Self::publish).
+    /// The same as of [`publish`](Self::publish).
     pub fn publish_any(&mut self, event: &AnyValue) -> Result<u64, InvokeError> {
         self.publish_written(|w| event.write(w))
     }
 
-    /// Publishes an event that is written by hand: one `StructuredEvent`, also of a sequence, or an `any`.
+    /// Publishes an event written by hand: one `StructuredEvent`, also for sequences, or an `any`.
     ///
     /// # Errors
-    /// As [`publish`](Self::publish).
+    /// The same as of [`publish`](Self::publish).
     #[inline]
     pub fn publish_written<A: Arguments>(
         &mut self,
@@ -217,19 +215,19 @@ impl Publisher {
         self.take(write)
     }
 
-    /// As [`publish`](Self::publish), but does not wait: `None` if there is no room. Only a connection that was lost is waited
-    /// for, while it is made again.
+    /// Publishes as [`publish`](Self::publish) does, without waiting: `None` if there is no room. Only the reconnection of a lost
+    /// connection is waited for.
     ///
     /// # Errors
-    /// As [`publish`](Self::publish).
+    /// The same as of [`publish`](Self::publish).
     pub fn try_publish(&mut self, event: &StructuredEvent) -> Result<Option<u64>, InvokeError> {
         self.try_publish_written(|w| event.write(w))
     }
 
-    /// As [`publish_written`](Self::publish_written), but does not wait: `None` if there is no room.
+    /// Publishes as [`publish_written`](Self::publish_written) does, without waiting: `None` if there is no room.
     ///
     /// # Errors
-    /// As [`publish`](Self::publish).
+    /// The same as of [`publish`](Self::publish).
     pub fn try_publish_written<A: Arguments>(
         &mut self,
         write: impl FnOnce(&mut Writer<'_>) -> A,
@@ -242,20 +240,18 @@ impl Publisher {
 
     // ---- what was published ----
 
-    /// Sends what was gathered. Waits for nothing but room in the socket, for as long as [`publish`](Self::publish) would.
+    /// Sends the gathered events. Waits only for room in the socket, for as long as [`publish`](Self::publish) would.
     pub fn flush(&mut self) {
         self.drive(|publisher| publisher.stream.as_ref().is_none_or(|stream| stream.pending_bytes() == 0));
     }
 
-    /// Sends what was gathered, however short a time ago, as far as the socket takes it, and takes in the answers that are there. Waits
-    /// for nothing.
+    /// Sends all gathered events, as far as the socket takes them, and reads available answers. Does not wait.
     pub fn send_gathered(&mut self) {
         self.send();
         self.take_answers();
     }
 
-    /// Sends what was gathered for long enough and what the socket had no room for, and takes in the answers that are there. Waits for
-    /// nothing.
+    /// Sends events gathered for long enough and those that the socket had no room for, and reads available answers. Does not wait.
     pub fn poll(&mut self) {
         if self.gathered == 0 || self.is_due() {
             self.send();
@@ -263,37 +259,37 @@ impl Publisher {
         self.take_answers();
     }
 
-    /// Since when the first of those events waits that were gathered and not sent; `None` if there are none.
+    /// Time since which the first gathered event waits; `None` without one.
     #[must_use]
     pub fn gathered_since(&self) -> Option<Instant> {
         self.gathering_since
     }
 
-    /// Sends what was gathered and waits until the fate of all events is known: until all are answered, or, where they are
-    /// not, until the service has answered a question that it reads behind them. Then none is
-    /// [`outstanding`](PublisherCounters::outstanding). That one-way events arrived does not say that the service accepted them.
+    /// Sends the gathered events and waits until the outcome of all events is known: until all are answered, or, for one-way events, until
+    /// the service has answered a probe behind them. Then none is [`outstanding`](PublisherCounters::outstanding). The arrival of one-way
+    /// events does not mean that the service accepted them.
     pub fn sync(&mut self) -> PublisherCounters {
         self.sync_within(self.proxy.reply_timeout())
     }
 
-    /// How many events became what, as far as is known.
+    /// Counts of events by outcome, as far as known.
     #[must_use]
     pub fn counters(&self) -> PublisherCounters {
         self.ledger.counters
     }
 
-    /// The next events that did not arrive, or perhaps not. Up to 1,024 such reports are kept.
+    /// The next events that did not arrive, or perhaps not. Up to 1,024 such reports are stored.
     pub fn next_loss(&mut self) -> Option<Loss> {
         self.ledger.next_loss()
     }
 
-    /// Ends the publisher after a [`sync`](Self::sync). The proxy stays connected.
+    /// Closes the publisher after a [`sync`](Self::sync). The proxy stays connected.
     #[must_use = "the result says whether all events arrived"]
     pub fn close(mut self) -> PublisherCounters {
         self.sync()
     }
 
-    /// As [`close`](Self::close), waiting for no longer than `limit` without any progress.
+    /// Closes the publisher as [`close`](Self::close) does, waiting for no longer than `limit` without any progress.
     #[must_use = "the result says whether all events arrived"]
     pub fn close_within(mut self, limit: Duration) -> PublisherCounters {
         self.sync_within(Some(limit))
@@ -319,7 +315,7 @@ impl Publisher {
         window && stream.pending_bytes() < self.options.gather_bytes_max.max(1)
     }
 
-    /// Puts an event, for which there is room, into the buffer, and sends what is due.
+    /// Appends an event to the buffer, which has room, and sends what is due.
     #[inline]
     fn take<A: Arguments>(&mut self, write: impl FnOnce(&mut Writer<'_>) -> A) -> Result<u64, InvokeError> {
         let number = match self.form {
@@ -346,7 +342,7 @@ impl Publisher {
         Ok(number)
     }
 
-    /// Puts an event behind those of the sequence that is being gathered.
+    /// Appends an event to the sequence being gathered.
     fn append<A: Arguments>(&mut self, write: impl FnOnce(&mut Writer<'_>) -> A) -> Result<u64, InvokeError> {
         let Some(stream) = &mut self.stream else { return Err(lost(&self.proxy, "there is none")) };
         let mut batch = self.batch.unwrap_or_else(|| {
@@ -367,7 +363,7 @@ impl Publisher {
         Ok(self.ledger.number())
     }
 
-    /// Whether what was gathered is to be sent.
+    /// Whether the gathered events have to be sent now.
     #[inline]
     fn is_due(&mut self) -> bool {
         let PublisherOptions { gather_events_max, gather_bytes_max, gather_time_max, .. } = self.options;
@@ -379,7 +375,7 @@ impl Publisher {
         gather_time_max != Duration::MAX && since.elapsed() >= gather_time_max
     }
 
-    /// Ends the sequence that is being gathered.
+    /// Ends the sequence being gathered.
     fn end_batch(&mut self) {
         if let (Some(stream), Some(Batch { begun, first, events })) = (&mut self.stream, self.batch.take()) {
             stream.patch(begun.body, events);
@@ -387,7 +383,7 @@ impl Publisher {
         }
     }
 
-    /// Offers what was gathered to the socket.
+    /// Offers the gathered octets to the socket.
     fn send(&mut self) {
         self.end_batch();
         self.gathered = 0;
@@ -410,7 +406,7 @@ impl Publisher {
         }
     }
 
-    /// Gives a broken connection up.
+    /// Drops a broken connection.
     fn drop_if_broken(&mut self, outcome: Result<(), Broken>) {
         if let Err(broken) = outcome {
             self.batch = None;
@@ -430,10 +426,10 @@ impl Publisher {
         }
     }
 
-    /// Sees to it that there is room for an event, if `waits`; says whether there is.
+    /// Makes room for an event, if `waits`; returns whether there is room.
     ///
     /// # Errors
-    /// If there is no connection, or no room in time.
+    /// There is no connection, or no room in time.
     #[cold]
     fn make_room(&mut self, waits: bool) -> Result<bool, InvokeError> {
         self.connect()?;
@@ -457,8 +453,8 @@ impl Publisher {
         Ok(true)
     }
 
-    /// Sends, and takes in answers, until `is_done`. False if nothing happened for the whole reply timeout, in which case the
-    /// connection is given up.
+    /// Sends, and reads answers, until `is_done`. Returns false if nothing happened for the whole reply timeout; the connection is then
+    /// dropped.
     fn drive(&mut self, is_done: impl Fn(&Self) -> bool) -> bool {
         self.drive_within(self.proxy.reply_timeout(), is_done)
     }
@@ -497,7 +493,7 @@ impl Publisher {
         self.ledger.counters
     }
 
-    /// Makes a connection if there is none, and it is time to try.
+    /// Connects if there is no connection and the wait is over.
     fn connect(&mut self) -> Result<(), InvokeError> {
         if self.stream.is_some() {
             return Ok(());
@@ -556,7 +552,7 @@ impl Drop for Publisher {
     }
 }
 
-/// What pushes events of that form.
+/// The operation that pushes events of that form.
 pub(crate) const fn operation(form: ClientType) -> &'static str {
     match form {
         ClientType::Any => "push",
@@ -565,12 +561,12 @@ pub(crate) const fn operation(form: ClientType) -> &'static str {
     }
 }
 
-/// Refuses an event of which nothing was written.
+/// Refuses an event with nothing written.
 fn checked(written: Result<(), String>, is_something: bool) -> Result<(), String> {
     written.and_then(|()| if is_something { Ok(()) } else { Err("nothing was written".to_owned()) })
 }
 
-/// The same failure for one more caller.
+/// A copy of a failure, for another caller.
 fn again(proxy: &ObjectRef, failure: &InvokeError) -> InvokeError {
     match failure {
         InvokeError::NotReachable { address, error } => {

@@ -1,7 +1,7 @@
-//! The connection of a publisher: requests written behind each other, replies taken in when they are there.
+//! The connection of a publisher: requests written behind each other, replies read when available.
 //!
-//! Nothing here waits but [`Stream::wait`]. Requests are written into one buffer, each behind a copy of the same header, in
-//! which number and size are put; what the socket takes of it is the kernel's.
+//! Only [`Stream::wait`] blocks. Requests are written into one buffer, each behind a copy of the same header with its number and size
+//! filled in.
 
 use super::ledger::{Fate, Ledger};
 use crate::connection::limits;
@@ -17,15 +17,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
 
-/// Octets written and not yet dropped from the buffer, and what the buffer is shrunk to after large events.
+/// Maximum written octets left in the buffer, and its capacity after large events.
 const WRITTEN_MAX: usize = 64 * 1024;
 const OUTPUT_BYTES_RETAINED: usize = 1024 * 1024;
 
-/// Why a connection is of no more use.
+/// Why a connection is unusable.
 #[derive(Debug)]
 pub(super) struct Broken {
     pub(super) reason: String,
-    /// The server says that it did nothing that it has not answered (CORBA 3.3 part 2, 9.4.7).
+    /// Whether the server closed it in order: it did not carry out any unanswered request (CORBA 3.3 part 2, 9.4.7).
     pub(super) orderly: bool,
 }
 
@@ -58,13 +58,13 @@ impl From<Errno> for Broken {
     }
 }
 
-/// A request that is to be answered.
+/// A request that awaits its answer.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
-    /// The number of its first event, and how many it has.
+    /// The number of its first event, and the count of its events.
     first: u64,
     events: u64,
-    /// It asks whether the object exists, after all those events.
+    /// Whether it is a probe: it asks whether the object exists, behind all those events.
     is_probe: bool,
 }
 
@@ -72,7 +72,7 @@ struct InFlight {
 #[derive(Clone, Copy, Debug)]
 struct Gathered {
     first: u64,
-    /// Where in the buffer it ends.
+    /// Its end in the buffer.
     end: usize,
 }
 
@@ -84,27 +84,27 @@ pub(super) struct Stream {
     templates: Templates,
     two_way: bool,
     output: Vec<u8>,
-    /// Octets of it that the socket has taken.
+    /// Octets of the buffer that the socket has taken.
     written: usize,
-    /// Two-way: the highest number of an event that was answered, and one more.
+    /// Two-way: the highest number of an answered event, plus one.
     answered: u64,
     gathered: Vec<Gathered>,
-    /// One-way: events before that number are known to have arrived, or not to have.
+    /// One-way: the outcome of events before this number is known.
     resolved: u64,
-    /// Events before that number are in requests that are complete.
+    /// Events before this number are in complete requests.
     finished: u64,
-    /// The service has said that there is no such proxy any more.
+    /// Whether the service has said that the proxy does not exist any more.
     proxy_is_gone: bool,
 }
 
-/// Heads of requests, of which number and size are to be filled in.
+/// Heads of requests, with number and size to be filled in.
 struct Templates {
-    /// For the first request, which has the contexts of the connection, too.
+    /// The head of the first request, with the connection's service contexts.
     first: Option<RequestTemplate>,
     others: RequestTemplate,
 }
 
-/// A request that is being written.
+/// A request being written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
     pub(super) start: usize,
@@ -112,7 +112,7 @@ pub(super) struct Begun {
 }
 
 impl Stream {
-    /// `resolved` events are none of this connection's business.
+    /// A stream on a new connection; `resolved` events belong to earlier ones.
     pub(super) fn new(
         line: Opened,
         operation: &str,
@@ -157,12 +157,12 @@ impl Stream {
         })
     }
 
-    /// Requests that are unanswered.
+    /// Number of unanswered requests.
     pub(super) fn unanswered(&self) -> usize {
         self.requests.waiting()
     }
 
-    /// Whether the service has said that the proxy is gone: nothing more will be taken.
+    /// Whether the service has said that the proxy is gone: it will take nothing more.
     pub(super) fn proxy_is_gone(&self) -> bool {
         self.proxy_is_gone
     }
@@ -181,7 +181,7 @@ impl Stream {
         Begun { start: open.start(), body: open.body_start() }
     }
 
-    /// A writer for more of the body of the request that was begun last.
+    /// A writer that appends to the body of the last request begun.
     #[inline]
     pub(super) fn writer(&mut self, begun: Begun) -> Writer<'_> {
         let encoding = Encoding { endian: Endian::NATIVE, version: self.line.version, chars: self.line.chars };
@@ -189,22 +189,22 @@ impl Stream {
         Writer::with_phase(&mut self.output, phase, encoding)
     }
 
-    /// Takes back what was written behind `len` octets of the buffer.
+    /// Truncates the buffer to `len` octets.
     pub(super) fn take_back(&mut self, len: usize) {
         self.output.truncate(len);
     }
 
-    /// Where the buffer ends.
+    /// The buffer's end.
     pub(super) fn end(&self) -> usize {
         self.output.len()
     }
 
-    /// Writes a number where one was written before.
+    /// Overwrites a number.
     pub(super) fn patch(&mut self, at: usize, value: u32) {
         patch(&mut self.output, at, value);
     }
 
-    /// Ends a request with `events` events, of which `first` is the first.
+    /// Ends a request with `events` events from the number `first` on.
     #[inline]
     pub(super) fn finish(&mut self, begun: Begun, first: u64, events: u64) {
         let size = u32::try_from(self.output.len() - begun.start - message::HEADER_LEN).unwrap_or(u32::MAX);
@@ -215,14 +215,14 @@ impl Stream {
         self.note(first, self.two_way.then_some(request));
     }
 
-    /// A request was gathered, of which `first` is the first event; `request` if there will be an answer.
+    /// Notes a gathered request with the first event `first`; `request` if it will be answered.
     #[inline]
     fn note(&mut self, first: u64, request: Option<InFlight>) {
         self.requests.sent(request);
         self.gathered.push(Gathered { first, end: self.output.len() });
     }
 
-    /// Asks whether the object exists: the answer comes when all before it has arrived.
+    /// Writes a probe: its answer comes when everything before it has arrived.
     pub(super) fn ask(&mut self, published: u64) {
         let head = RequestHead {
             version: self.line.version,
@@ -242,7 +242,7 @@ impl Stream {
 
     // ---- the socket ----
 
-    /// Writes what was gathered, as much as the socket takes.
+    /// Writes as much of the buffer as the socket takes.
     pub(super) fn write(&mut self) -> Result<(), Broken> {
         while self.written < self.output.len() {
             let rest = self.output.get(self.written..).unwrap_or_default();
@@ -265,7 +265,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Keeps the buffer from growing where the socket never takes all of it.
+    /// Removes written octets from the buffer, in case the socket never takes all of it.
     fn drop_written(&mut self) {
         let written = self.written;
         if written < WRITTEN_MAX {
@@ -280,7 +280,7 @@ impl Stream {
         self.written = 0;
     }
 
-    /// Takes in the replies that are there.
+    /// Reads the available replies.
     pub(super) fn read(&mut self, ledger: &mut Ledger) -> Result<(), Broken> {
         let space = self.inbound.space();
         let room = space.len();
@@ -298,7 +298,7 @@ impl Stream {
         if count == room { self.read(ledger) } else { Ok(()) }
     }
 
-    /// Waits until there is something to read, or to write if something is to be written. False if that was not so in time.
+    /// Waits until the socket is readable, or writable if there is output. Returns false on timeout.
     pub(super) fn wait(&self, limit: Option<Duration>) -> Result<bool, Broken> {
         if self.line.stream.has_more() {
             return Ok(true);
@@ -312,7 +312,7 @@ impl Stream {
         }
     }
 
-    /// Tells the server that nothing more comes.
+    /// Tells the server that nothing more follows.
     pub(super) fn send_close(&mut self) {
         let mut close_message = Vec::new();
         if self.pending_bytes() == 0 && self.requests.close(self.line.version, &mut close_message) {
@@ -348,7 +348,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The connection is lost: says what becomes of all that is unanswered. `published` events were numbered.
+    /// Ends a lost connection: reports the outcome of everything unanswered. `published` events were numbered.
     pub(super) fn give_up(self, broken: &Broken, published: u64, ledger: &mut Ledger) {
         let unknown = || Fate::Unknown(broken.reason.clone());
         let unsent = self.gathered.iter().find(|request| request.end > self.written).map(|request| request.first);
@@ -377,7 +377,7 @@ impl core::fmt::Debug for Stream {
     }
 }
 
-/// What a reply says of the events of its request, if that is not that they arrived.
+/// The outcome that a reply reports for its request's events, unless they arrived.
 #[inline]
 fn fate<'a>(reply: &Reply<'_>, body: impl FnOnce() -> Reader<'a>, is_probe: bool) -> Option<Fate> {
     let went_well = reply.status == ReplyStatus::NoException && !is_probe;
@@ -406,14 +406,14 @@ fn unlucky_fate(status: ReplyStatus, mut body: Reader<'_>, is_probe: bool) -> Op
     Some(if is_probe { Fate::Unknown(id) } else { Fate::Refused(id) })
 }
 
-/// The exception that stands for a reply that has the request sent elsewhere, which a publisher does not do.
+/// The exception that stands for a `LOCATION_FORWARD`, which a publisher does not follow.
 const FORWARDED: &str = "IDL:omg.org/CORBA/TRANSIENT:1.0";
 
-/// Error of a question about events for which there is no proxy any more.
+/// Error text of a probe for events without a proxy.
 const PROXY_IS_GONE: &str = "the proxy is gone";
 
 impl Fate {
-    /// Whether nothing more will arrive at that proxy: it does not exist, or no supplier is connected to it.
+    /// Whether nothing more will arrive at the proxy: it does not exist, or no supplier is connected to it.
     fn is_of_a_proxy_that_is_gone(&self) -> bool {
         const EXCEPTIONS: [&str; 2] =
             [Kind::ObjectNotExist.repository_id(), "IDL:omg.org/CosEventComm/Disconnected:1.0"];

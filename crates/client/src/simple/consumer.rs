@@ -1,4 +1,4 @@
-//! A consumer that is connected with one call.
+//! A consumer connected with one call.
 
 use super::subscriber::{End, Receiver};
 use super::watch::Watched;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime};
 const ATTEMPTS_EVERY_MAX: Duration = Duration::from_secs(5);
 /// `CosNotification::BestEffort`.
 const BEST_EFFORT: i16 = 0;
-/// Gaps kept until they are asked for.
+/// Maximum number of gaps stored until they are taken.
 const GAPS_MAX: usize = 64;
 
 /// Settings of a [`SimpleConsumer`].
@@ -44,61 +44,60 @@ pub struct ConsumerOptions {
     /// Name of the proxy, which Campanile and TAO's service show in their lists and logs. Default none. A service that has no names, or
     /// has given this one to another proxy of the channel, makes a proxy without.
     pub name: Option<String>,
-    /// Quality of service of the proxy. Default none: the channel's.
+    /// Quality of service of the proxy. Default none: that of the channel.
     pub qos: Vec<Property>,
-    /// Whether the connection is to end with the service's process and with this one, whatever the channel says: its
-    /// `ConnectionReliability` is `BestEffort`, as far as the service has a say in that. A persistent one is kept for days after a program
-    /// that was killed, and what comes for it waits. Default false: the channel's.
+    /// Whether the connection ends with the service's process and with this one, whatever the channel's setting: its
+    /// `ConnectionReliability` is `BestEffort`, as far as the service supports it. The proxy of a persistent connection stays for days
+    /// after the program was killed, and queues events. Default false: the channel's setting.
     pub best_effort: bool,
-    /// Where in its channel's history the consumer begins, as Campanile's property `StartFrom` has it: `first`, `last:100`, `since:10m`,
-    /// `number:12345` and others. The events come with their numbers then ([`Received::number`]), and a subscription that has to be made
-    /// anew goes on behind the last event that came. Default none: with what comes.
+    /// Position in its channel's history where the consumer begins, in the form of Campanile's property `StartFrom`: `first`, `last:100`,
+    /// `since:10m`, `number:12345` and others. The events then have numbers ([`Received::number`]), and a subscription that is made anew
+    /// continues behind the last received event. Default none: new events only.
     pub start_from: Option<String>,
-    /// The Real-time CORBA priority model that the consumer's reference names. Under
-    /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) the service tells the priority of each
-    /// event ([`Received::priority`]). Default none: no priorities.
+    /// The Real-time CORBA priority model in the consumer's reference. With
+    /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) the service sends the priority of each event
+    /// ([`Received::priority`]). Default none: no priorities.
     pub priority_model: Option<PriorityModelPolicy>,
-    /// Whether an event is answered as soon as it has been read, before the callback ran. The service then sends on without waiting for
-    /// the callback, and events wait in this process (up to 128 KiB of them) and its socket rather than in the service. Given up for it:
-    /// the callback's errors do not reach the service, so that nothing is sent again and the subscription is not ended by them; and what
-    /// was answered and not yet handled is lost if the process ends. Default false: an event is answered when the callback has returned.
+    /// Whether an event is answered as soon as it has been read, before the callback ran. The service then sends on without waiting for the
+    /// callback, and events wait in this process (up to 128 KiB of them) and its socket rather than in the service. The price: the
+    /// callback's errors do not reach the service, so nothing is sent again and errors do not end the subscription; and answered events
+    /// that are not yet handled are lost if the process ends. Default false: an event is answered when the callback has returned.
     pub answer_early: bool,
-    /// Whether the consumer shares its end point with the others of the process that ask for it, too, and were connected to the
-    /// same address with the same [`OrbOptions`]. The service then has one connection to all of them, and what is due there goes
-    /// with one system call: for processes with many consumers. Their callbacks run on one thread, one after the other, so
-    /// that one that takes long delays the others'. Default false: an end point, connections and a thread of its own.
+    /// Whether the consumer shares its end point with the other such consumers of the process for the same address with the same
+    /// [`OrbOptions`]. The service then has one connection to all of them, and sends pending events with one system call: for processes
+    /// with many consumers. Their callbacks run on one thread in turn, so that a slow one delays the others. Default false: an end point,
+    /// connections and a thread of its own.
     pub shared_end_point: bool,
-    /// How often the service is asked whether the subscription is still there, by a thread of the library's; it is made anew if
-    /// not. The service is asked at once when it closes its connection. Default 5 s. `None`: never but by
-    /// [`SimpleConsumer::check`].
+    /// Interval at which a thread of the library asks the service whether the subscription exists, and makes it anew if not. The service is
+    /// also asked when it closes its connection. Default 5 s. `None`: only by [`SimpleConsumer::check`].
     pub check_every: Option<Duration>,
-    /// Whether a subscription is over when the service says that it disconnected the consumer, as it does when an operator lets it
-    /// go, the channel is destroyed, or the consumer took nothing for too long ([`SimpleConsumer::has_ended`]). A service that was
-    /// restarted says nothing, and is found again all the same. Default false: it is made anew.
+    /// Whether the subscription ends when the service disconnects the consumer ([`SimpleConsumer::has_ended`]): by an operator, with the
+    /// channel, or because the consumer took nothing for too long. A restarted service sends no such notice, and the subscription is made
+    /// anew in any case. Default false: it is made anew.
     pub ends_when_disconnected: bool,
-    /// Called with news of the subscription. Default none; the news can be asked for.
+    /// Called with news of the subscription. Default none; the news can be queried.
     pub news: Option<NewsReader>,
 }
 
-/// How a subscription fares.
+/// A change in the state of a subscription.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum News {
-    /// The service cannot be reached, or does not take the subscription again, and why. Reported again when the reason changes.
+    /// The service cannot be reached, or refuses the subscription; the text has the reason. Reported again when the reason changes.
     Unreachable(String),
-    /// The service answers again, or for the first time since it was unreachable.
+    /// The service answers again after it was unreachable.
     Reachable,
-    /// The subscription is made anew: events between are missing. Reported before the first event that comes after the gap. Reported once
-    /// more with a later end if the service does not take it after all.
+    /// The subscription is made anew: the events of the gap are missing. Reported before the first event after the gap, and once more with
+    /// a later end if the service refuses the subscription after all.
     Gap(Gap),
 }
 
-/// Gets news of a subscription, on a thread of the library's which looks after all subscriptions.
+/// A callback for news of a subscription, on the library's thread that watches all subscriptions.
 #[derive(Clone)]
 pub struct NewsReader(Arc<dyn Fn(News) + Send + Sync>);
 
 impl NewsReader {
-    /// One that calls `tell`.
+    /// A reader that calls `tell`.
     #[must_use]
     pub fn new(tell: impl Fn(News) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
@@ -139,7 +138,7 @@ pub struct Received<'a> {
     priority: Option<i16>,
 }
 
-/// Which form an event arrived in; each reader stands at its first octet.
+/// The form of a received event; each reader stands at its first octet.
 #[derive(Clone, Debug)]
 pub enum ReceivedBody<'a> {
     /// A `CosNotification::StructuredEvent`.
@@ -155,15 +154,15 @@ impl<'a> Received<'a> {
         self.body.clone()
     }
 
-    /// Real-time CORBA priority that the service sent with it, from 0 to 32767; `None` if it sent none, as it does unless
-    /// [`ConsumerOptions::priority_model`] asks for it.
+    /// Real-time CORBA priority that the service sent with the event, from 0 to 32767; `None` unless [`ConsumerOptions::priority_model`]
+    /// requests it.
     #[must_use]
     pub const fn priority(&self) -> Option<i16> {
         self.priority
     }
 
-    /// Its number among the events of its channel, where that stores its history and [`ConsumerOptions::start_from`] is set; and when it
-    /// came to the service, where that says so.
+    /// The event's number in its channel, if that stores its history and [`ConsumerOptions::start_from`] is set; and its time of arrival at
+    /// the service, if known.
     ///
     /// # Errors
     /// If the bytes are not an event.
@@ -189,7 +188,7 @@ impl<'a> Received<'a> {
         Ok(number.map(|number| EventNumber { number, came: came.map(time_of) }))
     }
 
-    /// The event's octets as they travelled.
+    /// The event's octets as received.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         match &self.body {
@@ -213,7 +212,7 @@ impl<'a> Received<'a> {
         }
     }
 
-    /// The Any of an event in an Any; the remainder of the body of a structured one.
+    /// The Any of an event in an Any; of a structured event, the remainder of the body.
     ///
     /// # Errors
     /// If the bytes are not an event.
@@ -225,62 +224,61 @@ impl<'a> Received<'a> {
     }
 }
 
-/// The property with an event's number, and that with the time when it came.
+/// The properties with an event's number, and with its time of arrival.
 const EVENT_NUMBER: &[u8] = b"EventNumber";
 const EVENT_TIME: &[u8] = b"EventTime";
 /// Octets of the shortest property: an empty name, an Any of type null.
 const PROPERTY_BYTES_MIN: usize = 8;
 
-/// Which event of its channel one is.
+/// The number of an event in its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventNumber {
-    /// Its number: numbers rise, and some may be missing.
+    /// The number: numbers rise, and some may be missing.
     pub number: u64,
-    /// When it came to the service, by its clock.
+    /// Time of arrival at the service, by its clock.
     pub came: Option<SystemTime>,
 }
 
-/// What [`SimpleConsumer::check`] found.
+/// The result of [`SimpleConsumer::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Health {
     /// The subscription is in place.
     Connected,
-    /// The subscription was gone and has been made anew, by this call or by the library itself since the call before; events in between
-    /// are lost ([`SimpleConsumer::next_gap`]). Reported once, however often it was made anew meanwhile.
+    /// The subscription was gone and has been made anew, by this call or by the library since the previous call; events in between are lost
+    /// ([`SimpleConsumer::next_gap`]). Reported once, however often it was made anew.
     Reconnected,
-    /// The subscription has ended: it was closed, its callback asked for no more events, or the service disconnected the consumer
-    /// and [`ConsumerOptions::ends_when_disconnected`] is set.
+    /// The subscription has ended: it was closed, its callback returned
+    /// [`CallbackConsumer::disconnected`](crate::notify::CallbackConsumer::disconnected), or the service disconnected the consumer and
+    /// [`ConsumerOptions::ends_when_disconnected`] is set.
     Ended,
 }
 
-/// A time in which the subscription was gone: the service was restarted, or had given the consumer up. How many events it missed is not
-/// known.
+/// A time without subscription: the service was restarted, or had disconnected the consumer. The number of missed events is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// When the subscription was last known to be there.
+    /// When the subscription was last known to exist.
     pub since: SystemTime,
-    /// When it was made anew. Events that come after the gap come after it can be had from [`SimpleConsumer::next_gap`].
+    /// When it was made anew. [`SimpleConsumer::next_gap`] returns the gap before the events behind it arrive.
     pub until: SystemTime,
-    /// Why the service could not be reached in between; nothing if it could.
+    /// Why the service could not be reached in between; `None` if it could.
     pub unreachable: Option<String>,
 }
 
 /// Receives a channel's events by a callback.
 ///
-/// The service connects to the program, so a broken connection is the service's to make again, and it does. A service that was
-/// restarted, or that gave the consumer up, has forgotten the subscription: a thread of the library's finds that out
-/// ([`ConsumerOptions::check_every`]) and subscribes anew, on the channel that is found by then as the first was. It tries for as
-/// long as the consumer lives, every 5 seconds in the end. [`next_gap`](Self::next_gap) tells that events were missed, and
-/// [`trouble`](Self::trouble) what is wrong meanwhile.
+/// The service connects to the program, and reconnects a broken connection. A service that was restarted, or that gave the consumer up, has
+/// forgotten the subscription: a thread of the library notices that ([`ConsumerOptions::check_every`]), looks up the channel again and
+/// subscribes anew. It tries for as long as the consumer lives, in the end every 5 seconds. [`next_gap`](Self::next_gap) reports missed
+/// events, and [`trouble`](Self::trouble) the current problem.
 ///
-/// The callback runs on a thread of the orb's, for one event at a time, in the order in which the channel has them. Campanile
-/// sends some events ahead (64 unless the property `PushWindow` says otherwise), so that the next one is there when the
-/// callback returns; other services wait for that before they send. The callback's error is raised to the service; one that
-/// says "not now", such as `TRANSIENT`, has the event come again, before all later ones; others drop it;
+/// The callback runs on a thread of the orb's, for one event at a time, in the order in which the channel has them. Campanile sends some
+/// events ahead (64 unless the property `PushWindow` says otherwise), so that the next one is there when the callback returns; other
+/// services send only after it returned. The callback's error is raised to the service; a temporary one, such as `TRANSIENT`, makes the
+/// service repeat the event before all later ones; others drop the event;
 /// [`CallbackConsumer::disconnected`](crate::notify::CallbackConsumer::disconnected) ends the subscription.
 ///
-/// When it is dropped it takes leave, for which a mute service is waited for a second at most.
+/// When dropped it disconnects, waiting at most a second for the service.
 ///
 /// ```no_run
 /// use campanile_client::{ConsumerOptions, LOCAL_SERVICE, SimpleConsumer};
@@ -312,50 +310,50 @@ pub struct SimpleConsumer {
     core: Arc<Core>,
 }
 
-/// What a consumer and what looks after it share.
+/// State shared by a consumer and its watch.
 #[derive(Debug)]
 struct Core {
     orb: Orb,
     finder: ChannelFinder,
     options: ConsumerOptions,
     receiver: Receiver,
-    /// The callback has said that it wants no more.
+    /// Whether the callback has asked for no more events.
     callback_ended: Arc<AtomicBool>,
-    /// The number of the last event that the callback had; 0 if it is not known.
+    /// The number of the last event passed to the callback; 0 if unknown.
     last_number: Arc<AtomicU64>,
-    /// The subscription was made anew since [`SimpleConsumer::check`] was called last, by whichever thread.
+    /// Whether the subscription was made anew since the last call of [`SimpleConsumer::check`], by any thread.
     is_renewed: AtomicBool,
     reconnections: Reconnections,
-    /// `None` once closed.
+    /// The subscription; `None` once closed.
     subscription: Mutex<Option<Subscription>>,
-    /// Held while the service is asked, so that a subscription that is gone is made anew once.
+    /// Locked while the service is queried, so that a lost subscription is made anew once.
     checking: Mutex<()>,
     history: Mutex<History>,
 }
 
-/// How it stands, once it was looked after.
+/// State of a subscription after a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     InPlace,
     Ended,
 }
 
-/// What a consumer has at the service.
+/// The objects of a consumer at the service.
 #[derive(Clone, Debug)]
 struct Subscription {
     proxy: ObjectRef,
-    /// Made for the proxy; it would outlive it.
+    /// The filter made for the proxy, which would outlive it.
     filter: Option<Filter>,
     end: Arc<End>,
 }
 
-/// How it went so far.
+/// The past of a subscription.
 #[derive(Debug)]
 struct History {
-    /// When the subscription was last known to be there.
+    /// When the subscription was last known to exist.
     known_at: SystemTime,
     trouble: Option<String>,
-    /// The latest, as many as are kept.
+    /// The latest gaps, at most 64.
     gaps: VecDeque<Gap>,
     backoff: Backoff,
 }
@@ -376,11 +374,11 @@ impl SimpleConsumer {
         Self::begin(orb, finder, options, callback)
     }
 
-    /// As [`connect`](Self::connect), to the channel that `finder` finds, now and whenever it is gone. `address` says which consumers
-    /// may share an end point ([`ConsumerOptions::shared_end_point`]); it is not looked at otherwise.
+    /// Subscribes as [`connect`](Self::connect) does, to the channel that `finder` finds, initially and whenever that is gone. `address`
+    /// only determines the consumers that may share an end point ([`ConsumerOptions::shared_end_point`]).
     ///
     /// # Errors
-    /// What `finder` answers, and see [`InvokeError`].
+    /// Errors of `finder`, and see [`InvokeError`].
     pub fn connect_by(
         address: &str,
         finder: ChannelFinder,
@@ -450,11 +448,11 @@ impl SimpleConsumer {
         Ok(Self { core })
     }
 
-    /// Asks the service whether the subscription is still there, and makes it anew if not. Without being called for, that is done every
-    /// few seconds ([`ConsumerOptions::check_every`]); a subscription that was made anew that way is reported here, too.
+    /// Asks the service whether the subscription exists, and makes it anew if not. The library does so every few seconds by itself
+    /// ([`ConsumerOptions::check_every`]); a subscription that was made anew that way is reported here, too.
     ///
     /// # Errors
-    /// If the service cannot be reached: the service may be back later, so call again.
+    /// The service cannot be reached. It may be back later, so call again.
     pub fn check(&self) -> Result<Health, InvokeError> {
         let state = self.core.check()?;
         let was_renewed = state == State::InPlace && self.core.is_renewed.swap(false, Ordering::AcqRel);
@@ -465,33 +463,32 @@ impl SimpleConsumer {
         })
     }
 
-    /// Whether the subscription is over: the callback wants no more, or the service has disconnected the consumer and that is to end it
-    /// ([`ConsumerOptions::ends_when_disconnected`]). Makes no remote call.
+    /// Whether the subscription has ended: by the callback, or because the service disconnected the consumer and
+    /// [`ConsumerOptions::ends_when_disconnected`] is set. Makes no remote call.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.core.has_ended()
     }
 
-    /// Next gap in the subscription that has not been reported, the oldest first. Up to 64 are kept, the latest.
+    /// The next unreported gap in the subscription, the oldest first. The latest 64 are stored.
     #[must_use]
     pub fn next_gap(&self) -> Option<Gap> {
         lock(&self.core.history).gaps.pop_front()
     }
 
-    /// How often it has found back to the service: since that was restarted, with its store or without, or had disconnected it.
+    /// Times that the subscription was restored: the service was restarted, with its store or without, or had disconnected the consumer.
     #[must_use]
     pub fn reconnections(&self) -> u64 {
         self.core.reconnections.all(self.proxy().as_ref())
     }
 
-    /// Why the service could not be asked, or not subscribed to again, when that was tried last; `None` if all is well, as far
-    /// as is known.
+    /// The error of the last attempt to query the service or subscribe again; `None` if it succeeded.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         lock(&self.core.history).trouble.clone()
     }
 
-    /// What its end point was asked, in numbers: by this consumer's subscription alone, unless it is shared
+    /// Counts of requests to its end point: only by this subscription, unless the end point is shared
     /// ([`ConsumerOptions::shared_end_point`]).
     #[must_use]
     pub fn served(&self) -> Served {
@@ -527,7 +524,7 @@ impl Drop for SimpleConsumer {
 }
 
 impl Subscription {
-    /// Best effort: a service that is not notified finds out when it cannot deliver.
+    /// Disconnects, as best effort: a service that is not notified finds out when it cannot deliver.
     fn leave(&self, operation: &str) {
         let ends = Instant::now() + DISCONNECT_TIMEOUT;
         let told = self.proxy.take_leave(operation, DISCONNECT_TIMEOUT);
@@ -642,7 +639,7 @@ impl History {
         }
     }
 
-    /// The subscription is being made anew.
+    /// Ends the gap when the subscription is made anew.
     fn end_gap(&mut self) -> Gap {
         if self.gaps.len() == GAPS_MAX {
             self.gaps.pop_front();
@@ -652,13 +649,13 @@ impl History {
         gap
     }
 
-    /// It could not be made.
+    /// Continues the gap when making the subscription failed.
     fn gap_goes_on(&mut self) {
         self.gaps.pop_back_if(|gap| gap.since == self.known_at);
     }
 }
 
-/// The orb of a consumer of its own, or of all that share one.
+/// An orb of the consumer's own, or the shared one.
 fn orb_for(address: &str, options: &ConsumerOptions) -> Orb {
     if options.shared_end_point {
         Orb::of_process(Role::Consumers, address.trim(), &options.orb)
@@ -667,8 +664,8 @@ fn orb_for(address: &str, options: &ConsumerOptions) -> Orb {
     }
 }
 
-/// Makes a proxy for the consumer: quality of service, types and filter first, so that nothing unwanted comes before
-/// them. Says when events may come from now on.
+/// Makes a proxy for the consumer: quality of service, types and filter first, so that no unwanted event precedes them. Returns the time
+/// from which events may arrive.
 fn subscribe(
     channel: &EventChannel,
     options: &ConsumerOptions,
@@ -716,7 +713,7 @@ fn attach(
     Ok(proxy.object().clone())
 }
 
-/// Has a proxy be what its consumer wants before it is connected.
+/// Configures a proxy for its consumer before it is connected.
 fn prepare(
     proxy: &ProxySupplier,
     (options, qos): (&ConsumerOptions, &[Property]),
@@ -765,7 +762,7 @@ fn make_filter(channel: &EventChannel, constraint: &str) -> Result<Filter, Invok
     }
 }
 
-/// Calls back for each event of a batch; the first error ends it and is raised for the whole.
+/// Calls back for each event of a batch; the first error ends it and is raised for the whole batch.
 fn each_of_batch(
     batch: Reader<'_>,
     priority: Option<i16>,

@@ -1,8 +1,7 @@
 //! A supplier and a consumer, each connected with one call.
 //!
-//! What happens when the connection breaks or the service restarts is said on each type; in short: both find their way back
-//! by themselves, the supplier never sends an event twice, and both tell what was lost meanwhile. Both take leave of the
-//! service when they are dropped.
+//! Reconnection is described on each type; in short: both reconnect by themselves, the supplier never sends an event twice, and both report
+//! losses. Both disconnect from the service when dropped.
 
 mod consumer;
 mod place;
@@ -22,23 +21,23 @@ use crate::{InvokeError, ObjectRef};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Where a service is found with no configuration: the one that `campanile serve` without arguments starts.
+/// Address of the service without configuration: the one that `campanile serve` without arguments starts.
 pub const LOCAL_SERVICE: &str = "corbaloc::127.0.0.1:2809/NotificationService";
 
-/// Longest time spent on taking leave of a service when a consumer or supplier is dropped.
+/// Longest time spent on disconnecting when a consumer or supplier is dropped.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often the way back to a service was found, before the present proxy: to one that was restarted, or had disconnected the client.
+/// Reconnections before the current proxy: to a service that was restarted, or had disconnected the client.
 #[derive(Debug, Default)]
 struct Reconnections(AtomicU64);
 
 impl Reconnections {
-    /// Counts a proxy that was made anew. One lost with its connection is one reconnection.
+    /// Counts a proxy that was made anew. If its connection was lost as well, that is one reconnection.
     fn renewed(&self, gone: &ObjectRef) {
         self.0.fetch_add(gone.connections_replaced().max(1), Ordering::Relaxed);
     }
 
-    /// All, with those after which the proxy was still there.
+    /// All reconnections, including those after which the proxy still existed.
     fn all(&self, proxy: Option<&ObjectRef>) -> u64 {
         self.0.load(Ordering::Relaxed) + proxy.map_or(0, ObjectRef::connections_replaced)
     }
@@ -51,7 +50,8 @@ fn gone_is_fine(outcome: Result<(), InvokeError>) -> Result<(), InvokeError> {
     }
 }
 
-/// A proxy with a name; `None` where the service knows no names or has given this one away, so that one without is to be asked for.
+/// The result of making a proxy with a name; `None` if the service does not support names or the name is taken, so that a proxy without one
+/// is made.
 fn named<T>(made: Result<T, InvokeError>) -> Option<Result<T, InvokeError>> {
     const REFUSALS: [&str; 4] = ["NameAlreadyUsed", "NameMapError", "BAD_OPERATION", "NO_IMPLEMENT"];
     let is_of_name = |error: &InvokeError| REFUSALS.iter().any(|refusal| error.is(refusal));

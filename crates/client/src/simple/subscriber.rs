@@ -1,4 +1,4 @@
-//! What a service calls: the object of one subscription.
+//! The object of a subscription, which the service calls.
 
 use super::watch::Waker;
 use crate::notify::{ClientType, push_consumer};
@@ -8,52 +8,52 @@ use giop::realtime::PriorityModelPolicy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The consumer's end of one subscription: an object of its own. What the service says late of a subscription that was gone, and
-/// has been made anew, is said to an object that is no more, and does not end the new one.
+/// The object of one subscription. Late calls of the service for a lost subscription go to its own, deleted object, and so do not end the
+/// new one.
 #[derive(Debug)]
 pub(super) struct End {
     activation: Activation,
-    /// The service has said that it disconnected the consumer.
+    /// Whether the service has disconnected the consumer.
     disconnected: Arc<AtomicBool>,
 }
 
-/// What calls back, whichever subscription an event comes by.
+/// Calls the callback, for any subscription of the consumer.
 #[derive(Clone)]
 pub(super) struct Receiver {
     servant: Arc<dyn Servant>,
     waker: Arc<Waker>,
 }
 
-/// The same, called by one subscription.
+/// The receiver, as called by one subscription.
 struct Subscriber {
     receiver: Receiver,
-    /// The operation with which the service says that it disconnected the consumer.
+    /// The operation with which the service disconnects the consumer.
     disconnect_operation: &'static str,
     disconnected: Arc<AtomicBool>,
 }
 
 impl End {
-    /// What the service calls.
+    /// The object's reference.
     pub(super) fn reference(&self) -> &ObjectRef {
         self.activation.reference()
     }
 
-    /// Whether the service has said that it disconnected the consumer.
+    /// Whether the service has disconnected the consumer.
     pub(super) fn is_disconnected(&self) -> bool {
         self.disconnected.load(Ordering::Acquire)
     }
 }
 
 impl Receiver {
-    /// `waker` is woken when the service says that it disconnected the consumer.
+    /// A receiver; `waker` is woken when the service disconnects the consumer.
     pub(super) fn new(servant: Arc<dyn Servant>, waker: Arc<Waker>) -> Self {
         Self { servant, waker }
     }
 
-    /// Has it called by one more subscription.
+    /// Makes an object for another subscription.
     ///
     /// # Errors
-    /// If there is no socket to be called at.
+    /// No listening socket could be opened.
     pub(super) fn end(
         &self,
         orb: &Orb,

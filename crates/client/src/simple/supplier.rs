@@ -1,4 +1,4 @@
-//! A supplier that is connected with one call.
+//! A supplier connected with one call.
 
 use super::{ChannelFinder, DISCONNECT_TIMEOUT, Reconnections, gone_is_fine, named};
 use crate::notify::{
@@ -22,7 +22,7 @@ pub struct SupplierOptions {
     /// Name of the proxy, which Campanile and TAO's service show in their lists and logs. Default none. A service that has no names, or
     /// has given this one to another proxy of the channel, makes a proxy without.
     pub name: Option<String>,
-    /// Quality of service of the proxy. Default none: the channel's.
+    /// Quality of service of the proxy. Default none: that of the channel.
     pub qos: Vec<Property>,
     /// Real-time CORBA priority of the events, from 0 to 32767, sent to a proxy if its reference says that clients propagate
     /// priorities ([`ObjectRef::with_priority`]). Default none.
@@ -37,16 +37,14 @@ impl Default for SupplierOptions {
 
 /// Pushes events into a channel, over a connection of its own.
 ///
-/// `publish` returns once the service has taken the event. If the connection was closed in between, it is opened again; if the
-/// proxy is gone, because the service was restarted or disconnected the supplier, a new one is obtained and the event pushed
-/// there. An event of unknown fate, because the connection broke or time ran out after it was written, is not sent again: the
-/// error says so ([`InvokeError::was_not_carried_out`]) and the caller decides. While there is no service, `publish` answers an
-/// error, and it succeeds again when there is one.
+/// `publish` returns once the service has taken the event. If the connection was closed in between, it is opened again; if the proxy is
+/// gone, because the service was restarted or disconnected the supplier, a new one is obtained for the event. An event with an unknown
+/// outcome, because the connection broke or time ran out after it was written, is not sent again: the error says so
+/// ([`InvokeError::was_not_carried_out`]) and the caller decides. While the service is away, `publish` returns an error.
 ///
-/// When the last of a supplier and its [publishers](Self::publisher) is dropped, the proxy is disconnected, for which a mute
-/// service is waited for a second at most. A program that ends without that is found out by the service: it was given a reference
-/// to an object of the program's, which it asks from time to time. All suppliers of a process that were connected to the same
-/// address with the same [`OrbOptions`] have one end point for that.
+/// When the last of a supplier and its [publishers](Self::publisher) is dropped, the proxy is disconnected, waiting at most a second for
+/// the service. The service notices a program that ends without that: from time to time it queries an object of the program. All suppliers
+/// of a process that were connected to the same address with the same [`OrbOptions`] share one end point for that object.
 ///
 /// ```no_run
 /// use campanile_client::notify::{Property, StructuredEvent};
@@ -64,16 +62,16 @@ pub struct SimpleSupplier {
     source: Arc<Source>,
 }
 
-/// What a supplier has at the service, and how it is found again. Its publishers share it; with the last of them it takes leave.
+/// A supplier's proxy, and the means to obtain another one. Shared with its publishers; the last one disconnects.
 #[derive(Debug)]
 pub(crate) struct Source {
     orb: Orb,
     finder: ChannelFinder,
     options: SupplierOptions,
-    /// The object by which the service finds out whether the program still exists; nothing where no socket could be opened.
+    /// The object by which the service finds out whether the program still exists; `None` if no socket could be opened.
     own: Option<Activation>,
     proxy: Mutex<ObjectRef>,
-    /// Held while a proxy is obtained, so that one that is gone is replaced once.
+    /// Locked while a proxy is obtained, so that a lost one is replaced once.
     renewing: Mutex<()>,
     reconnections: Reconnections,
     is_closed: AtomicBool,
@@ -90,7 +88,7 @@ impl SimpleSupplier {
         Self::connect_with(address, channel, SupplierOptions::default())
     }
 
-    /// As [`connect`](Self::connect), with settings.
+    /// Connects as [`connect`](Self::connect) does, with settings.
     ///
     /// # Errors
     /// See [`InvokeError`].
@@ -100,11 +98,11 @@ impl SimpleSupplier {
         Source::connect(orb, finder, options).map(|source| Self { source: Arc::new(source) })
     }
 
-    /// As [`connect_with`](Self::connect_with), to the channel that `finder` finds, now and whenever it is gone. Suppliers of one
-    /// `address` share an end point; it is not looked at otherwise.
+    /// Connects as [`connect_with`](Self::connect_with) does, to the channel that `finder` finds, initially and whenever that is gone.
+    /// `address` only determines the suppliers that share an end point.
     ///
     /// # Errors
-    /// What `finder` answers, and see [`InvokeError`].
+    /// Errors of `finder`, and see [`InvokeError`].
     pub fn connect_by(address: &str, finder: ChannelFinder, options: SupplierOptions) -> Result<Self, InvokeError> {
         let orb = Orb::of_process(Role::Suppliers, address.trim(), &options.orb);
         Source::connect(orb, finder, options).map(|source| Self { source: Arc::new(source) })
@@ -138,7 +136,7 @@ impl SimpleSupplier {
         self.push("push", |w| event.write(w))
     }
 
-    /// Pushes an event with an argument, a `StructuredEvent`, an `any` or an `EventBatch`, that is written by hand.
+    /// Pushes an event written by hand: a `StructuredEvent`, an `any` or an `EventBatch`.
     ///
     /// # Errors
     /// See [`InvokeError`].
@@ -149,8 +147,8 @@ impl SimpleSupplier {
         self.push(operation(self.source.options.form), write)
     }
 
-    /// Publishes through the same proxy without waiting for each event. Events published here and there have no order among
-    /// them. A proxy that is gone is made anew, as for [`publish`](Self::publish), now and later.
+    /// Publishes through the same proxy without waiting for each event. Events published here and there have no mutual order. A lost proxy
+    /// is replaced, as for [`publish`](Self::publish).
     ///
     /// # Errors
     /// See [`InvokeError`].
@@ -159,19 +157,19 @@ impl SimpleSupplier {
         Publisher::of(&proxy, self.source.options.form, options, Some(self.source.clone()))
     }
 
-    /// The proxy it is connected to now.
+    /// The current proxy.
     #[must_use]
     pub fn proxy(&self) -> ObjectRef {
         lock(&self.source.proxy).clone()
     }
 
-    /// How often it has found back to the service: since that was restarted, with its store or without, or had disconnected it.
+    /// Times that the supplier reconnected: the service was restarted, with its store or without, or had disconnected the supplier.
     #[must_use]
     pub fn reconnections(&self) -> u64 {
         self.source.reconnections.all(Some(&self.proxy()))
     }
 
-    /// Takes leave of the service: the proxy ends, for publishers, too.
+    /// Disconnects from the service: the proxy ends, for publishers, too.
     ///
     /// # Errors
     /// If the service could not be notified; a proxy that is gone already is no error.
@@ -215,15 +213,15 @@ impl Source {
         })
     }
 
-    /// A proxy that is there: `known` if it is, or a new one.
+    /// An existing proxy: `known` if it exists, or a new one.
     ///
     /// # Errors
-    /// If the service cannot be reached, or does not give one.
+    /// The service cannot be reached, or refuses a proxy.
     pub(crate) fn living(&self, known: &ObjectRef) -> Result<ObjectRef, InvokeError> {
         if known.non_existent()? { self.renew(known) } else { Ok(known.clone()) }
     }
 
-    /// A proxy in place of one that is gone: one that another thread has obtained meanwhile, or a new one.
+    /// Replaces a lost proxy: by the one that another thread has obtained meanwhile, or a new one.
     fn renew(&self, gone: &ObjectRef) -> Result<ObjectRef, InvokeError> {
         let _alone = lock(&self.renewing);
         let known = lock(&self.proxy).clone();

@@ -1,17 +1,17 @@
-//! What looks after the consumers of an orb: a thread that asks now and then whether their subscriptions are still there.
+//! The watch over the consumers of an orb: a thread that regularly checks whether their subscriptions exist.
 
 use crate::lock;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is looked after.
+/// A watched object.
 pub(crate) trait Watched: Send + Sync {
-    /// Looks whether all is well, and mends what is not. Gives the time until it wants to be looked at again.
+    /// Checks the object and repairs it. Returns the time until the next check.
     fn look(&self) -> Duration;
 }
 
-/// Wakes the thread up.
+/// Wakes the watch's thread.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
     state: Mutex<State>,
@@ -20,16 +20,16 @@ pub(crate) struct Waker {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Something has happened since the thread looked last.
+    /// Whether it was woken since the thread's last check.
     is_woken: bool,
-    /// An entry was added.
+    /// Whether an entry was added.
     has_changed: bool,
-    /// The watch was dropped: the thread ends.
+    /// Whether the watch was dropped: the thread ends.
     has_ended: bool,
 }
 
 impl Waker {
-    /// Has all be looked at now.
+    /// Has all entries checked now.
     pub(crate) fn wake(&self) {
         lock(&self.state).is_woken = true;
         self.woken.notify_all();
@@ -45,8 +45,7 @@ impl Waker {
         self.woken.notify_all();
     }
 
-    /// Waits until that time, if there is one, or until something is to be done earlier. Says whether `wake` was called; nothing if
-    /// there is nothing to wait for any more.
+    /// Waits until that time, if given, or until woken. Returns whether `wake` was called; `None` if the thread has to end.
     fn wait(&self, until: Option<Instant>) -> Option<bool> {
         let mut state = lock(&self.state);
         loop {
@@ -68,7 +67,7 @@ impl Waker {
     }
 }
 
-/// The thread, which begins with the first that is to be looked after and ends when this is dropped.
+/// The watch's thread, which starts with the first entry and ends on drop.
 #[derive(Default)]
 pub(crate) struct Watch {
     waker: Arc<Waker>,
@@ -85,7 +84,7 @@ impl Watch {
         &self.waker
     }
 
-    /// Adds an entry, due for the first time after `first`. If no thread can be started, it is dropped.
+    /// Adds an entry, due for the first time after `first`. If no thread can be started, the entry is dropped.
     pub(crate) fn add(&self, whom: Weak<dyn Watched>, first: Duration) {
         let entry = Entry { whom, due: Instant::now() + first };
         let mut watched = lock(&self.watched);

@@ -1,4 +1,4 @@
-//! Where an end point finds others: `udp://HOST:PORT`, `tcp://HOST:PORT`, `tls://HOST:PORT`, and `@` in front of the host to wait there.
+//! Addresses of end points: `udp://HOST:PORT`, `tcp://HOST:PORT`, `tls://HOST:PORT`, with `@` before the host to listen there.
 
 use std::fmt;
 use std::io;
@@ -7,14 +7,14 @@ use std::str::FromStr;
 
 use tempo::wire::PORT;
 
-/// What carries frames.
+/// The transport of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Least delay; what is lost is counted and reported.
+    /// Least delay; losses are counted and reported.
     Udp,
-    /// Nothing is lost while a connection lasts; delays may be long.
+    /// No loss while a connection lasts; delays may be long.
     Tcp,
-    /// The same, encrypted and authenticated.
+    /// TCP, encrypted and authenticated.
     Tls,
 }
 
@@ -28,39 +28,39 @@ impl Transport {
     }
 }
 
-/// An address as it is written: `udp://HOST[:PORT][/CHANNEL]`, `tcp://…` or `tls://…`. The port is 2811 where it is left out.
+/// An address in the form `udp://HOST[:PORT][/CHANNEL]`, `tcp://…` or `tls://…`. The default port is 2811.
 ///
-/// With `@` before the host, as in `udp://@:2811` or `tcp://@10.0.0.1:2811`, an end point waits there for others, and connects to no peer
-/// itself. Without a host it waits at all addresses of IPv4 that the machine has; `udp://@[::]:2811` is for both.
+/// With `@` before the host, as in `udp://@:2811` or `tcp://@10.0.0.1:2811`, an end point listens there, and connects to no peer itself.
+/// Without a host it listens at all IPv4 addresses of the machine; `udp://@[::]:2811` includes IPv6.
 ///
-/// `/CHANNEL` is a broker's: the number of the notification channel in which the topics are; 0 where it is left out.
+/// `/CHANNEL` is for brokers: the number of the notification channel with the topics; 0 by default.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// What carries frames.
+    /// The transport.
     pub transport: Transport,
-    /// A name, or an address, of IPv6 without brackets. Empty stands for all addresses, where it is waited.
+    /// A name, or an address, of IPv6 without brackets. Empty stands for all addresses, when listening.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Whether it is waited there for others.
+    /// Whether the end point listens there.
     pub waits: bool,
     /// A broker's channel.
     pub channel: Option<u32>,
 }
 
-/// What an address is not.
+/// Why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// It begins with none of `udp://`, `tcp://` and `tls://`.
+    /// The text begins with none of `udp://`, `tcp://` and `tls://`.
     Scheme(String),
-    /// It has no host.
+    /// The host is missing.
     Host(String),
-    /// Its port is not a number from 0 to 65,535.
+    /// The port is not a number from 0 to 65,535.
     Port(String),
-    /// Its channel is not a number.
+    /// The channel is not a number.
     Channel(String),
-    /// There is a group or a broadcast address, which TCP and TLS have not.
+    /// The address is a group or a broadcast address, which TCP and TLS do not support.
     GroupOverTcp(String),
 }
 
@@ -140,13 +140,13 @@ impl FromStr for Address {
 }
 
 impl Address {
-    /// `HOST:PORT`.
+    /// Formats it as `HOST:PORT`.
     fn place(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 
-    /// All that the host's name stands for.
+    /// All addresses of the host's name.
     ///
     /// # Errors
     /// If the system does not know that name.
@@ -177,12 +177,12 @@ impl fmt::Display for Address {
     }
 }
 
-/// Whether the address alone shows that it is a group's. See [`is_broadcast`] for the others.
+/// Whether the address alone shows that it is a group's. For others see [`is_broadcast`].
 fn is_surely_group(ip: IpAddr) -> bool {
     ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// Whether an address is a broadcast address, be it one network's. The system is asked: it knows the networks, and refuses to send to a
+/// Whether an address is a broadcast address, of any network. The system is queried: it knows the networks, and refuses to send to a
 /// broadcast address without `SO_BROADCAST`.
 pub(crate) fn is_broadcast(address: SocketAddr) -> bool {
     address.ip() == IpAddr::V4(Ipv4Addr::BROADCAST)
@@ -192,7 +192,7 @@ pub(crate) fn is_broadcast(address: SocketAddr) -> bool {
             })
 }
 
-/// All addresses of this machine, of the same family.
+/// The wildcard address of the same family.
 pub(crate) fn any_like(address: SocketAddr) -> IpAddr {
     match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

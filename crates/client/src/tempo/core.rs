@@ -1,4 +1,4 @@
-//! The state machine in its sizes: what an end point needs of memory is in its type, and most need little.
+//! Sizes of the state machine: an end point's type determines its memory, and most need little.
 
 use tempo::Nanos;
 use tempo::endpoint::{
@@ -9,26 +9,26 @@ use tempo::wire::Content;
 
 use super::driver::Sink;
 
-/// Topics of one end point, publishers' and subscribers' together.
+/// Maximum topics of one end point, publishers' and subscribers' together.
 pub const TOPICS_MAX: usize = 64;
-/// Counterparts of one end point: sessions times topics.
+/// Maximum counterparts of one end point: sessions times topics.
 pub const PEERS_MAX: usize = 256;
-/// Octets of the largest message that an end point can be made for.
+/// Largest message size that an end point can support, in octets.
 pub const MESSAGE_MAX: usize = 1 << 20;
-/// Octets of the largest message that is taken where nothing is said.
+/// Default size of the largest message accepted, in octets.
 pub(super) const MESSAGE_USUAL: usize = 64 << 10;
-/// Messages of which some fragments have come and others have not, over all peers.
+/// Maximum number of incomplete messages, over all peers.
 const UNFINISHED: usize = 4;
 
-/// For messages of up to 64 KiB; 512 KiB of them may wait to be sent.
+/// An end point for messages of up to 64 KiB, with room for 512 KiB of queued messages.
 pub(super) type Usual = Endpoint<TOPICS_MAX, PEERS_MAX, 2_048, MESSAGE_USUAL, UNFINISHED>;
-/// For messages of up to 1 MiB; 4 MiB of them may wait to be sent.
+/// An end point for messages of up to 1 MiB, with room for 4 MiB of queued messages.
 pub(super) type Large = Endpoint<TOPICS_MAX, PEERS_MAX, 16_384, MESSAGE_MAX, UNFINISHED>;
 
-/// Declares [`Core`], the methods of an end point, which it has by itself.
+/// Declares [`Core`] and implements it by the inherent methods of an end point.
 macro_rules! methods {
     ($(($($borrow:tt)+) $this:ident.$name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? $(=> $collect:ident)?;)+) => {
-        /// [`Endpoint`] of whatever size.
+        /// An [`Endpoint`] of any size.
         pub(super) trait Core: Send {
             $(fn $name($($borrow)+ $this $(, $argument: $type)*) $(-> $result)?;)+
         }
@@ -65,7 +65,7 @@ methods! {
     (&) self.counters() -> &Counters;
 }
 
-/// One that takes messages of up to so many octets, on the heap. Making it may need as much of the stack.
+/// An end point for messages of up to so many octets, on the heap. Making it may need as much stack.
 pub(super) fn new(settings: Settings, message_max: usize) -> Box<dyn Core> {
     if message_max <= MESSAGE_USUAL { Box::new(Usual::new(settings)) } else { Box::new(Large::new(settings)) }
 }

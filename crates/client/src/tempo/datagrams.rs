@@ -10,33 +10,33 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, sendt
 use super::address::any_like;
 use super::gather::Send;
 
-/// Octets of the largest datagram; and of what the system may hand over as several of one size at once.
+/// Octets of the largest datagram; also of the datagrams of one size that the system may return at once.
 const BUFFER: usize = 65_536;
-/// Octets of several datagrams that are sent with one system call, at most: with their headers they are less than 64 KiB.
+/// Maximum octets of several datagrams sent with one system call: with their headers they are less than 64 KiB.
 pub(super) const AT_ONCE: usize = 64_000;
-/// Datagrams of one size that are sent with one system call, at most.
+/// Maximum number of datagrams of one size sent with one system call.
 const SEGMENTS_MAX: usize = 64;
-/// Octets that wait in the system for being read, if it lets so many.
+/// Requested receive buffer of the system, in octets.
 const RECEIVE_BUFFER: usize = 4 << 20;
-/// What IP and UDP put in front.
+/// Octets of the headers of IP and UDP.
 const HEADERS_V4: usize = 28;
 const HEADERS_V6: usize = 48;
 
-/// Where a group is reached.
+/// Options of a multicast group.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GroupOptions {
-    /// The network on which the group is, by an address of this machine there; for IPv6 by number, in the address's zone.
+    /// The group's network, by an address of this machine there; for IPv6 by number, in the address's zone.
     pub(super) interface: Option<IpAddr>,
-    /// Routers that what is sent to the group may pass, plus one.
+    /// Maximum number of routers on the way to the group, plus one.
     pub(super) ttl: u32,
 }
 
 /// The sockets of an end point.
 #[derive(Debug)]
 pub(super) struct Datagrams {
-    /// All is sent from here, so that peers that share a group's port differ by their own.
+    /// The socket for sending, so that peers that share a group's port have different source ports.
     own: Socket,
-    /// What is sent to the group comes here.
+    /// The socket that receives what is sent to the group.
     group: Option<Socket>,
 }
 
@@ -47,12 +47,12 @@ struct Socket {
 }
 
 impl Datagrams {
-    /// Waits at an address, or sends from there.
+    /// Opens a socket at an address, for sending or listening.
     pub(super) fn at(address: SocketAddr) -> io::Result<Self> {
         Ok(Self { own: Socket::of(UdpSocket::bind(address)?)?, group: None })
     }
 
-    /// Sends to a group and gets what is sent there.
+    /// Joins a group, to send to it and receive from it.
     pub(super) fn of_multicast(group: SocketAddr, own: SocketAddr, options: GroupOptions) -> io::Result<Self> {
         let sender = UdpSocket::bind(own)?;
         let receiver = shared(group)?;
@@ -83,7 +83,7 @@ impl Datagrams {
         Ok(Self { own: Socket::of(sender)?, group: Some(Socket::of(receiver)?) })
     }
 
-    /// Sends to a network's broadcast address and gets what is sent there.
+    /// Opens sockets to send to a network's broadcast address and receive from it.
     pub(super) fn of_broadcast(broadcast: SocketAddr, own: SocketAddr) -> io::Result<Self> {
         let sender = UdpSocket::bind(own)?;
         sender.set_broadcast(true)?;
@@ -94,12 +94,12 @@ impl Datagrams {
         self.own.socket.local_addr()
     }
 
-    /// The sockets, for being waited for.
+    /// The sockets, to wait for.
     pub(super) fn sockets(&self) -> impl Iterator<Item = &UdpSocket> {
         std::iter::once(&self.own.socket).chain(self.group.as_ref().map(|group| &group.socket))
     }
 
-    /// Takes in what has come at one of the sockets. Never waits.
+    /// Reads the datagrams at one of the sockets. Never waits.
     pub(super) fn receive(&self, number: usize, into: &mut Received) -> io::Result<()> {
         let socket = match number {
             0 => Some(&self.own),
@@ -141,7 +141,7 @@ impl Send for Datagrams {
     }
 }
 
-/// Sends one datagram, without what is said beside several.
+/// Sends one datagram, without the control data of several.
 fn send_one(socket: &UdpSocket, to: SocketAddr, contents: &[u8]) -> io::Result<()> {
     Ok(retry_on_intr(|| sendto(socket, contents, SendFlags::empty(), &to)).map(drop)?)
 }
@@ -163,7 +163,7 @@ impl Socket {
     }
 }
 
-/// Where received datagrams are kept while they are read.
+/// Buffer for received datagrams.
 pub(super) struct Received {
     octets: Vec<u8>,
     about: [RecvMeta; BATCH_SIZE],
@@ -176,12 +176,12 @@ impl Received {
         Self { octets: vec![0; BUFFER * BATCH_SIZE], about: [RecvMeta::default(); BATCH_SIZE], count: 0 }
     }
 
-    /// Whether so much came that there may be more.
+    /// Whether the buffer was filled, so that there may be more.
     pub(super) const fn is_full(&self) -> bool {
         self.count == BATCH_SIZE
     }
 
-    /// Each datagram with its sender, and where it begins among all octets.
+    /// Each datagram with its sender, and its position among all octets.
     pub(super) fn datagrams(&self) -> impl Iterator<Item = (SocketAddr, usize, &[u8])> {
         let filled = self.octets.chunks(BUFFER).zip(&self.about).take(self.count).enumerate();
         filled.flat_map(|(number, (octets, about))| {
@@ -199,7 +199,7 @@ impl Received {
     }
 }
 
-/// A socket at an address that others on this machine may have as well.
+/// A socket at an address that other sockets on this machine may share.
 fn shared(address: SocketAddr) -> io::Result<UdpSocket> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -208,7 +208,7 @@ fn shared(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Octets of a datagram that the way to an address takes in one piece, as far as this machine knows.
+/// Largest datagram that fits the path to an address unfragmented, as far as this machine knows.
 pub(super) fn datagram_towards(address: SocketAddr) -> Option<usize> {
     let socket = UdpSocket::bind((any_like(address), 0)).ok()?;
     let _ = socket.set_broadcast(true);
@@ -227,7 +227,7 @@ fn wrong_family() -> io::Error {
     )
 }
 
-/// An address of this machine like another one, with any port.
+/// The wildcard address of another address's family, with any port.
 pub(super) fn any_port_like(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -239,7 +239,7 @@ pub(super) fn any_port_like(address: SocketAddr) -> SocketAddr {
 mod tests {
     use super::*;
 
-    /// Everything that comes until so many datagrams have.
+    /// Receives until `count` datagrams have arrived.
     fn receive(datagrams: &Datagrams, number: usize, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
         let (mut received, mut all) = (Received::new(), Vec::new());
         testing::wait_until(format_args!("{count} datagrams"), || {

@@ -1,4 +1,4 @@
-//! The turns of an end point: wait for sockets, read without the lock, tell the state machine under it, call back without it.
+//! The loop of an end point: waits for sockets, reads without the lock, calls the state machine with it, calls back without it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,12 +24,12 @@ use crate::lock;
 
 /// Longest wait between two attempts to connect.
 const ATTEMPTS_EVERY_MAX: Duration = Duration::from_secs(2);
-/// How often a socket is read from before others have their turn.
+/// Maximum reads of a socket before others have their turn.
 const READS_IN_A_ROW: usize = 4;
-/// Longest time spent on what is still to be sent when an end point is dropped.
+/// Longest time spent on pending output when an end point is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Has turns, one after the other.
+/// Runs the loop.
 pub(super) struct Driver {
     shared: Arc<Shared>,
     received: Received,
@@ -38,24 +38,24 @@ pub(super) struct Driver {
     channel: Option<Reconnect>,
     inbox: Inbox,
     topics: Topics,
-    /// Sees everything that comes, before the state machine does.
+    /// A tap that sees all input before the state machine does.
     tap: Option<Tap>,
     ready: Ready,
-    /// When this turn began. Callbacks may take long: a peer that has sent meanwhile is heard before it counts as silent.
+    /// When this pass began. Callbacks may take long: a peer's input meanwhile is processed before the peer counts as silent.
     began: Nanos,
     wakes_at: Nanos,
     /// Whether datagrams wait for their socket.
     is_blocked: bool,
-    /// Streams that are waited for until they take more.
+    /// Streams to be awaited for writing.
     writers: Vec<u32>,
 }
 
-/// What a wait has found.
+/// The result of a wait.
 #[derive(Default)]
 struct Ready {
-    /// Another thread has work for this one.
+    /// Whether another thread has work for this one.
     is_woken: bool,
-    /// A bit for each socket that can be read.
+    /// A bit for each readable socket.
     datagrams: u32,
     is_unblocked: bool,
     is_listener: bool,
@@ -63,26 +63,26 @@ struct Ready {
     writable: Vec<u32>,
 }
 
-/// Called with a peer's octets: a datagram, or what of a stream is not consumed yet and can be read.
+/// Called with a peer's octets: a datagram, or the unconsumed input of a stream.
 pub(super) type Tap = Box<dyn FnMut(SocketAddr, &[u8]) + Send>;
 
 /// Reconnection to the peer at the channel's address.
 struct Reconnect {
     to: Vec<SocketAddr>,
-    /// Which of them is next.
+    /// The address that is next.
     next: usize,
     backoff: Backoff,
-    /// When it is tried again.
+    /// Time of the next attempt.
     at: Nanos,
-    /// Whether it is being tried, or is connected.
+    /// Whether an attempt is under way, or has succeeded.
     is_tried: bool,
 }
 
-/// What came in, until it is handed on.
+/// Received messages and notices, until they are handed on.
 #[derive(Default)]
 struct Inbox {
     deliveries: Vec<Delivery>,
-    /// Messages that came in fragments, and lie nowhere else.
+    /// Messages reassembled from fragments, which are not in the input.
     copied: Vec<u8>,
     reports_due: Vec<TopicId>,
     has_met: bool,
@@ -98,19 +98,19 @@ struct Delivery {
     from: u32,
 }
 
-/// Where a message's octets are.
+/// Place of a message's octets.
 enum At {
-    /// Where they came in.
+    /// In the input.
     Came(Range<usize>),
     /// In [`Inbox::copied`].
     Copied(Range<usize>),
 }
 
-/// Notes what the state machine makes of some octets.
+/// Collects the state machine's output for some octets.
 pub(super) struct Sink<'i> {
     inbox: &'i mut Inbox,
     bytes: &'i [u8],
-    /// Where `bytes` begin.
+    /// Position where `bytes` begin.
     begin: usize,
 }
 
@@ -173,7 +173,7 @@ impl Driver {
         }
     }
 
-    /// Has turns until the end point is dropped.
+    /// Runs until the end point is dropped.
     pub(super) fn run(mut self) {
         self.shared.state().thread = Some(std::thread::current().id());
         while !self.shared.is_closing.load(Ordering::Acquire) {
@@ -182,7 +182,7 @@ impl Driver {
         self.shut_down();
     }
 
-    /// Waits for something to do, for so long at most, and does it.
+    /// Waits for work, for so long at most, and does it.
     pub(super) fn run_once(&mut self, timeout: Option<Duration>) {
         self.wait(timeout);
         self.began = now();
@@ -199,7 +199,7 @@ impl Driver {
         self.finish();
     }
 
-    /// Sends what is still on its way, for a while at most; then ends the streams, and reads them to their end.
+    /// Sends pending output, for a limited time; then ends the streams, and reads them to their end.
     pub(super) fn shut_down(&mut self) {
         let began = Instant::now();
         let left = || CLOSE_TIMEOUT.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
@@ -259,7 +259,7 @@ impl Driver {
         }
     }
 
-    /// Takes in what has come as datagrams, and hands it on.
+    /// Reads datagrams, and hands on their messages.
     fn read_datagrams(&mut self, socket: usize) {
         let shared = Arc::clone(&self.shared);
         let Some(datagrams) = &shared.datagrams else { return };
@@ -305,7 +305,7 @@ impl Driver {
         }
     }
 
-    /// Takes in what has come on a stream, and hands it on. True if there is more of which its socket does not tell.
+    /// Reads a stream, and hands on its messages. Returns true if there is more that its socket does not report.
     fn read_stream(&mut self, shared: &Shared, number: u32) -> bool {
         let now = now();
         if self.streams.input_mut(number).is_some_and(|input| input.is_shaking()) {
@@ -353,7 +353,7 @@ impl Driver {
         false
     }
 
-    /// What is due, and what has become of connections; then it is known until when to wait.
+    /// Does what is due, and applies changes of connections; then the time of the next wake-up is known.
     fn finish(&mut self) {
         let shared = Arc::clone(&self.shared);
         let now = self.began;
@@ -405,7 +405,7 @@ impl Driver {
         }
     }
 
-    /// Tells the state machine what has become of streams.
+    /// Tells the state machine about changes of streams.
     fn apply_changes(&mut self, state: &mut State, now: Nanos) {
         for change in self.changes.drain(..) {
             match change {
@@ -423,7 +423,7 @@ impl Driver {
     }
 }
 
-/// Handlers of the topics: a copy, so that callbacks need no lock.
+/// A copy of the topics' handlers, so that callbacks need no lock.
 #[derive(Default)]
 struct Topics {
     handlers: Vec<(TopicId, Handler)>,
@@ -440,7 +440,7 @@ impl Topics {
 }
 
 impl Reconnect {
-    /// It did not connect, or what it was connected to is gone.
+    /// Notes a failed attempt, or the loss of the connection.
     fn failed(&mut self, now: Nanos) {
         let wait = self.backoff.failed(Instant::now());
         self.at = now.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
@@ -449,7 +449,7 @@ impl Reconnect {
 }
 
 impl Inbox {
-    /// Hands on what came for each topic.
+    /// Passes the messages to their topics' handlers.
     fn hand_on(&mut self, topics: &[(TopicId, Handler)], came: &[u8]) {
         let mut rest = self.deliveries.as_slice();
         while let Some(first) = rest.first() {

@@ -1,4 +1,4 @@
-//! What can go wrong, and what is at fault.
+//! Errors, and what is at fault.
 
 use std::fmt;
 use std::io;
@@ -13,42 +13,42 @@ use super::address::{Address, AddressError};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// An address is written in another way.
+    /// The address is malformed.
     Address(AddressError),
     /// The system does not know an address's host.
     Host {
         /// The address.
         address: Address,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// A socket could not be had.
+    /// A socket could not be opened.
     Socket {
-        /// What it was for.
+        /// The socket's address.
         at: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// What TLS is to be made with cannot be read.
+    /// The files for TLS cannot be read.
     Tls(tls::LoadError),
-    /// An address says TLS, and nothing says whom to trust.
+    /// The address demands TLS, and no authorities are configured.
     TlsUnset,
-    /// Others are waited for with TLS, and there is no certificate to show them.
+    /// The end point listens with TLS, and has no certificate.
     NoCertificate,
-    /// The system has no thread, pipe or randomness to give.
+    /// The system lacks a thread, a pipe or randomness.
     System(io::Error),
-    /// A setting is outside of what it can be.
+    /// A setting is out of range.
     Setting {
-        /// Which one.
+        /// The setting.
         name: &'static str,
-        /// What it can be.
+        /// Its valid range.
         range: &'static str,
     },
-    /// The end point refuses it.
+    /// The end point refused the call.
     Refused(Refused),
-    /// There was no room for the message, and none came for so long. It was not taken.
+    /// There was no room for the message within the waiting time. It was not accepted.
     Full {
-        /// How long it was waited.
+        /// The waiting time.
         waited: Duration,
     },
 }

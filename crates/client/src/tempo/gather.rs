@@ -1,4 +1,4 @@
-//! Datagrams on their way out: those of one size for one address go with one system call.
+//! Gathering of outgoing datagrams: those of one size for one address leave with one system call.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use super::datagrams::AT_ONCE;
 /// Octets of the largest datagram or frame.
 const LARGEST: usize = HEADER + PAYLOAD_MAX;
 
-/// How what is gathered leaves.
+/// Sends gathered datagrams.
 pub(super) trait Send {
     /// Sends one datagram, or several of `segment` octets of which only the last may be shorter. Never waits.
     ///
@@ -18,25 +18,25 @@ pub(super) trait Send {
     /// `WouldBlock` if there is no room now: nothing was sent. Otherwise some or all were not sent, and will not be.
     fn send(&self, to: SocketAddr, contents: &[u8], segment: usize) -> io::Result<()>;
 
-    /// How many may be sent at once.
+    /// Maximum number of datagrams sent at once.
     fn segments_max(&self) -> usize;
 }
 
-/// Datagrams that have been written one behind the other and have not been sent.
+/// Datagrams written one behind the other and not sent yet.
 #[derive(Debug)]
 pub(super) struct Gather {
     octets: Vec<u8>,
-    /// All but the last are to be sent before anything else is written.
+    /// The batches; all but the last are sent before anything else is written.
     batches: Batches,
     /// Whether the socket is full.
     is_blocked: bool,
-    /// Datagrams, or several that were sent at once, that the system did not send.
+    /// Failed sends of a datagram, or of several at once.
     pub(super) failed: u64,
-    /// Why it did not, the last time.
+    /// The reason of the last failure.
     pub(super) last_failure: Option<io::ErrorKind>,
 }
 
-/// One, and a second one that was written behind it when it could not be sent.
+/// The batch being sent, and a second one begun behind it when sending was blocked.
 #[derive(Debug, Default)]
 struct Batches {
     first: Option<Batch>,
@@ -48,13 +48,13 @@ struct Batch {
     to: SocketAddr,
     begin: usize,
     end: usize,
-    /// Octets of each but the last.
+    /// Octets of each datagram but the last.
     segment: usize,
     count: usize,
 }
 
 impl Batch {
-    /// Whether another datagram can go with these.
+    /// Whether another datagram can join the batch.
     fn takes(&self, to: SocketAddr, octets: usize, segments_max: usize) -> bool {
         self.to == to
             && octets <= self.segment
@@ -71,18 +71,18 @@ impl Gather {
         Self { octets, batches: Batches::default(), is_blocked: false, failed: 0, last_failure: None }
     }
 
-    /// Whether it waits for the socket. Nothing may be written meanwhile.
+    /// Whether the socket is full. Nothing may be written meanwhile.
     pub(super) const fn is_blocked(&self) -> bool {
         self.is_blocked
     }
 
-    /// Where the next frames are to be written.
+    /// The buffer for the next frames.
     pub(super) fn room(&mut self) -> &mut [u8] {
         let begin = self.end();
         self.octets.get_mut(begin..begin + LARGEST).unwrap_or_default()
     }
 
-    /// So many octets of frames that were written there.
+    /// The frames written into the buffer, of that many octets.
     pub(super) fn written(&self, octets: usize) -> &[u8] {
         let begin = self.end();
         self.octets.get(begin..begin + octets).unwrap_or_default()
@@ -92,7 +92,7 @@ impl Gather {
         self.batches.first.map_or(0, |batch| batch.end)
     }
 
-    /// A datagram of so many octets was written there. Sends what does not go with it; false if the socket is full.
+    /// Adds the datagram of so many octets written there. Sends batches that it cannot join; returns false if the socket is full.
     pub(super) fn push(&mut self, to: SocketAddr, octets: usize, sender: &impl Send) -> bool {
         let begin = self.end();
         if let Some(batch) = &mut self.batches.first
@@ -106,7 +106,7 @@ impl Gather {
         self.send_first(sender)
     }
 
-    /// Sends all of it; false if the socket is full.
+    /// Sends everything; returns false if the socket is full.
     pub(super) fn flush(&mut self, sender: &impl Send) -> bool {
         while self.batches.first.is_some() || self.batches.second.is_some() {
             if !self.send_first(sender) {
@@ -116,7 +116,7 @@ impl Gather {
         true
     }
 
-    /// Sends the first batch, and puts the second in its place.
+    /// Sends the first batch, and moves the second to its place.
     fn send_first(&mut self, sender: &impl Send) -> bool {
         if let Some(Batch { to, begin, end, segment, .. }) = self.batches.first {
             match sender.send(to, self.octets.get(begin..end).unwrap_or_default(), segment) {

@@ -1,4 +1,4 @@
-//! What an application does about a topic: callbacks, queues, adaptation.
+//! Handlers of a topic: callbacks, queues, adaptation.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -9,25 +9,25 @@ use crate::lock;
 
 /// Called with each message, on the end point's thread.
 pub(super) type OnMessage = Box<dyn FnMut(&Message<'_>) + Send>;
-/// Called once in an announcement period; gives what is to be announced from then on.
+/// Called with the report once per announcement period.
 pub(super) type OnReport<R> = Box<dyn FnMut(&R) + Send>;
 
-/// Of one topic.
+/// The handler of one topic.
 #[derive(Clone, Debug)]
 pub(super) enum Handler {
-    /// It is published here.
+    /// A topic published here.
     Publisher(Arc<Publishing>),
-    /// It is subscribed to here.
+    /// A topic subscribed to here.
     Subscriber(Arc<Subscribing>),
 }
 
-/// A publisher's part.
+/// State of a publisher.
 #[derive(Default)]
 pub(super) struct Publishing {
     pub(super) on_report: Mutex<Vec<OnReport<PublisherReport>>>,
 }
 
-/// A subscriber's part.
+/// State of a subscriber.
 pub(super) struct Subscribing {
     taker: Mutex<Option<OnMessage>>,
     pub(super) queue: Queue,
@@ -51,7 +51,7 @@ impl Subscribing {
         }
     }
 
-    /// From now on messages are taken by `taker`, those first that wait.
+    /// Has messages taken by `taker` from now on, beginning with the queued ones.
     pub(super) fn set_taker(&self, mut next: OnMessage) {
         let mut taker = lock(&self.taker);
         while let Some(kept) = self.queue.next(std::time::Duration::ZERO) {

@@ -8,16 +8,16 @@ use tempo::wire::Content;
 
 use crate::lock;
 
-/// A message, where it lies.
+/// A received message, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'m> {
-    /// What the publisher gave.
+    /// The octets from the publisher.
     pub octets: &'m [u8],
-    /// What the octets are, if it was said.
+    /// Format of the octets, if known.
     pub content: Content,
-    /// Of two messages that wait, the one with the larger priority goes first.
+    /// Priority: of two queued messages, the larger one goes first.
     pub priority: i16,
-    /// Counts the messages of the topic that come from there; some may be missing.
+    /// Sequence number of the topic's messages from that sender; some may be missing.
     pub sequence: u32,
     /// The publisher's monotonic clock, in nanoseconds, when it handed the message over. Between processes of one machine such
     /// clocks can be compared, by [`now`](super::now).
@@ -26,7 +26,7 @@ pub struct Message<'m> {
     pub from: u32,
 }
 
-/// A message that has been kept.
+/// A message that owns its octets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedMessage {
     octets: Vec<u8>,
@@ -38,20 +38,20 @@ pub struct OwnedMessage {
 }
 
 impl OwnedMessage {
-    /// As it came.
+    /// The message, borrowed.
     #[must_use]
     pub fn message(&self) -> Message<'_> {
         let Self { octets, content, priority, sequence, sent_ns, from } = self;
         Message { octets, content: *content, priority: *priority, sequence: *sequence, sent_ns: *sent_ns, from: *from }
     }
 
-    /// What the publisher gave.
+    /// The octets from the publisher.
     #[must_use]
     pub fn octets(&self) -> &[u8] {
         &self.octets
     }
 
-    /// The same, without a copy.
+    /// The octets, without a copy.
     #[must_use]
     pub fn into_octets(self) -> Vec<u8> {
         self.octets
@@ -65,7 +65,7 @@ impl From<&Message<'_>> for OwnedMessage {
     }
 }
 
-/// Messages that wait for being asked for.
+/// A queue of messages until they are taken.
 #[derive(Debug)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -86,7 +86,7 @@ impl Queue {
         Self { state: Mutex::default(), came: Condvar::new(), messages_max: messages_max.max(1), octets_max }
     }
 
-    /// Keeps a message; the oldest make room for it. One that is larger than all the room there is waits alone.
+    /// Queues a message; the oldest are discarded to make room. A message larger than all the room is queued alone.
     pub(super) fn push(&self, message: &Message<'_>) {
         let owned = OwnedMessage::from(message);
         let mut state = lock(&self.state);
@@ -102,7 +102,7 @@ impl Queue {
         self.came.notify_one();
     }
 
-    /// The oldest one, for which is waited so long.
+    /// Takes the oldest message, waiting up to the timeout.
     pub(super) fn next(&self, timeout: Duration) -> Option<OwnedMessage> {
         let until = Instant::now().checked_add(timeout);
         let mut state = lock(&self.state);
@@ -120,7 +120,7 @@ impl Queue {
         }
     }
 
-    /// Messages given up because they were not asked for in time.
+    /// Messages discarded because they were not taken in time.
     pub(super) fn discarded(&self) -> u64 {
         lock(&self.state).discarded
     }

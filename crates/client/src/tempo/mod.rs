@@ -1,16 +1,14 @@
 //! Tempo, the small protocol: publishers and subscribers that find each other by topic, over UDP or TCP, with or without a broker.
 //!
-//! - [`Publisher`] and [`Subscriber`]: with one call, an end point of its own each.
+//! - [`Publisher`] and [`Subscriber`]: made with one call, each with its own end point.
 //! - [`Node`]: an end point for many of them, with settings: one socket, one thread.
-//! - [`PublisherReport`] and [`SubscriberReport`]: delays, rates and losses, once in an announcement period; and what to make of
-//!   them.
+//! - [`PublisherReport`] and [`SubscriberReport`]: delays, rates and losses, once per announcement period.
 //!
-//! An address says how it is spoken: to a peer, to a group, to a broker ([`Address`]); nothing else in a program differs.
+//! Only the [`Address`] says whether the counterpart is a peer, a group or a broker; nothing else in a program differs.
 //! `docs/tempo-guide.md` is for users, `docs/tempo.md` specifies the protocol.
 //!
-//! A message is sent on the thread that publishes it, and taken on the end point's own: no queue and no thread in between. What
-//! that thread calls back does not hold anything up but itself. Nothing is allocated for a message in the steady state but where it
-//! waits to be asked for.
+//! A message is sent on the thread that publishes it, and taken on the end point's own: no queue and no thread in between. A slow callback
+//! delays only that thread. In the steady state only queued messages are allocated.
 
 mod address;
 mod core;
@@ -44,7 +42,7 @@ use std::net::SocketAddr;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Whether an address is a group's: multicast, or broadcast to all of a network. The system is asked which addresses are a network's.
+/// Whether an address is a group's: multicast, or a network's broadcast address. The system is queried for the networks' addresses.
 #[must_use]
 pub fn is_group(address: SocketAddr) -> bool {
     address.ip().is_multicast() || address::is_broadcast(address)

@@ -1,4 +1,4 @@
-//! End points: their settings, their sockets, and how they begin and end.
+//! End points: settings, sockets, start and end.
 
 use std::fmt;
 use std::io;
@@ -24,15 +24,15 @@ use crate::lock;
 use crate::orb::default_name;
 use crate::wire::OrbTls;
 
-/// Octets that may wait for each connection, where nothing else is said.
+/// Default room for each connection's pending output, in octets.
 const STREAM_ROOM: usize = 256 * 1024;
-/// Octets of the smallest datagram that can be asked for: an announcement of the longest name has to fit.
+/// Smallest datagram size that can be set, in octets: an announcement of the longest name has to fit.
 const DATAGRAM_MIN: usize = 512;
 
 /// An end point: one session at one address, for as many publishers and subscribers as there are topics.
 ///
-/// It has a thread of its own, on which callbacks run, and which ends when the node and all that was made from it are dropped.
-/// Clones are the same end point. Publishers and subscribers of one end point do not hear each other.
+/// It has a thread of its own, which runs callbacks and ends when the node and everything made from it are dropped. Clones are the same end
+/// point. Publishers and subscribers of one end point do not hear each other.
 ///
 /// ```no_run
 /// use campanile_client::tempo::Node;
@@ -48,13 +48,13 @@ pub struct Node {
     pub(super) inner: Arc<Inner>,
 }
 
-/// Ends when its last owner drops it.
+/// An end point, which ends when its last owner drops it.
 pub(super) struct Inner {
     pub(super) shared: Arc<Shared>,
     pub(super) channel: Option<u32>,
     local: Vec<SocketAddr>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// `None` if the end point's thread runs it.
+    /// The loop; `None` if the end point's thread runs it.
     driver: Mutex<Option<Driver>>,
 }
 
@@ -65,8 +65,8 @@ impl fmt::Debug for Inner {
 }
 
 impl Node {
-    /// An end point at an address, which is written `udp://HOST:PORT[/CHANNEL]`, `tcp://…` or `tls://…`, or with `@` before the host to wait
-    /// there for others. For TLS there are [settings](NodeBuilder::tls). A group of multicast, or a network's broadcast address, is recognised as one.
+    /// Opens an end point at an address: `udp://HOST:PORT[/CHANNEL]`, `tcp://…` or `tls://…`, with `@` before the host to listen there. For
+    /// TLS there are [settings](NodeBuilder::tls). A multicast group, or a network's broadcast address, is recognised as one.
     ///
     /// # Errors
     /// If the address cannot be read or found, or there is no socket for it.
@@ -74,7 +74,7 @@ impl Node {
         Self::builder(address)?.open()
     }
 
-    /// The same, with settings.
+    /// Settings for an end point at an address.
     ///
     /// # Errors
     /// If the address cannot be read.
@@ -95,25 +95,25 @@ impl Node {
         })
     }
 
-    /// The number by which others know it.
+    /// The end point's session number.
     #[must_use]
     pub fn session(&self) -> u32 {
         self.inner.shared.state().core.session()
     }
 
-    /// What was discarded and refused, by reason.
+    /// Discarded and refused items, by reason.
     #[must_use]
     pub fn counters(&self) -> Counters {
         *self.inner.shared.state().core.counters()
     }
 
-    /// Where others reach it: first by UDP, or where it listens by TCP. None if it only connects.
+    /// The local address: of UDP, or where it listens by TCP. `None` if it only connects.
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.inner.local.first().copied()
     }
 
-    /// Why the peer or broker at the address is not connected over TCP or TLS: what became of the last attempt. None if it is, if nothing is
+    /// Why the peer or broker is not connected over TCP or TLS: the error of the last attempt. `None` if it is connected, if nothing is
     /// known yet, and over UDP.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
@@ -132,22 +132,22 @@ impl Node {
         SubscriberBuilder::new(self.clone(), topic)
     }
 
-    /// Does what there is to do, and waits for it for so long at most. For end points [without a thread](NodeBuilder::without_thread);
-    /// callbacks run on the caller's. Others do nothing here.
+    /// Runs the loop once, waiting for at most the timeout. For end points [without a thread](NodeBuilder::without_thread); callbacks run
+    /// on the caller's. No effect on others.
     pub fn poll(&self, timeout: Duration) {
         if let Some(driver) = &mut *lock(&self.inner.driver) {
             driver.run_once(Some(timeout));
         }
     }
 
-    /// Waits until what was published has left this process. False if it has not within that time, and always where there is no
-    /// [thread](NodeBuilder::without_thread) to send it and it cannot leave at once.
+    /// Waits until published messages have left this process. Returns false on timeout, and, [without a
+    /// thread](NodeBuilder::without_thread), whenever they cannot leave at once.
     #[must_use]
     pub fn flush(&self, timeout: Duration) -> bool {
         self.inner.shared.wait_until_sent(timeout)
     }
 
-    /// The topic's name as a broker knows it.
+    /// The topic's full name, as for a broker.
     pub(super) fn full_name(&self, topic: &str) -> String {
         match self.inner.channel {
             None | Some(0) => topic.to_owned(),
@@ -196,100 +196,100 @@ impl fmt::Debug for NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// What brokers call it in logs, statistics and metrics: 64 octets at most, without control characters. One that is none, and an empty
-    /// one, are not told. Default: the program's name, `@` and the host's. It gives no rights.
+    /// The end point's name in brokers' logs, statistics and metrics: 64 octets at most, without control characters. An invalid or empty
+    /// one is not sent. Default: the program's name, `@` and the host's. It gives no rights.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Also waits at this address, while it turns to the other one: over UDP it sends from there, over TCP it listens there. Default:
-    /// over UDP a free port, over TCP nowhere.
+    /// Binds a local address, beside the address of the counterpart: over UDP it sends from there, over TCP it listens there. Default: over
+    /// UDP a free port, over TCP none.
     #[must_use]
     pub fn bind(mut self, at: SocketAddr) -> Self {
         self.bind = Some(at);
         self
     }
 
-    /// The network on which a group is, by this machine's address there. Default: the system's choice. For groups of IPv6 the number
-    /// is in the address, as in `udp://[ff02::7%2]:2811`.
+    /// The network of a group, by this machine's address there. Default: the system's choice. For IPv6 groups the number is in the address,
+    /// as in `udp://[ff02::7%2]:2811`.
     #[must_use]
     pub const fn interface(mut self, interface: IpAddr) -> Self {
         self.group.interface = Some(interface);
         self
     }
 
-    /// How far what is sent to a group goes: 0 stays on this machine, 1 on its network, each router takes one more. Default 1.
+    /// Hop limit of datagrams to the group: 0 stays on this machine, 1 on its network, each router takes one more. Default 1.
     #[must_use]
     pub const fn ttl(mut self, ttl: u8) -> Self {
         self.group.ttl = ttl as u32;
         self
     }
 
-    /// Octets of a datagram at most, 512 to 65,507. Default: 1,472, or what the way there takes if that is less. What is larger than the
-    /// way takes is taken apart by IP, and is lost if one part is.
+    /// Maximum octets of a datagram, 512 to 65,507. Default: 1,472, or what the path takes if that is less. IP fragments larger ones, which
+    /// are lost if one fragment is.
     #[must_use]
     pub const fn datagram(mut self, octets: usize) -> Self {
         self.datagram = Some(octets);
         self
     }
 
-    /// Octets of the largest message that is taken, at most 1 MiB. Default 64 KiB. Above that the end point has 10 MB of memory and not
-    /// 1 MB, and as much room for messages that wait to be sent as that needs. Subscribers tell publishers what they take, and get
-    /// nothing that is larger.
+    /// Octets of the largest message accepted, at most 1 MiB. Default 64 KiB. Above that the end point takes 10 MB of memory instead of 1
+    /// MB, with more room for queued messages. Subscribers announce this limit to publishers, and get nothing larger.
     #[must_use]
     pub const fn messages_up_to(mut self, octets: usize) -> Self {
         self.message_max = octets;
         self
     }
 
-    /// Time between two announcements, 10 ms to 60 s. Default 1 s. Reports and probes come as often; a peer that is silent for three of its
-    /// periods is gone.
+    /// Announcement period, 10 ms to 60 s. Default 1 s. Reports and probes are as frequent; a peer that is silent for three of its periods
+    /// is gone.
     #[must_use]
     pub const fn period(mut self, period: Duration) -> Self {
         self.period = period;
         self
     }
 
-    /// Octets that may wait for each connection over TCP, at least 131,014. Default 256 KiB. Behind that wait the messages of its topic.
+    /// Octets that may be pending for each TCP connection, at least 131,014. Default 256 KiB. Beyond that the messages of the topic wait in
+    /// its queue.
     #[must_use]
     pub const fn stream_room(mut self, octets: usize) -> Self {
         self.stream_room = octets;
         self
     }
 
-    /// Connections that are let in at once, 1 to 1,023. Default 256. Others are closed.
+    /// Maximum number of accepted connections, 1 to 1,023. Default 256. Others are closed.
     #[must_use]
     pub const fn connections_max(mut self, count: usize) -> Self {
         self.streams_max = count;
         self
     }
 
-    /// Settings of TLS, at an address `tls://…`: the authorities to trust, and the certificate to show, which a waiting end point needs.
-    /// The others' certificates have to name the host of the address. Read once, when the end point opens.
+    /// Settings of TLS, for an address `tls://…`: the authorities to trust, and the own certificate, required for listening. The
+    /// counterparts' certificates must name the host of the address. Read once, when the end point opens.
     #[must_use]
     pub fn tls(mut self, tls: OrbTls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Has no thread: the program calls [`Node::poll`], again and again. Publishing then never waits for room.
+    /// Runs without a thread: the program calls [`Node::poll`] repeatedly. Publishing then never waits for room.
     #[must_use]
     pub const fn without_thread(mut self) -> Self {
         self.has_thread = false;
         self
     }
 
-    /// Sees everything that comes, before anything is made of it, on the end point's thread: the octets of a datagram, or those of a
-    /// connection that are not consumed yet, and their sender. For looking at the protocol.
+    /// Sets a tap for all input before it is processed, on the end point's thread: the octets of a datagram, or the unconsumed octets of a
+    /// connection, and their sender. For debugging the protocol.
     #[must_use]
     pub fn tap(mut self, tap: impl FnMut(SocketAddr, &[u8]) + Send + 'static) -> Self {
         self.tap = Some(Box::new(tap));
         self
     }
 
-    /// Opens the sockets and begins.
+    /// Opens the sockets and starts the end point.
     ///
     /// # Errors
     /// If the address cannot be found, a setting is out of its range, or the system has no socket or thread.
@@ -337,7 +337,7 @@ impl NodeBuilder {
         Ok(Node { inner: Arc::new(inner) })
     }
 
-    /// What brokers are told. A default that is too long is cut.
+    /// The name sent to brokers. A default that is too long is truncated.
     fn own_name(&self) -> Name {
         match &self.name {
             Some(name) => Name::new(name).unwrap_or(Name::NONE),
@@ -348,7 +348,7 @@ impl NodeBuilder {
         }
     }
 
-    /// Reads what TLS is made with, if it is spoken.
+    /// Reads the files for TLS, if it is used.
     fn read_tls(&self) -> Result<Option<StreamTls>, Error> {
         let Address { transport: Transport::Tls, host, waits, .. } = &self.address else { return Ok(None) };
         let ends = self.tls.as_ref().ok_or(Error::TlsUnset)?.read().map_err(Error::Tls)?;
@@ -359,7 +359,7 @@ impl NodeBuilder {
     }
 }
 
-/// What an address and the settings come to.
+/// The sockets for an address and the settings.
 struct Sockets {
     channel: Channel,
     datagrams: Option<Datagrams>,
@@ -428,7 +428,7 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// A state machine, which is large. It may be made on the stack on its way to the heap, and the caller's need not have room for it.
+/// Makes a state machine, which is large, on a thread with enough stack: it may be built on the stack on its way to the heap.
 fn new_core(settings: Settings, message_max: usize) -> Result<Box<dyn Core>, Error> {
     let stack = 3 * size_of::<Large>() + (1 << 20);
     let maker = thread::Builder::new().name("tempo-begins".to_owned()).stack_size(stack);

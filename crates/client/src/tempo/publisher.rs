@@ -13,14 +13,14 @@ use super::node::Node;
 use super::report::{Peer, PublisherReport, in_1000_s, microseconds, rate};
 use crate::lock;
 
-/// How long it is waited for room, where nothing else is said.
+/// Default wait for room.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Messages of [`Publisher::publish_all`] that are handed over without letting others have their turn.
+/// Messages of [`Publisher::publish_all`] handed over before others have their turn.
 const AT_ONCE: usize = 256;
 
 /// Publishes on a topic. Messages are sent on the thread that publishes, as far as sockets take them; several threads may share one.
 ///
-/// Dropped, it says so to its subscribers.
+/// When dropped, it says goodbye to its subscribers.
 ///
 /// ```no_run
 /// use campanile_client::tempo::Publisher;
@@ -62,15 +62,15 @@ impl PublisherBuilder {
         }
     }
 
-    /// Messages a second that are intended, which is announced: topics of one end point take turns by it, and so do those of a broker. It
-    /// slows no publisher. Default: not announced, which counts as one message a second.
+    /// The intended rate in messages a second, which is announced: topics of one end point take turns by it, and so do those of a broker.
+    /// It does not limit the publisher. Default: not announced, which counts as one message a second.
     #[must_use]
     pub const fn rate(mut self, per_second: f64) -> Self {
         self.rate = per_second;
         self
     }
 
-    /// The time within which a message ought to be forwarded, which is announced. Default: none.
+    /// Announced deadline within which a message should be forwarded. Default: none.
     #[must_use]
     pub const fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -84,25 +84,24 @@ impl PublisherBuilder {
         self
     }
 
-    /// Which of the messages goes first that wait. Default: by priority.
+    /// Order of queued messages. Default: by priority.
     #[must_use]
     pub const fn order(mut self, order: Order) -> Self {
         self.order = order;
         self
     }
 
-    /// For how long publishing waits where there is no room for the message, as when a connection takes nothing. Zero never waits.
-    /// Default 1 s.
+    /// Time that publishing waits for room, as when a connection takes nothing. Zero never waits. Default 1 s.
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Begins to announce the topic.
+    /// Starts to announce the topic.
     ///
     /// # Errors
-    /// If the end point has no room for a topic more, publishes on it already, or the name is none.
+    /// The end point has no room for another topic, publishes on it already, or the name is invalid.
     pub fn open(self) -> Result<Publisher, Error> {
         let name = self.node.full_name(&self.topic);
         let settings = TopicSettings {
@@ -120,10 +119,10 @@ impl PublisherBuilder {
 }
 
 impl Publisher {
-    /// A publisher with an end point of its own. Programs with several make a [`Node`] and take them from that.
+    /// A publisher with an end point of its own. Programs with several make them from one [`Node`].
     ///
     /// # Errors
-    /// As [`Node::open`] and [`PublisherBuilder::open`].
+    /// Those of [`Node::open`] and [`PublisherBuilder::open`].
     pub fn new(topic: &str, address: &str) -> Result<Self, Error> {
         Node::open(address)?.publisher(topic).open()
     }
@@ -131,32 +130,32 @@ impl Publisher {
     /// Publishes a message of priority 0.
     ///
     /// # Errors
-    /// [`Error::Full`] if there was no room for it within the patience that was set: it was not taken. Also if it is larger than the
-    /// largest. That there is no subscriber is no error: [`report`](Self::report) counts it.
+    /// [`Error::Full`] if there was no room within the patience that was set: the message was not accepted. Also if it exceeds the maximum
+    /// size. Without subscribers it is no error: [`report`](Self::report) counts the message.
     pub fn publish(&self, message: &[u8]) -> Result<(), Error> {
         self.publish_with(0, message)
     }
 
-    /// Publishes a message with a priority: of those that wait the one with the larger goes first.
+    /// Publishes a message with a priority: of queued messages the one with the larger priority goes first.
     ///
     /// # Errors
-    /// As [`publish`](Self::publish).
+    /// The same as of [`publish`](Self::publish).
     pub fn publish_with(&self, priority: i16, message: &[u8]) -> Result<(), Error> {
         self.publish_as(Content::Octets, priority, message)
     }
 
-    /// Publishes a message and says what its octets are.
+    /// Publishes a message with the format of its octets.
     ///
     /// # Errors
-    /// As [`publish`](Self::publish).
+    /// The same as of [`publish`](Self::publish).
     pub fn publish_as(&self, content: Content, priority: i16, message: &[u8]) -> Result<(), Error> {
         self.node.inner.shared.publish(self.topic, (priority, content), message, self.patience)
     }
 
-    /// Publishes many messages of priority 0: as many as fit go in each datagram, and as many of those with each system call.
+    /// Publishes many messages of priority 0: each datagram has as many as fit, and each system call sends several datagrams.
     ///
     /// # Errors
-    /// As [`publish`](Self::publish). Those before the one that was not taken are published.
+    /// The same as of [`publish`](Self::publish). Messages before the failed one are published.
     pub fn publish_all<M: AsRef<[u8]>>(&self, messages: impl IntoIterator<Item = M>) -> Result<(), Error> {
         let mut messages = messages.into_iter();
         let mut some = Vec::with_capacity(AT_ONCE.min(messages.size_hint().0));
@@ -181,7 +180,7 @@ impl Publisher {
         self.node.inner.shared.command(|core| core.set_deadline(self.topic, microseconds(deadline)));
     }
 
-    /// How it stands.
+    /// The current report.
     #[must_use]
     pub fn report(&self) -> PublisherReport {
         PublisherReport::of(&*self.node.inner.shared.state().core, self.topic)
@@ -193,13 +192,13 @@ impl Publisher {
         self.node.inner.shared.state().core.subscribers(self.topic).iter().map(Peer::of).collect()
     }
 
-    /// Has the closure called with the report once in an announcement period, on the end point's thread.
+    /// Sets a closure that gets the report once per announcement period, on the end point's thread.
     pub fn on_report(&self, told: impl FnMut(&PublisherReport) + Send + 'static) {
         lock(&self.publishing.on_report).push(Box::new(told));
     }
 
-    /// Follows the slowest subscriber (*Tempo*, V and figure 9): once in a period announces the lowest rate that is wished for, but no
-    /// more than is intended, and has the closure called with it on the end point's thread. The program has to keep to that rate.
+    /// Follows the slowest subscriber (*Tempo*, V and figure 9): once per period announces the lowest rate that a subscriber wishes for, at
+    /// most the intended one, and calls the closure with it on the end point's thread. The program has to keep to that rate.
     pub fn follow_lowest_rate(&self, intended: f64, mut told: impl FnMut(f64) + Send + 'static) {
         let (shared, topic, intended) = (Arc::downgrade(&self.node.inner.shared), self.topic, in_1000_s(intended));
         self.on_report(move |_| {
@@ -213,9 +212,9 @@ impl Publisher {
         });
     }
 
-    /// Announces ever shorter deadlines, once in a period, until messages take no longer than `target` to the slowest subscriber, or it is
-    /// clear that they do not get there sooner for it; `first` is what to begin with (*Tempo*, V and figure 9). The closure is called with
-    /// the deadline that is announced, and how it stands, on the end point's thread.
+    /// Announces ever shorter deadlines, once per period, until messages reach the slowest subscriber within `target`, or it is clear that
+    /// shorter deadlines do not help; `first` is the initial deadline (*Tempo*, V and figure 9). The closure is called with the announced
+    /// deadline and the progress, on the end point's thread.
     pub fn tighten_deadline(
         &self,
         target: Duration,
@@ -236,14 +235,14 @@ impl Publisher {
         });
     }
 
-    /// Waits until there are so many subscribers, those behind a broker included. False if there are not within that time.
+    /// Waits until there are so many subscribers, those behind a broker included. Returns false on timeout.
     #[must_use]
     pub fn wait_for_subscribers(&self, count: u32, timeout: Duration) -> bool {
         let shared = &self.node.inner.shared;
         shared.wait_for_peers(timeout, |state| state.core.published(self.topic).announced.end_points >= count)
     }
 
-    /// Waits until what was published has left this process. False if it has not within that time.
+    /// Waits until published messages have left this process. Returns false on timeout.
     #[must_use]
     pub fn flush(&self, timeout: Duration) -> bool {
         self.node.flush(timeout)

@@ -7,7 +7,7 @@ use tempo::endpoint::{self, Place, TopicId};
 use super::core::Core;
 use super::message::Queue;
 
-/// How long probes took to subscribers and back, by this machine's clock alone: so that a message took less.
+/// Round-trip time of probes, by this machine's clock alone: a message took less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
     /// The last one.
@@ -16,59 +16,59 @@ pub struct Delay {
     pub highest: Duration,
     /// The mean.
     pub mean: Duration,
-    /// How many have been echoed.
+    /// Number of probes echoed.
     pub echoes: u64,
 }
 
-/// What a publisher knows of its topic. Counts are those since it began.
+/// A publisher's view of its topic. Counts begin with the publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PublisherReport {
-    /// Subscribers, those behind a broker included, as far as they are known.
+    /// Known subscribers, those behind a broker included.
     pub subscribers: u32,
-    /// The lowest rate that a subscriber wishes for, in messages a second, if one is announced.
+    /// The lowest rate that a subscriber wishes for, in messages a second, if announced.
     pub lowest_rate: Option<f64>,
-    /// The highest.
+    /// The highest rate that a subscriber wishes for, in messages a second.
     pub highest_rate: Option<f64>,
     /// The shortest deadline that a subscriber announces.
     pub deadline: Option<Duration>,
     /// Delays, over all subscribers that echo.
     pub delay: Option<Delay>,
-    /// What the last probe took to the slowest subscriber.
+    /// Round trip of the last probe to the slowest subscriber.
     pub slowest: Option<Duration>,
-    /// Messages sent, those that went to several subscribers counted once.
+    /// Messages sent; one that went to several subscribers counts once.
     pub sent: u64,
-    /// Messages that wait to be sent.
+    /// Messages queued.
     pub waiting: u32,
-    /// Messages that came, the sum over the subscribers as they report it.
+    /// Messages received, the sum over the subscribers as they report.
     pub received: u64,
-    /// Messages that were lost, likewise.
+    /// Messages lost, the sum over the subscribers as they report.
     pub lost: u64,
-    /// Messages for which there was no subscriber.
+    /// Messages without a subscriber.
     pub unheard: u64,
-    /// Messages that were not taken for want of room.
+    /// Messages refused for want of room.
     pub refused: u64,
 }
 
-/// What a subscriber knows of its topic. Counts are those since it began.
+/// A subscriber's view of its topic. Counts begin with the subscriber.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SubscriberReport {
-    /// Publishers, those behind a broker included, as far as they are known.
+    /// Known publishers, those behind a broker included.
     pub publishers: u32,
-    /// The rate that all publishers together announce, in messages a second, if they do.
+    /// The sum of the publishers' rates, in messages a second, if announced.
     pub rate: Option<f64>,
-    /// The highest rate that one of them announces.
+    /// The highest rate of a single publisher.
     pub highest_rate: Option<f64>,
     /// The shortest deadline that a publisher announces.
     pub deadline: Option<Duration>,
-    /// Messages that came.
+    /// Messages received.
     pub received: u64,
     /// Messages and probes that were lost on the way.
     pub lost: u64,
-    /// Messages and probes that came when a later one had been handed on already, and were discarded.
+    /// Messages and probes discarded because a later one had been handed on already.
     pub late: u64,
-    /// Messages and probes that came more than once.
+    /// Messages and probes that arrived more than once.
     pub repeated: u64,
-    /// Messages that came and were discarded, since they were not [asked for](super::Subscriber::next) in time.
+    /// Messages discarded because they were not [taken](super::Subscriber::next) in time.
     pub discarded: u64,
 }
 
@@ -77,23 +77,23 @@ pub struct SubscriberReport {
 pub struct Peer {
     /// Its session.
     pub session: u32,
-    /// Where it is.
+    /// Its place.
     pub place: Place,
     /// Whether it is a broker.
     pub is_broker: bool,
-    /// End points behind it; itself, if it is none.
+    /// End points behind a broker; 1 for an end point.
     pub end_points: u32,
-    /// The rate that it announces, in messages a second, if it does.
+    /// Its announced rate, in messages a second.
     pub rate: Option<f64>,
-    /// The deadline that it announces.
+    /// Its announced deadline.
     pub deadline: Option<Duration>,
-    /// Octets of the largest message that it sends, or takes.
+    /// Octets of the largest message that it sends or accepts.
     pub largest: u32,
-    /// What probes took to a subscriber, if it echoes.
+    /// Round-trip time of probes to a subscriber that echoes.
     pub delay: Option<Delay>,
-    /// Messages that came: from a publisher; or to a subscriber, as it reports it.
+    /// Messages received: from a publisher, or by a subscriber as reported.
     pub received: u64,
-    /// Messages that were lost, likewise.
+    /// Messages lost: of a publisher, or by a subscriber as reported.
     pub lost: u64,
 }
 
@@ -162,12 +162,12 @@ impl Delay {
     }
 }
 
-/// Messages a second, of those in 1,000 s as they are sent.
+/// Converts a rate on the wire, in messages per 1,000 s, to messages a second.
 pub(super) fn rate(in_1000_s: u32) -> Option<f64> {
     (in_1000_s != 0).then(|| f64::from(in_1000_s) / 1_000.0)
 }
 
-/// The same the other way. What is not above 0 is not announced; what is below the lowest is the lowest.
+/// Converts messages a second to a rate on the wire. Values up to 0 are not announced; others are at least the lowest rate.
 pub(super) fn in_1000_s(rate: f64) -> u32 {
     if rate.is_nan() || rate <= 0.0 {
         return 0;
@@ -181,7 +181,7 @@ fn deadline(us: u32) -> Option<Duration> {
     (us != 0).then(|| Duration::from_micros(us.into()))
 }
 
-/// Microseconds as they are sent; what is below the shortest is the shortest.
+/// Converts a deadline to microseconds on the wire, at least the shortest.
 pub(super) fn microseconds(deadline: Option<Duration>) -> u32 {
     deadline.map_or(0, |deadline| u32::try_from(deadline.as_micros()).unwrap_or(u32::MAX).max(1))
 }

@@ -1,4 +1,4 @@
-//! What publishers' threads and the end point's own thread share: the state machine, and what is on its way out.
+//! State shared by publishers' threads and the end point's own: the state machine, and pending output.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,20 +19,20 @@ use super::streams::Outputs;
 use super::wake::Wake;
 use crate::lock;
 
-/// An end point, as all its threads have it.
+/// An end point, shared by all its threads.
 pub(super) struct Shared {
     state: Mutex<State>,
     pub(super) datagrams: Option<Datagrams>,
     pub(super) wake: Wake,
-    /// Notified when something has left, for the publishers that wait for room.
+    /// Notified when output has left, for publishers that wait for room.
     room: Condvar,
-    /// Notified when a peer came or went.
+    /// Notified when a peer appears or goes.
     peers: Condvar,
-    /// Whether the end point's thread is to end.
+    /// Whether the end point's thread has to end.
     pub(super) is_closing: AtomicBool,
 }
 
-/// What is guarded by the lock.
+/// The state under the lock.
 pub(super) struct State {
     pub(super) core: Box<dyn Core>,
     pub(super) outputs: Outputs,
@@ -40,9 +40,9 @@ pub(super) struct State {
     pub(super) topics: Vec<(TopicId, Handler)>,
     /// Counts up when topics are added or removed.
     pub(super) topics_version: u64,
-    /// When the end point's thread wakes by itself.
+    /// When the end point's thread wakes up.
     pub(super) wakes_at: Nanos,
-    /// Which thread that is, if it has one.
+    /// The end point's thread, if it has one.
     pub(super) thread: Option<ThreadId>,
     waiting_for_room: usize,
     waiting_for_peers: usize,
@@ -75,7 +75,7 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Sends what there is to send, and releases the lock. Wakes the end point's thread if it would sleep for too long.
+    /// Sends all output, and releases the lock. Wakes the end point's thread if it would sleep for too long.
     pub(super) fn send(&self, mut state: MutexGuard<'_, State>, now: Nanos) {
         let waits_otherwise = state.transmit(now, self.datagrams.as_ref());
         let is_earlier = state.core.next_timeout().is_some_and(|due| due < state.wakes_at);
@@ -85,7 +85,7 @@ impl Shared {
         }
     }
 
-    /// As [`send`](Self::send), after nothing but messages has been handed over: by them nothing is due sooner.
+    /// Sends as [`send`](Self::send) does, after only messages were handed over, which bring no earlier deadline.
     fn send_messages(&self, mut state: MutexGuard<'_, State>, now: Nanos) {
         let waits_otherwise = state.transmit(now, self.datagrams.as_ref());
         drop(state);
@@ -94,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// Changes something about a topic, and announces it at once to the peers that it concerns.
+    /// Changes a topic, and announces it at once to its peers.
     pub(super) fn command<T>(&self, command: impl FnOnce(&mut dyn Core) -> T) -> T {
         let mut state = self.state();
         let now = now();
@@ -122,7 +122,7 @@ impl Shared {
         self.send(state, now);
     }
 
-    /// Hands a message over, and sends it on this thread if sockets take it. Waits for room for so long at most.
+    /// Publishes a message, and sends it on this thread if sockets take it. Waits for room for so long at most.
     pub(super) fn publish(
         &self,
         topic: TopicId,
@@ -135,7 +135,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Hands several messages over, and sends them together.
+    /// Publishes several messages, and sends them together.
     pub(super) fn publish_all<O: AsRef<[u8]>>(
         &self,
         topic: TopicId,
@@ -152,7 +152,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives a message to the state machine, and makes room for it where there is none.
+    /// Passes a message to the state machine, making room where there is none.
     fn hand_over<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -189,7 +189,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a condition of the state holds that changes with peers. False if it does not within that time.
+    /// Waits for a condition that changes with peers. Returns false on timeout.
     pub(super) fn wait_for_peers(&self, timeout: Duration, mut holds: impl FnMut(&mut State) -> bool) -> bool {
         let began = Instant::now();
         let mut state = self.state();
@@ -207,7 +207,7 @@ impl Shared {
         }
     }
 
-    /// Waits until everything has left this process. False if it does not within that time.
+    /// Waits until all output has left this process. Returns false on timeout.
     pub(super) fn wait_until_sent(&self, timeout: Duration) -> bool {
         let began = Instant::now();
         let mut state = self.state();
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Notifies the waiting threads, after a turn.
+    /// Notifies the waiting threads, after a pass.
     pub(super) fn tell(&self, state: &State, has_met: bool) {
         if state.waiting_for_room > 0 {
             self.room.notify_all();
@@ -239,8 +239,7 @@ impl Shared {
 }
 
 impl State {
-    /// Sends what there is to send, as far as sockets take it. Says whether the end point's thread has to wait for other sockets than
-    /// before.
+    /// Sends output as far as sockets take it. Returns whether the set of sockets to wait for has changed.
     pub(super) fn transmit(&mut self, now: Nanos, datagrams: Option<&Datagrams>) -> bool {
         let was_blocked = self.gather.is_blocked();
         if !was_blocked {
@@ -250,7 +249,7 @@ impl State {
         outputs_changed || was_blocked != self.gather.is_blocked()
     }
 
-    /// The socket takes more.
+    /// Resumes sending when the socket takes more.
     pub(super) fn unblock(&mut self, datagrams: &Datagrams) {
         self.gather.flush(datagrams);
     }
@@ -283,7 +282,7 @@ impl State {
         }
     }
 
-    /// Whether nothing waits to be sent.
+    /// Whether no output is pending.
     pub(super) fn has_left(&self) -> bool {
         !self.gather.is_blocked() && self.outputs.waiting() == 0
     }

@@ -1,4 +1,4 @@
-//! TCP, in the clear or with TLS: connections in both directions, each with a bounded buffer of its own for what is to be sent.
+//! TCP, in the clear or with TLS: connections in both directions, each with a bounded buffer for its output.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,29 +14,28 @@ use crate::wire::{Ends, Wire};
 
 /// Octets of the largest frame.
 const FRAME: usize = HEADER + PAYLOAD_MAX;
-/// Octets that are read at once; a frame that is not whole waits in front of them.
+/// Octets read at once; an incomplete frame stays in front of them.
 const READ: usize = 2 * FRAME;
-/// The lower bits of a stream's number are its place here; the others count the streams that have had it.
+/// The lower bits of a stream's number are its slot; the others count the streams that have used it.
 const PLACE_BITS: u32 = 10;
-/// Streams at once, whatever is set.
+/// Maximum number of streams, whatever the settings.
 pub(super) const STREAMS_MAX: usize = 1 << PLACE_BITS;
-/// The stream of the end point's channel: always the same, however often it is connected.
+/// The number of the channel's stream, constant across reconnections.
 pub(super) const CHANNEL: u32 = 0;
 
 const SECOND: Nanos = 1_000_000_000;
-/// A peer that takes nothing of its waiting output for so long is disconnected; also the system's limit for a machine that does
-/// not answer.
+/// A peer that takes none of its pending output for so long is disconnected; also the system's limit for a machine that does not answer.
 const STALLED_AFTER: Nanos = 30 * SECOND;
-/// A peer that connects and says nothing, or has not made the handshake of TLS, is disconnected after this.
+/// A connected peer that sends nothing, or has not completed the handshake of TLS, is disconnected after this time.
 const SPEAKS_WITHIN: Nanos = 10 * SECOND;
-/// A peer that is silent for so long has not announced itself for three of the longest periods.
+/// Silence of a peer after which it is disconnected: three of the longest announcement periods.
 const SILENT_AFTER: Nanos = 180 * SECOND;
-/// Connections taken in one turn, at most.
+/// Maximum connections accepted in one pass.
 const ACCEPTED_AT_ONCE: usize = 16;
-/// An attempt to connect is given up after this.
+/// Time limit of an attempt to connect.
 const CONNECTS_WITHIN: Nanos = 10 * SECOND;
 
-/// Where a stream's number says it is.
+/// The slot in a stream's number.
 pub(super) const fn place(number: u32) -> usize {
     (number & ((1 << PLACE_BITS) - 1)) as usize
 }
@@ -45,13 +44,13 @@ pub(super) const fn place(number: u32) -> usize {
 #[derive(Debug)]
 pub(super) struct Outputs {
     streams: Vec<Option<Output>>,
-    /// Octets that may wait for one stream.
+    /// Maximum octets pending for one stream.
     room: usize,
-    /// Places of streams that were put something.
+    /// Slots of streams with new output.
     fresh: Vec<usize>,
-    /// Whether a stream has failed, or is to be waited for until it takes more.
+    /// Whether a stream has failed, or has to be awaited for writing.
     is_changed: bool,
-    /// Why the channel's stream is not there: why the last attempt failed, or how it ended.
+    /// Why the channel's stream is missing: the error of the last attempt, or of its end.
     trouble: Option<String>,
 }
 
@@ -60,17 +59,17 @@ struct Output {
     number: u32,
     socket: Arc<Wire>,
     waiting: VecDeque<u8>,
-    /// Whether it is connected; nothing is written before.
+    /// Whether it is connected; before that nothing is written.
     is_open: bool,
     has_failed: bool,
-    /// Whether the end point was notified that there is no room.
+    /// Whether the end point was told that there is no room.
     is_full: bool,
-    /// Since when the stream has taken nothing of what waits for it.
+    /// Since when the stream has taken none of its pending output.
     stalled_since: Option<Nanos>,
 }
 
 impl Outputs {
-    /// So many octets may wait for each stream; at least the largest frame has room.
+    /// Outputs with so much room for each stream, at least the largest frame's size.
     pub(super) fn new(room: usize) -> Self {
         Self { streams: Vec::new(), room: room.max(2 * FRAME), fresh: Vec::new(), is_changed: false, trouble: None }
     }
@@ -99,7 +98,7 @@ impl Outputs {
         self.streams.get_mut(place(number))?.as_mut().filter(|output| output.number == number)
     }
 
-    /// Writes frames at once if nothing waits before them. What is left is to be [put](Self::put) behind what waits.
+    /// Writes frames at once if no output is pending. Returns the rest, to be [put](Self::put) behind the pending output.
     pub(super) fn write<'o>(&mut self, number: u32, octets: &'o [u8]) -> &'o [u8] {
         let Some(output) = self.get(number).filter(|output| output.is_open && !output.has_failed) else {
             return octets;
@@ -112,8 +111,8 @@ impl Outputs {
         octets.get(written..).unwrap_or_default()
     }
 
-    /// Puts frames behind what waits for a stream. False once there is no room for the largest frame any more: the caller notifies
-    /// the end point, which gives nothing for it meanwhile. What is for a stream that is gone is gone.
+    /// Appends frames to a stream's pending output. Returns false once there is no room for the largest frame: the caller then tells the
+    /// end point, which sends nothing to it meanwhile. Frames for a closed stream are dropped.
     pub(super) fn put(&mut self, number: u32, octets: &[u8], now: Nanos) -> bool {
         let room = self.room;
         let Some(output) = self.get(number) else { return true };
@@ -131,7 +130,7 @@ impl Outputs {
         has_room
     }
 
-    /// Writes what was put, as far as sockets take it. Says whether the thread that waits for sockets has to look again.
+    /// Writes new output, as far as sockets take it. Returns whether the thread that waits for sockets has to look again.
     pub(super) fn flush(&mut self, now: Nanos) -> bool {
         while let Some(place) = self.fresh.pop() {
             if let Some(output) = self.streams.get_mut(place).and_then(Option::as_mut) {
@@ -143,7 +142,7 @@ impl Outputs {
         std::mem::take(&mut self.is_changed)
     }
 
-    /// Writes what waits, since a stream takes more. Whether there is room again for an end point that was notified of none.
+    /// Writes pending output to a stream that takes more. Returns whether an end point that was told of no room has to be told of room.
     fn drain(&mut self, number: u32, now: Nanos) -> bool {
         let room = self.room;
         let Some(output) = self.get(number) else { return false };
@@ -155,19 +154,19 @@ impl Outputs {
         }
     }
 
-    /// Why the channel's stream is not there, if that is known.
+    /// Why the channel's stream is missing, if known.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Keeps why a stream cannot be had, or was ended, if it is the one to the channel; with nothing, that it is all right.
+    /// Notes the error of a stream, if it is the channel's; `None` clears it.
     pub(super) fn note_trouble(&mut self, number: u32, error: Option<&io::Error>) {
         if number == CHANNEL {
             self.trouble = error.map(io::Error::to_string);
         }
     }
 
-    /// Octets that wait.
+    /// Octets pending.
     pub(super) fn waiting(&self) -> usize {
         self.streams.iter().flatten().filter(|output| !output.has_failed).map(|output| output.waiting.len()).sum()
     }
@@ -195,12 +194,12 @@ impl Output {
     }
 }
 
-/// How far a connection is.
+/// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The other machine has not answered yet.
     Connecting,
-    /// The handshake of TLS is being made.
+    /// The handshake of TLS is in progress.
     Shaking,
     Open,
 }
@@ -229,22 +228,22 @@ impl Input {
         self.socket.tcp()
     }
 
-    /// Whether the handshake of TLS is being made.
+    /// Whether the handshake of TLS is in progress.
     pub(super) fn is_shaking(&self) -> bool {
         self.stage == Stage::Shaking
     }
 
-    /// Whether there is something to read of which the socket does not tell.
+    /// Whether there is input that the socket does not report.
     pub(super) fn has_more(&self) -> bool {
         self.socket.has_more()
     }
 
-    /// What has come and has not been consumed.
+    /// Input that is not consumed yet.
     pub(super) fn octets(&self) -> &[u8] {
         self.octets.get(..self.filled).unwrap_or_default()
     }
 
-    /// So much of it has been read.
+    /// Consumes input.
     pub(super) fn consume(&mut self, octets: usize) {
         self.octets.copy_within(octets.min(self.filled)..self.filled, 0);
         self.filled -= octets.min(self.filled);
@@ -253,7 +252,7 @@ impl Input {
     /// Reads once.
     ///
     /// # Errors
-    /// Nothing more will come, and why.
+    /// The end of the input, or its error.
     pub(super) fn read(&mut self, now: Nanos) -> io::Result<()> {
         let Some(room) = self.octets.get_mut(self.filled..).filter(|room| !room.is_empty()) else { return Ok(()) };
         match self.socket.try_read(room) {
@@ -268,7 +267,7 @@ impl Input {
         }
     }
 
-    /// When the other end has been silent for too long.
+    /// When the other end will have been silent for too long.
     const fn silent_at(&self) -> Nanos {
         match (self.stage, self.came_last) {
             (Stage::Connecting, _) => self.opened.saturating_add(CONNECTS_WITHIN),
@@ -278,7 +277,7 @@ impl Input {
     }
 }
 
-/// All connections of an end point, and how they come about.
+/// All connections of an end point, established or not.
 #[derive(Debug)]
 pub(super) struct Streams {
     listener: Option<TcpListener>,
@@ -292,7 +291,7 @@ pub(super) struct Streams {
 #[derive(Debug)]
 pub(super) struct StreamTls {
     pub(super) ends: Ends,
-    /// Host that is connected to.
+    /// The host connected to.
     pub(super) host: String,
 }
 
@@ -307,14 +306,14 @@ impl StreamTls {
     }
 }
 
-/// What became of a stream.
+/// A change of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It is connected.
+    /// The stream is connected.
     Opened(u32),
-    /// It is gone.
+    /// The stream is gone.
     Closed(u32),
-    /// There is room for it again.
+    /// The stream has room again.
     Ready(u32),
 }
 
@@ -399,7 +398,7 @@ impl Streams {
         }
     }
 
-    /// A stream takes more, or is connected, or failed to be.
+    /// Handles a writable stream: it takes more, is connected, or failed to connect.
     pub(super) fn writable(&mut self, number: u32, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
         let Some(input) = self.input_mut(number) else { return };
         if input.stage == Stage::Connecting {
@@ -414,7 +413,7 @@ impl Streams {
         }
     }
 
-    /// Goes on with the handshake of a stream, if it is not over.
+    /// Continues the handshake of a stream, if it is not complete.
     pub(super) fn shake(&mut self, number: u32, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
         let Some(input) = self.input_mut(number).filter(|input| input.is_shaking()) else { return };
         match input.socket.try_handshake() {
@@ -430,13 +429,13 @@ impl Streams {
         }
     }
 
-    /// Ends a stream that cannot be had, and keeps why.
+    /// Ends a failed stream, and notes the error.
     pub(super) fn fail(&mut self, number: u32, error: &io::Error, outputs: &mut Outputs, changes: &mut Vec<Change>) {
         outputs.note_trouble(number, Some(error));
         self.close(number, outputs, changes);
     }
 
-    /// Ends a stream, whatever waits for it.
+    /// Ends a stream, whatever output is pending.
     pub(super) fn close(&mut self, number: u32, outputs: &mut Outputs, changes: &mut Vec<Change>) {
         if self.input_mut(number).is_some()
             && let Some(slot) = self.inputs.get_mut(place(number))
@@ -470,14 +469,14 @@ impl Streams {
         }
     }
 
-    /// When to [`sweep`](Self::sweep) next.
+    /// Time of the next [`sweep`](Self::sweep).
     pub(super) fn sweep_at(&self, outputs: &Outputs) -> Option<Nanos> {
         let silent = self.inputs().map(Input::silent_at).min();
         let stalled = outputs.streams.iter().flatten().filter_map(|output| output.stalled_since).min();
         [silent, stalled.map(|since| since + STALLED_AFTER)].into_iter().flatten().min()
     }
 
-    /// Whether it is to be waited for that a stream takes more.
+    /// Whether to wait until a stream is writable.
     pub(super) fn waits_to_write(input: &Input, outputs: &mut Outputs) -> bool {
         match input.stage {
             Stage::Connecting => true,
@@ -486,12 +485,12 @@ impl Streams {
         }
     }
 
-    /// Lets no more connections in.
+    /// Stops accepting connections.
     pub(super) fn listen_no_more(&mut self) {
         self.listener = None;
     }
 
-    /// Nothing more will be sent: the other ends read what there is, and then the end.
+    /// Ends the output of all streams: the other ends read what is pending, and then the end.
     pub(super) fn say_end(&self) {
         for input in self.inputs().filter(|input| input.stage == Stage::Open) {
             input.socket.say_end();

@@ -14,11 +14,12 @@ use super::node::Node;
 use super::report::{Peer, SubscriberReport, in_1000_s, microseconds};
 use crate::lock;
 
-/// Messages that wait to be asked for, where nothing else is said; and their octets.
+/// Default maximum of queued messages; and of their octets.
 const WAITING_MAX: usize = 10_000;
 const WAITING_OCTETS_MAX: usize = 16 << 20;
 
-/// Receives what is published on a topic: by a callback, or by asking for the next one.
+/// Receives messages published on a topic: by a callback, or by taking the next one. ¶ When dropped, it says goodbye to its publishers. A
+/// callback that is running then finishes.
 ///
 /// Dropped, it says so to its publishers. A callback that runs at that moment ends by itself.
 ///
@@ -64,30 +65,29 @@ impl SubscriberBuilder {
         }
     }
 
-    /// Messages a second that are wished for, announced to publishers. It is for them to decide what to do about it. Default: not
-    /// announced.
+    /// The rate wished for, in messages a second, announced to publishers, which decide what to do about it. Default: not announced.
     #[must_use]
     pub const fn rate(mut self, per_second: f64) -> Self {
         self.rate = per_second;
         self
     }
 
-    /// Deadline that is wished for, announced to publishers. Default: none.
+    /// The deadline wished for, announced to publishers. Default: none.
     #[must_use]
     pub const fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Octets of the largest message that is taken. Default: as many as the end point [is made for](super::NodeBuilder::messages_up_to).
+    /// Octets of the largest message accepted. Default: as many as the end point [is made for](super::NodeBuilder::messages_up_to).
     #[must_use]
     pub const fn largest(mut self, octets: u32) -> Self {
         self.largest = octets;
         self
     }
 
-    /// Messages, and their octets, that wait to be [asked for](Subscriber::next). When there are more, the oldest are discarded, which is
-    /// counted. Default 10,000, and 16 MiB.
+    /// Maximum of messages, and of their octets, queued until [taken](Subscriber::next). Beyond that the oldest are discarded, and counted.
+    /// Default 10,000, and 16 MiB.
     #[must_use]
     pub const fn waiting_max(mut self, messages: usize, octets: usize) -> Self {
         self.waiting_max = messages;
@@ -95,20 +95,20 @@ impl SubscriberBuilder {
         self
     }
 
-    /// Begins to announce the subscription. Messages wait to be asked for.
+    /// Starts to announce the subscription. Messages are queued until taken.
     ///
     /// # Errors
-    /// If the end point has no room for a topic more, subscribes to it already, or the name is none.
+    /// The end point has no room for another topic, subscribes to it already, or the name is invalid.
     pub fn open(self) -> Result<Subscriber, Error> {
         self.begin(None)
     }
 
-    /// Begins to announce the subscription. Messages are taken by `taker`, one after the other, on the end point's thread, which does
-    /// nothing else meanwhile. It may publish, also at the same end point. If it panics, that thread ends, and with it all that the end
-    /// point does by itself.
+    /// Starts to announce the subscription. `taker` is called with each message on the end point's thread, which does nothing else
+    /// meanwhile. It may publish, also at the same end point. If it panics, that thread ends, and with it everything that the end point
+    /// does by itself.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The same as of [`open`](Self::open).
     pub fn on(self, taker: impl FnMut(&Message<'_>) + Send + 'static) -> Result<Subscriber, Error> {
         self.begin(Some(Box::new(taker)))
     }
@@ -134,22 +134,22 @@ impl SubscriberBuilder {
 }
 
 impl Subscriber {
-    /// A subscriber with an end point of its own. Programs with several make a [`Node`] and take them from that.
+    /// A subscriber with an end point of its own. Programs with several make them from one [`Node`].
     ///
     /// # Errors
-    /// As [`Node::open`] and [`SubscriberBuilder::open`].
+    /// Those of [`Node::open`] and [`SubscriberBuilder::open`].
     pub fn new(topic: &str, address: &str) -> Result<Self, Error> {
         Node::open(address)?.subscriber(topic).open()
     }
 
-    /// Has messages taken by `taker` from now on, those first that wait. See [`SubscriberBuilder::on`].
+    /// Has messages taken by `taker` from now on, beginning with the queued ones. See [`SubscriberBuilder::on`].
     #[must_use = "it ends when it is dropped"]
     pub fn on(self, taker: impl FnMut(&Message<'_>) + Send + 'static) -> Self {
         self.subscribing.set_taker(Box::new(taker));
         self
     }
 
-    /// The next message, for which it is waited so long at most. Nothing ever where a callback takes them.
+    /// Takes the next message, waiting up to the timeout. Always `None` with a callback.
     #[must_use]
     pub fn next(&self, timeout: Duration) -> Option<OwnedMessage> {
         self.subscribing.queue.next(timeout)
@@ -165,7 +165,7 @@ impl Subscriber {
         self.node.inner.shared.command(|core| core.set_deadline(self.topic, microseconds(deadline)));
     }
 
-    /// How it stands.
+    /// The current report.
     #[must_use]
     pub fn report(&self) -> SubscriberReport {
         SubscriberReport::of(&*self.node.inner.shared.state().core, self.topic, &self.subscribing.queue)
@@ -177,14 +177,14 @@ impl Subscriber {
         self.node.inner.shared.state().core.publishers(self.topic).iter().map(Peer::of).collect()
     }
 
-    /// Has the closure called with the report once in an announcement period, on the end point's thread.
+    /// Sets a closure that gets the report once per announcement period, on the end point's thread.
     pub fn on_report(&self, told: impl FnMut(&SubscriberReport) + Send + 'static) {
         lock(&self.subscribing.on_report).push(Box::new(told));
     }
 
-    /// Finds the rate at which nothing is lost, beginning with the highest that is of use, in messages a second (*Tempo*, V and figure
-    /// 9): once in a period wishes for less if something was lost, and for a little more if not. It is for publishers
-    /// [to follow](super::Publisher::follow_lowest_rate).
+    /// Finds the rate at which nothing is lost, beginning with the highest useful one, in messages a second (*Tempo*, V and figure 9): once
+    /// per period wishes for less after a loss, and for a little more without one. Publishers have [to
+    /// follow](super::Publisher::follow_lowest_rate).
     pub fn find_loss_free_rate(&self, highest: f64) {
         let mut finding = LossFreeRate::new(in_1000_s(highest));
         let (shared, topic) = (Arc::downgrade(&self.node.inner.shared), self.topic);
@@ -197,7 +197,7 @@ impl Subscriber {
         });
     }
 
-    /// Announces the shortest deadline that a publisher announces, from period to period.
+    /// Announces the shortest deadline of its publishers, updated each period.
     pub fn follow_deadline(&self) {
         let (shared, topic) = (Arc::downgrade(&self.node.inner.shared), self.topic);
         self.on_report(move |_| {
@@ -209,7 +209,7 @@ impl Subscriber {
         });
     }
 
-    /// Waits until there are so many publishers, those behind a broker included. False if there are not within that time.
+    /// Waits until there are so many publishers, those behind a broker included. Returns false on timeout.
     #[must_use]
     pub fn wait_for_publishers(&self, count: u32, timeout: Duration) -> bool {
         let shared = &self.node.inner.shared;

@@ -1,16 +1,16 @@
-//! How a thread that waits for sockets is woken by another one of the process.
+//! Waking a thread that waits for sockets, from another thread of the process.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::ioctl_fionbio;
 
-/// Becomes readable when a thread wakes it.
+/// A pipe that becomes readable when a thread wakes it.
 #[derive(Debug)]
 pub(super) struct Wake {
     reader: PipeReader,
     writer: PipeWriter,
-    /// Whether it has been woken and has not looked since: then it need not be woken again.
+    /// Whether it was woken since the last `take`: then it need not be woken again.
     is_woken: AtomicBool,
 }
 
@@ -22,12 +22,12 @@ impl Wake {
         Ok(Self { reader, writer, is_woken: AtomicBool::new(false) })
     }
 
-    /// To be waited for.
+    /// The reading end, to wait for.
     pub(super) const fn reader(&self) -> &PipeReader {
         &self.reader
     }
 
-    /// Wakes the waiting thread, or keeps it from waiting next time.
+    /// Wakes the waiting thread, or prevents its next wait.
     pub(super) fn wake(&self) {
         // AcqRel: what was done before is seen by the thread that looks after `take`, which pairs with it.
         if !self.is_woken.swap(true, Ordering::AcqRel) {
@@ -36,7 +36,7 @@ impl Wake {
         }
     }
 
-    /// It goes on now.
+    /// Resets it, when the waiting thread goes on.
     pub(super) fn take(&self) {
         let mut octets = [0; 16];
         // First the pipe and then the flag: a wake-up in between is not forgotten, since the work is looked at after both.
