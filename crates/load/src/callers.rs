@@ -1,4 +1,4 @@
-//! Those who call a consumer: the connections to its listener, and the requests that come on them.
+//! Connections of callers to a consumer's listener, and their requests.
 
 use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
@@ -11,18 +11,18 @@ use giop::message::{Request, Response};
 use crate::poll::Poll;
 use crate::{BenchError, clock, wire};
 
-/// What the poll answers for the listener; connections have their index.
+/// Poll key of the listener; connections use their index.
 const LISTENER: u64 = u64::MAX;
 
 /// A consumer's listener and connections, on one poll.
 #[derive(Debug)]
 pub struct Callers {
-    /// Who calls, in error messages.
+    /// Name of the callers, in error messages.
     name: &'static str,
     listener: TcpListener,
     connections: Vec<Option<Caller>>,
     poll: Poll,
-    /// Answers that are yet to be written, and whether those to all that one read brought are written at one go.
+    /// Pending replies, and whether those to all requests of one read are written at once.
     replies: Vec<u8>,
     answers_at_once: bool,
 }
@@ -35,7 +35,7 @@ struct Caller {
 }
 
 impl Callers {
-    /// Those who call there, `name` in error messages.
+    /// Callers of that listener, with their `name` in error messages.
     pub fn new(name: &'static str, listener: TcpListener) -> Result<Self, BenchError> {
         listener.set_nonblocking(true).map_err(BenchError::io("making a consumer's listener not block"))?;
         let poll = Poll::new()?;
@@ -43,22 +43,21 @@ impl Callers {
         Ok(Self { name, listener, connections: Vec::new(), poll, replies: Vec::new(), answers_at_once: false })
     }
 
-    /// The same that write the answers to all that one read brought at one go, as a consumer does that is made for many events a
-    /// second: otherwise each answer costs both sides as much as an event.
+    /// Writes the replies to all requests of one read at once, as a consumer for many events a second does: otherwise each reply costs both
+    /// sides as much as an event.
     #[must_use]
     pub fn answering_at_once(mut self) -> Self {
         self.answers_at_once = true;
         self
     }
 
-    /// Where they call.
+    /// Address of the listener.
     pub fn address(&self) -> Result<SocketAddr, BenchError> {
         self.listener.local_addr().map_err(BenchError::io("reading the address of a consumer"))
     }
 
-    /// Waits until somebody calls, for so many nanoseconds at most where that is said, and takes what has come whole: `take` is handed
-    /// each payload with the time right after the read that completed it. Calls that want an answer get one where `answers` says so,
-    /// when `take` is done with them.
+    /// Waits for input, for so many nanoseconds at most if given, and handles complete messages: `take` is called for each payload with the
+    /// time right after the read that completed it. Calls that expect a reply get one if `answers`, after `take`.
     pub fn wait(
         &mut self,
         within: Option<u64>,
@@ -88,7 +87,7 @@ impl Callers {
         Ok(())
     }
 
-    /// Reads once and takes what has come whole. Only ever called when there is something to read.
+    /// Reads once and handles complete messages. Only called when there is input.
     fn read(
         &mut self,
         index: usize,
@@ -124,7 +123,7 @@ impl Callers {
     }
 }
 
-/// Writes the answers that there are.
+/// Writes the pending replies.
 fn answer(stream: &mut TcpStream, replies: &mut Vec<u8>) -> Result<(), BenchError> {
     if !replies.is_empty() {
         stream.write_all(replies).map_err(BenchError::io("answering a contender"))?;
@@ -133,7 +132,7 @@ fn answer(stream: &mut TcpStream, replies: &mut Vec<u8>) -> Result<(), BenchErro
     Ok(())
 }
 
-/// Hands out the payloads of a request's events.
+/// Passes on the payloads of a request's events.
 fn take_events<'a>(
     name: &'static str,
     message: &Message<'a>,

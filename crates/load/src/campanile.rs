@@ -20,7 +20,7 @@ use giop::realtime::PriorityModel;
 use crate::process::{Process, arguments, ready_address};
 use crate::{BenchError, CarriageOptions, DeliveryOptions, Form, clock};
 
-/// The name under which reports show it.
+/// Its name in reports.
 pub const NAME: &str = "Campanile";
 
 impl Form {
@@ -32,7 +32,7 @@ impl Form {
         }
     }
 
-    /// What a push consumer's reference says it is.
+    /// The type id in a push consumer's reference.
     const fn consumer_type(self) -> &'static str {
         match self {
             Self::Any => "IDL:omg.org/CosNotifyComm/PushConsumer:1.0",
@@ -42,13 +42,13 @@ impl Form {
     }
 }
 
-/// What the program that serves is called.
+/// Name of the service's program.
 const PROGRAM: &str = "campanile";
 
 /// The OMG's unit of time, 100 ns, in nanoseconds.
 const TIME_UNIT: u64 = 100;
 
-/// A service that was started for this program.
+/// A service started for this program.
 pub struct Campanile {
     process: Process,
     service: Service,
@@ -62,7 +62,7 @@ impl Deref for Campanile {
     }
 }
 
-/// Where a service has its other protocols, if it has them.
+/// Addresses of a service's other protocols, if enabled.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Ports {
     /// Lines of JSON.
@@ -73,27 +73,27 @@ pub struct Ports {
     pub http: Option<SocketAddr>,
 }
 
-/// A running service, whoever has started it.
+/// A running service, started by this program or not.
 pub struct Service {
     address: SocketAddr,
-    /// Where this machine is found by it.
+    /// Address of this machine, as seen by the service.
     here: IpAddr,
     orb: Orb,
-    /// What channels are made with, unless something else is said.
+    /// Default properties of new channels.
     channel_qos: Vec<Property>,
 }
 
-/// Where a supplier pushes to, or a consumer pulls from.
+/// Address of a proxy that a supplier pushes to, or a consumer pulls from.
 #[derive(Debug, Clone)]
 pub struct ProxyAddress {
-    /// Where the proxy is.
+    /// Address of the service.
     pub address: SocketAddr,
     /// The object key of the proxy.
     pub key: Vec<u8>,
 }
 
 impl ProxyAddress {
-    /// Where this proxy is; `doing` is said where its reference does not tell.
+    /// The address in the proxy's reference; `doing` is for the error without one.
     pub fn of(proxy: &ObjectRef, doing: &'static str) -> Result<Self, BenchError> {
         let profile = proxy.ior().iiop().ok_or_else(|| setup(doing)("the proxy has no IIOP profile"))?;
         let mut addresses = (profile.host.as_str(), profile.port).to_socket_addrs().map_err(setup(doing))?;
@@ -118,8 +118,8 @@ impl Campanile {
         Self::start_with(&configured(config))
     }
 
-    /// The same with a free port for each protocol. It is another program than the one beside this if that is named: of another version, to
-    /// compare with.
+    /// Starts a service with a free port for each protocol. `program` is another version to compare with, instead of the one beside this
+    /// program.
     pub fn start_with_ports(program: Option<&Path>, config: Option<&Path>) -> Result<(Self, Ports), BenchError> {
         let any = "127.0.0.1:0";
         let mut serve = configured(config);
@@ -148,7 +148,7 @@ impl Campanile {
         Self::start_at(core, None)
     }
 
-    /// The same at this `SCHED_FIFO` priority, all its threads, if there is one.
+    /// Starts a service as [`start_on`](Self::start_on) does, all its threads at this `SCHED_FIFO` priority if given.
     pub fn start_at(core: Option<usize>, fifo: Option<u8>) -> Result<Self, BenchError> {
         Self::start_confined(core, fifo, &arguments(["serve", "--data", "none", "--listen", "127.0.0.1:0"]))
     }
@@ -161,7 +161,7 @@ impl Campanile {
         Self::start_confined(core, None, &serve)
     }
 
-    /// Starts a service on free ports of loopback, all of it on this core if there is one. Also where its protocol for lines of JSON is.
+    /// Starts a service on free ports of loopback, all of it on this core if given. Also returns its address for lines of JSON.
     pub fn start_with_json(core: Option<usize>) -> Result<(Self, SocketAddr), BenchError> {
         let any = "127.0.0.1:0";
         let serve = arguments(["serve", "--data", "none", "--listen", any, "--json-listen", any]);
@@ -178,7 +178,7 @@ impl Campanile {
         Ok(Self::start_open(None, (core, fifo), serve)?.0)
     }
 
-    /// Has the channels that are made from now on served by a pool of one thread with this priority.
+    /// Has later channels served by a pool of one thread with this priority.
     pub fn pool_for_channels(&mut self, priority: i16) {
         let pool = ThreadPoolLanes::new(PriorityModel::ServerDeclared, priority, &[(priority, 1)]);
         self.service.channel_qos = vec![pool.into()];
@@ -195,7 +195,7 @@ impl Service {
         Self { address, here, orb: Orb::new(OrbOptions::default()), channel_qos: Vec::new() }
     }
 
-    /// The service that listens there, at `HOST:PORT`.
+    /// The service at this address, `HOST:PORT`.
     pub fn find(server: &str) -> Result<Self, BenchError> {
         let stream = TcpStream::connect(server).map_err(|error| BenchError::Setup {
             doing: format!("connecting to {server}"),
@@ -208,22 +208,22 @@ impl Service {
         Ok(Self::at(address(stream.peer_addr())?, address(stream.local_addr())?.ip()))
     }
 
-    /// A listener for one consumer, where the service can reach it.
+    /// A listener for one consumer, reachable by the service.
     pub fn listener(&self) -> Result<TcpListener, BenchError> {
         TcpListener::bind(SocketAddr::new(self.here, 0)).map_err(BenchError::io("listening for a consumer"))
     }
 
-    /// Where it listens.
+    /// The service's address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Makes a channel with nobody on it.
+    /// Makes a channel without clients.
     pub fn new_channel(&self) -> Result<Channel, BenchError> {
         self.new_channel_with(&self.channel_qos)
     }
 
-    /// Makes a channel of these qualities with nobody on it.
+    /// Makes a channel with these properties, without clients.
     pub fn new_channel_with(&self, qos: &[Property]) -> Result<Channel, BenchError> {
         let doing = "making a channel in Campanile";
         let factory = self.orb.resolve(&self.corbaloc("NotificationService")).map_err(setup(doing))?;
@@ -232,7 +232,7 @@ impl Service {
         Ok(Channel { channel })
     }
 
-    /// The channel that everybody finds without configuration.
+    /// The default channel.
     pub fn default_channel(&self) -> Result<Channel, BenchError> {
         let doing = "finding Campanile's default channel";
         let channel = self.orb.resolve(&self.corbaloc("DefaultEventChannel")).map_err(setup(doing))?;
@@ -246,7 +246,7 @@ impl Service {
         Ok(counters.into_iter().collect())
     }
 
-    /// One of its counters; 0 where it has none of this name.
+    /// One of the service's counters; 0 if it does not exist.
     pub fn counter(&self, name: &str) -> Result<u64, BenchError> {
         Ok(self.counters()?.get(name).copied().unwrap_or(0))
     }
@@ -257,12 +257,12 @@ impl Service {
         factory.map(EventChannelFactory::unchecked).map_err(setup("finding Campanile's factory"))
     }
 
-    /// The object that tells its counters.
+    /// The object with the service's counters.
     pub fn statistics(&self) -> Result<ObjectRef, BenchError> {
         self.orb.resolve(&self.corbaloc("Statistics")).map_err(setup("finding Campanile's statistics"))
     }
 
-    /// What each lane has counted by itself.
+    /// The counters of each lane.
     pub fn lane_counters(&self) -> Result<Vec<LaneCounters>, BenchError> {
         let doing = "reading the counters of Campanile's lanes";
         // A lane's number is in its name.
@@ -285,7 +285,7 @@ fn configured(config: Option<&Path>) -> Vec<std::ffi::OsString> {
     serve
 }
 
-/// The program that serves: `campanile` in the folder of the program that runs, which may be itself.
+/// Path of the service's program: `campanile` in the folder of the running program, which may be that itself.
 fn program() -> Result<PathBuf, BenchError> {
     let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
     let program = this.with_file_name(PROGRAM);
@@ -295,29 +295,29 @@ fn program() -> Result<PathBuf, BenchError> {
 /// A counter with its value.
 type Counted = (String, u64);
 
-/// What a lane of the service has counted.
+/// The counters of a lane.
 #[derive(Debug)]
 pub struct LaneCounters {
-    /// `lane` is the main one; those of pools are called `lane-ID-pPRIORITY`.
+    /// `lane` for the main one; lanes of pools are called `lane-ID-pPRIORITY`.
     pub name: String,
-    /// By name.
+    /// Counters by name.
     pub counters: BTreeMap<String, u64>,
 }
 
-/// A consumer that is to be connected.
+/// A consumer to be connected.
 #[derive(Debug, Clone, Copy)]
 pub struct Consumer<'a> {
-    /// Where it listens.
+    /// Address of its listener.
     pub address: SocketAddr,
-    /// What it goes by there.
+    /// Its object key.
     pub key: &'a [u8],
-    /// The form in which it gets events.
+    /// The form of its events.
     pub form: Form,
-    /// Qualities of its proxy.
+    /// Properties of its proxy.
     pub qos: &'a [Property],
-    /// The only type of events that it gets; all if there is none.
+    /// The only event type it receives; all if `None`.
     pub event_type: Option<&'a EventType>,
-    /// What its reference has beside the code sets.
+    /// Components of its reference beside the code sets.
     pub components: &'a [Component],
 }
 
@@ -332,17 +332,17 @@ impl Channel {
         Self { channel }
     }
 
-    /// The same channel, over this client's connection.
+    /// The same channel, over another client's connection.
     pub fn seen_by(&self, orb: &Orb) -> Self {
         Self { channel: EventChannel::unchecked(orb.object(self.channel.object().ior().clone())) }
     }
 
-    /// Its default consumers' admin.
+    /// Its default admin for consumers.
     pub fn consumer_admin(&self) -> Result<ConsumerAdmin, BenchError> {
         self.channel.default_consumer_admin().map_err(setup("finding the consumers' admin of Campanile's channel"))
     }
 
-    /// Ends it with all that is in it.
+    /// Destroys it with everything in it.
     pub fn destroy(self) -> Result<(), BenchError> {
         self.channel.destroy().map_err(setup("destroying a channel of Campanile"))
     }
@@ -352,7 +352,7 @@ impl Channel {
         self.add_supplier_with(carriage, &[])
     }
 
-    /// Makes a proxy of these qualities for one more supplier and connects it.
+    /// Makes a proxy with these properties for one more supplier and connects it.
     pub fn add_supplier_with(&self, carriage: CarriageOptions, qos: &[Property]) -> Result<ProxyAddress, BenchError> {
         let doing = "connecting a supplier to Campanile";
         let admin = self.channel.default_supplier_admin().map_err(setup(doing))?;
@@ -396,7 +396,8 @@ impl Channel {
         ProxyAddress::of(&object, doing)
     }
 
-    /// Makes a proxy for one more consumer, which waits on `listener` and goes by `key`, and connects it.
+    /// Makes a proxy for one more consumer, with its `listener` and object `key`, and connects it. ¶ The service connects to the listener
+    /// at any time: at once, or for the first event.
     ///
     /// The service connects to the listener when it likes to: at once, or for the first event.
     pub fn add_consumer(
@@ -411,8 +412,7 @@ impl Channel {
         self.connect_consumer(address, key, form, window.as_slice())
     }
 
-    /// Makes a proxy for one more consumer, which listens there and goes by `key`, and connects it; the proxy has these
-    /// qualities.
+    /// Makes a proxy with these properties for one more consumer, with its address and object `key`, and connects it.
     pub fn connect_consumer(
         &self,
         address: SocketAddr,
@@ -423,8 +423,8 @@ impl Channel {
         self.connect(&Consumer { address, key, form, qos, event_type: None, components: &[] })
     }
 
-    /// Makes a proxy for one more consumer, which listens there and goes by `key`, and connects it; it gets structured
-    /// events of this type only. Its reference has these components beside the usual one.
+    /// Makes a proxy for one more consumer, with its address and object `key`, and connects it; it receives structured events of this type
+    /// only. Its reference has these components beside the usual one.
     pub fn add_consumer_of(
         &self,
         event_type: &EventType,
@@ -463,7 +463,7 @@ impl Channel {
     }
 }
 
-/// A reference to a consumer that listens there and goes by `key`, with these components beside the usual one.
+/// A reference to a consumer with that address and object key, with these components beside the usual one.
 pub fn consumer_reference(consumer_type: &str, address: SocketAddr, key: &[u8], components: &[Component]) -> Ior {
     let profile = IiopProfile {
         version: Version::V1_2,
@@ -480,13 +480,13 @@ pub fn listen() -> Result<TcpListener, BenchError> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).map_err(BenchError::io("listening for a consumer"))
 }
 
-/// A consumer's object key that is as long as the proxy's, so that a request has the same size before and behind the
-/// service, as it has before and behind a relay.
+/// A consumer's object key with the length of the proxy's, so that a request has the same size before and behind the service, as it has
+/// with a relay.
 pub fn key_as_long_as(proxy_key: &[u8]) -> Vec<u8> {
     b"bench-consumer-".iter().copied().cycle().take(proxy_key.len().max(1)).collect()
 }
 
-/// The object key of the consumer with this number, as long as the proxy's where that leaves room for the number.
+/// The object key of the consumer with this number, with the length of the proxy's if the number fits.
 pub fn consumer_key(number: u32, length: usize) -> Vec<u8> {
     let number = format!("{number:05}").into_bytes();
     let mut key = key_as_long_as(&vec![0; length.saturating_sub(number.len())]);
@@ -494,7 +494,7 @@ pub fn consumer_key(number: u32, length: usize) -> Vec<u8> {
     key
 }
 
-/// Wraps what a contender answered with what was asked of it.
+/// Wraps a contender's error with the action that failed.
 pub fn setup<E: Display>(doing: &'static str) -> impl FnOnce(E) -> BenchError {
     move |error| BenchError::Setup { doing: doing.to_owned(), reason: error.to_string() }
 }

@@ -1,4 +1,4 @@
-//! The clock by which latencies are taken and traffic is paced.
+//! The clock for latencies and for pacing traffic.
 
 use rustix::io::Errno;
 use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
@@ -9,8 +9,7 @@ use crate::BenchError;
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds of the system's monotonic clock: the same for all processes of a machine, so that what one thread
-/// stamps another can subtract.
+/// Nanoseconds of the system's monotonic clock, shared by all processes of a machine: timestamps of different threads can be subtracted.
 pub fn now() -> u64 {
     from_timespec(clock_gettime(ClockId::Monotonic))
 }
@@ -22,9 +21,8 @@ pub fn thread_cpu() -> u64 {
 
 /// Sleeps until the monotonic clock shows `deadline` (nanoseconds).
 ///
-/// A load generator's schedule is the one thing here that has nothing else to wait for: its arrivals must come at
-/// times fixed in advance, whatever the contender does. Absolute deadlines keep the error of one wake-up out of the
-/// next one.
+/// Only a load generator's schedule needs to sleep: its arrivals must come at times fixed in advance, whatever the contender does. Absolute
+/// deadlines keep the error of one wake-up out of the next one.
 pub fn sleep_until(deadline: u64) -> Result<(), BenchError> {
     let request = to_timespec(deadline);
     loop {
@@ -36,7 +34,7 @@ pub fn sleep_until(deadline: u64) -> Result<(), BenchError> {
     }
 }
 
-/// Lets the calling thread's sleeps end on time, and not up to 50 µs later as the kernel does by default.
+/// Makes the calling thread's sleeps end on time, instead of up to 50 µs late as by the kernel's default.
 pub fn wake_on_time() {
     // Refused only by kernels older than this program can use; the schedule is then a little less even, which the
     // stamps of the schedule show.

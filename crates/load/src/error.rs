@@ -1,76 +1,76 @@
-//! Why a benchmark could not be run to its end.
+//! Errors of a benchmark.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a benchmark could not be run to its end.
+/// Why a benchmark could not be completed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BenchError {
     /// The operating system refused something.
     Io {
-        /// What was being done.
+        /// The action.
         doing: &'static str,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A process that takes part did not start, or ended before its turn was over.
+    /// A participating process did not start, or ended too early.
     Process {
-        /// Which one.
+        /// The process.
         name: String,
-        /// What is known about its end.
+        /// The known circumstances of its end.
         reason: String,
     },
-    /// The program that serves is not where it is looked for.
+    /// The service's program does not exist.
     NoService {
-        /// Where that is.
+        /// Its expected path.
         program: PathBuf,
     },
-    /// A contender could not be brought to carry events from supplier to consumer.
+    /// A contender could not be set up to carry events.
     Setup {
-        /// What was asked of it.
+        /// The action.
         doing: String,
-        /// What it answered.
+        /// The contender's error.
         reason: String,
     },
-    /// A contender sent bytes that do not belong into this exchange.
+    /// A contender sent bytes that violate the protocol.
     Protocol {
-        /// Which contender.
+        /// The contender.
         contender: String,
-        /// What was wrong.
+        /// The violation.
         reason: String,
     },
-    /// A benchmark that is to show something did not show it.
+    /// A benchmark did not show what it is meant to show.
     NotShown {
-        /// What was found instead.
+        /// The actual result.
         found: String,
     },
-    /// An option's value makes no sense.
+    /// An option's value is invalid.
     Option {
-        /// Which one, as written on the command line.
+        /// The option, as written on the command line.
         name: &'static str,
-        /// What it must be.
+        /// Its valid values.
         must_be: String,
     },
-    /// An option names a contender that there is not.
+    /// An option names an unknown contender.
     NoContender {
-        /// Which one, as written on the command line.
+        /// The option, as written on the command line.
         option: &'static str,
-        /// What it names.
+        /// The unknown name.
         key: String,
-        /// What it may name.
+        /// The known names.
         keys: Vec<String>,
     },
 }
 
 impl BenchError {
-    /// Wraps an operating system's error with what was being done.
+    /// Wraps an operating system's error with the action that failed.
     pub fn io(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
     }
 
-    /// The same for rustix's errors.
+    /// Wraps an error of rustix with the action that failed.
     pub fn errno(doing: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::Io { doing, source: errno.into() }
     }

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// The longest latency told apart, in nanoseconds; what took longer counts as this.
+/// The longest latency recorded, in nanoseconds; longer ones count as this.
 const HIGHEST: u64 = 600 * crate::clock::SECOND;
 
 /// A histogram of durations in nanoseconds, exact to three significant digits.
@@ -13,7 +13,7 @@ pub struct Recorder {
 }
 
 impl Default for Recorder {
-    /// An empty recorder. All its memory is taken here, so that recording neither allocates nor fails.
+    /// An empty recorder. All its memory is allocated here, so that recording neither allocates nor fails.
     fn default() -> Self {
         // Only bounds that contradict each other are refused; these are constants.
         let histogram = Histogram::new_with_bounds(1, HIGHEST, 3).unwrap_or_else(|_| fallback());
@@ -27,12 +27,12 @@ impl Recorder {
         self.histogram.saturating_record(nanoseconds.max(1));
     }
 
-    /// Adds so many of the same duration.
+    /// Adds the same duration `count` times.
     pub fn record_many(&mut self, nanoseconds: u64, count: u64) {
         self.histogram.saturating_record_n(nanoseconds.max(1), count);
     }
 
-    /// What was recorded: durations, as far as they are told apart, and how often each occurred.
+    /// The recorded durations, within the histogram's precision, and the count of each.
     pub fn counts(&self) -> Vec<(u64, u64)> {
         let recorded = self.histogram.iter_recorded();
         recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
@@ -49,12 +49,12 @@ impl Recorder {
         self.histogram.reset();
     }
 
-    /// How many durations were recorded.
+    /// Number of durations recorded.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// What this part of the durations did not exceed, in microseconds; 0 when nothing was recorded.
+    /// The quantile of the durations, in microseconds; 0 when nothing was recorded.
     pub fn quantile_us(&self, part: f64) -> f64 {
         microseconds(self.histogram.value_at_quantile(part))
     }
@@ -74,7 +74,7 @@ impl Recorder {
     }
 }
 
-/// A histogram that grows by itself; stands in where fixed bounds were refused.
+/// A histogram that grows by itself, for when fixed bounds are refused.
 fn fallback() -> Histogram<u64> {
     let Ok(histogram) = Histogram::new(3) else {
         unreachable!("three significant digits are within hdrhistogram's range of 0 to 5");
@@ -85,9 +85,9 @@ fn fallback() -> Histogram<u64> {
 /// Percentiles of a latency, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// How many events they come from.
+    /// Number of events measured.
     pub events: u64,
-    /// The shortest.
+    /// The shortest latency.
     #[serde(rename = "min_us")]
     pub min: f64,
     /// Half were at most this long.
@@ -99,19 +99,19 @@ pub struct Percentiles {
     /// 999 in 1000 were at most this long. From fewer than 1000 events, this is the longest.
     #[serde(rename = "p999_us")]
     pub p999: f64,
-    /// The longest.
+    /// The longest latency.
     #[serde(rename = "max_us")]
     pub max: f64,
-    /// Their mean, where each was kept.
+    /// Mean, if single latencies were kept.
     #[serde(rename = "mean_us", skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
-    /// Their standard deviation, where each was kept: the papers' jitter.
+    /// Standard deviation, if single latencies were kept: the papers' jitter.
     #[serde(rename = "standard_deviation_us", skip_serializing_if = "Option::is_none")]
     pub standard_deviation: Option<f64>,
 }
 
 impl Percentiles {
-    /// The figures of these latencies, in nanoseconds, exactly; `None` of none.
+    /// Exact figures of these latencies, in nanoseconds; `None` without any.
     pub fn of(nanoseconds: impl IntoIterator<Item = u64>) -> Option<Self> {
         let mut sorted: Vec<u64> = nanoseconds.into_iter().collect();
         sorted.sort_unstable();
@@ -167,7 +167,7 @@ impl Spread {
     }
 }
 
-/// One whole number divided by another, for reports.
+/// The ratio of two whole numbers, for reports.
 pub fn ratio(above: u64, below: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts and nanoseconds of a benchmark are far below 2^53")]
     let ratio = above as f64 / below as f64;

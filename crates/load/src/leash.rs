@@ -1,4 +1,4 @@
-//! A process that does not outlive the benchmark that started it, and runs where and how the benchmark says.
+//! Leashed processes: each ends with the benchmark that started it, and runs on the core and with the priority that the benchmark sets.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -12,8 +12,8 @@ use crate::{BenchError, LeashedOptions, system};
 /// The name of the hidden sub-command.
 pub const COMMAND: &str = "leashed-process";
 
-/// The words of a command, this program first, that runs another program in this way, or this one again: on this core only, at this
-/// `SCHED_FIFO` priority, where there is one. Its arguments follow.
+/// The command line that runs another program, or this one again, as a leashed process: on this core only, at this `SCHED_FIFO` priority,
+/// if given. The program's arguments follow.
 pub fn words(program: Option<&OsStr>, core: Option<usize>, fifo: Option<u8>) -> Result<Vec<OsString>, BenchError> {
     let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
     let mut words = vec![this.into_os_string()];
@@ -21,7 +21,7 @@ pub fn words(program: Option<&OsStr>, core: Option<usize>, fifo: Option<u8>) -> 
     Ok(words)
 }
 
-/// The same without this program.
+/// The arguments of that command line, without this program.
 fn arguments(program: Option<&OsStr>, core: Option<usize>, fifo: Option<u8>) -> Vec<OsString> {
     let mut arguments = vec![OsString::from(COMMAND)];
     let mut option = |name: &str, value: Option<OsString>| {
@@ -34,10 +34,10 @@ fn arguments(program: Option<&OsStr>, core: Option<usize>, fifo: Option<u8>) -> 
     arguments
 }
 
-/// Turns this process into this program with other arguments, or into another one, to be ended by the kernel when its parent thread ends.
+/// Replaces this process by this program with other arguments, or by another one, to be ended by the kernel when its parent thread ends.
 ///
-/// The wish survives `execve` (prctl(2), `PR_SET_PDEATHSIG`), so that the command itself needs to know nothing of it:
-/// a benchmark that is killed leaves no service behind that holds a port and a core. So do the core and the priority.
+/// The setting survives `execve` (prctl(2), `PR_SET_PDEATHSIG`), so that the program itself needs to know nothing of it: a killed benchmark
+/// leaves no service behind that occupies a port and a core. The core and the priority survive as well.
 pub fn run_process(options: &LeashedOptions) -> Result<(), BenchError> {
     set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(BenchError::errno("asking to end with the parent process"))?;

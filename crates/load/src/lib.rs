@@ -1,9 +1,9 @@
-//! The load generator: suppliers on a schedule, consumers that enter every event, and what a run came to.
+//! The load generator: suppliers on a schedule, consumers that check every event, and the results of a run.
 //!
-//! `campanile bench` asks a service with it what it carries, and `campanile-bench` has its experiments stand on it: the service as a
-//! process, the messages and their stamps, clocks, percentiles, losses, tables and reports. It knows of no experiment.
+//! `campanile bench` measures a service with it, and `campanile-bench` builds its experiments on it: the service as a process, the messages
+//! and their stamps, clocks, percentiles, losses, tables and reports. It contains no experiments.
 //!
-//! A program that starts processes with it hands its hidden sub-command [`leash::COMMAND`] to [`leash::run_process`].
+//! A program that starts processes with it passes its hidden sub-command [`leash::COMMAND`] to [`leash::run_process`].
 
 #![expect(
     clippy::missing_errors_doc,

@@ -1,24 +1,24 @@
-//! What got lost, by the sequence numbers that each supplier gives its events.
+//! Detection of lost events, by the sequence numbers that each supplier gives its events.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// The largest gap believed; a wider one comes from garbage, not from losses.
+/// The largest plausible gap; a wider one comes from garbage, not from losses.
 const GAP_MAX: u64 = 1_000_000;
 
-/// What one consumer received of one supplier, whose events are numbered 0, 1, 2, ….
+/// Receipts of one consumer from one supplier, whose events are numbered 0, 1, 2, ….
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    /// The lowest number above all that were received.
+    /// One more than the highest number received.
     next: u64,
-    /// Numbers below `next` that never came.
+    /// Numbers below `next` not received.
     missing: BTreeSet<u64>,
     repeated: u64,
     out_of_order: u64,
 }
 
-/// A sequence number that is too far from the others to be one.
+/// A sequence number too far from the others to be plausible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Implausible;
 
@@ -39,17 +39,17 @@ impl Ledger {
         Ok(())
     }
 
-    /// How many different events were received.
+    /// Number of different events received.
     pub fn received(&self) -> u64 {
         self.next.saturating_sub(self.missing())
     }
 
-    /// How many events have not come although later ones have.
+    /// Number of events not received although later ones have been.
     pub fn missing(&self) -> u64 {
         u64::try_from(self.missing.len()).unwrap_or(u64::MAX)
     }
 
-    /// What became of the `sent` events of this supplier.
+    /// The losses among the `sent` events of this supplier.
     pub fn balance(&self, sent: u64) -> Losses {
         Losses {
             sent,
@@ -61,16 +61,16 @@ impl Ledger {
     }
 }
 
-/// What became of a number of events that were sent to one or several consumers.
+/// Counts of events sent to one or several consumers, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
-    /// Events that suppliers sent, counted once for each consumer that should have them.
+    /// Events sent, counted once for each consumer that should receive them.
     pub sent: u64,
-    /// Of these, received at least once.
+    /// Events received at least once.
     pub received: u64,
-    /// Of these, never received although waited for.
+    /// Events never received within the wait.
     pub lost: u64,
-    /// Receipts of events that had been received before.
+    /// Repeated receipts of an event.
     pub repeated: u64,
     /// Events received after a later one of the same supplier.
     pub out_of_order: u64,

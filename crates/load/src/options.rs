@@ -1,4 +1,4 @@
-//! What whoever makes traffic can be asked for, as plain structs that `clap` fills.
+//! Options of traffic and reports, as plain structs that `clap` fills.
 
 use std::path::PathBuf;
 

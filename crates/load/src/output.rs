@@ -1,4 +1,4 @@
-//! Where a report goes, and whether a person is watching.
+//! Destination of a report, and whether it is a terminal.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,30 +10,30 @@ use serde::Serialize;
 
 use crate::{BenchError, ReportOptions};
 
-/// Where a report goes.
+/// Destination of a report.
 pub struct Output<'a> {
     writer: &'a mut dyn Write,
     terminal: bool,
 }
 
 impl<'a> Output<'a> {
-    /// Writes to `writer`; `terminal` says whether a person watches it, which turns on progress, aligned tables with
-    /// units, and the live table of the demonstration. A pipe gets tab-separated tables with plain numbers.
+    /// Writes to `writer`; `terminal` turns on progress, aligned tables with units, and the live table of the demonstration. A pipe gets
+    /// tab-separated tables with plain numbers.
     pub fn new(writer: &'a mut dyn Write, terminal: bool) -> Self {
         Self { writer, terminal }
     }
 
-    /// Whether a person watches.
+    /// Whether the output is a terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Says what is going on, in one line that the next one replaces; nothing in a pipe.
+    /// Shows the progress in a line that the next one replaces; nothing in a pipe.
     ///
     /// # Errors
     ///
-    /// When the writer fails.
+    /// The writer fails.
     pub fn progress(&mut self, text: &str) -> io::Result<()> {
         if self.terminal {
             write!(self.writer, "\r\x1b[2K{text}")?;
@@ -46,7 +46,7 @@ impl<'a> Output<'a> {
     ///
     /// # Errors
     ///
-    /// When the writer fails.
+    /// The writer fails.
     pub fn end_progress(&mut self) -> io::Result<()> {
         self.progress("")
     }
@@ -62,7 +62,7 @@ impl Write for Output<'_> {
     }
 }
 
-/// Writes a report as one JSON object to wherever the options want it: to `out`, to a file, to both or nowhere.
+/// Writes a report as one JSON object as the options say: to `out`, to a file, to both or nowhere.
 pub fn write_json(report: &impl Serialize, options: &ReportOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     if !options.json && options.json_file.is_none() {
         return Ok(());
@@ -79,8 +79,8 @@ pub fn write_json(report: &impl Serialize, options: &ReportOptions, out: &mut Ou
     Ok(())
 }
 
-/// Writes a report into a folder, compressed, under the day and the commit of its run and this name, in the place of older ones of this
-/// name; the file's path.
+/// Writes a report into a folder, compressed, named by day, commit and this name, replacing older ones of this name; returns the file's
+/// path.
 pub fn write_result(
     report: &impl Serialize,
     folder: &Path,
@@ -105,7 +105,7 @@ pub fn write_result(
     if done.success() { Ok(path.with_extension("json.gz")) } else { Ok(path) }
 }
 
-/// Whether a file is a report of this name: `DATE-COMMIT-NAME.json`, perhaps compressed. A date has ten characters.
+/// Whether a file is a report of this name: `DATE-COMMIT-NAME.json`, possibly compressed. A date has ten characters.
 fn is_of(file: &str, name: &str) -> bool {
     let before = file.trim_end_matches(".gz").strip_suffix(".json").and_then(|file| file.strip_suffix(name));
     let commit = before.and_then(|before| before.strip_suffix('-')?.get(11..));

@@ -1,4 +1,4 @@
-//! Descriptors that are waited for together, each with a key (epoll, level-triggered).
+//! A set of descriptors to wait for, each with a key (epoll, level-triggered).
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,26 +7,26 @@ use rustix::io::Errno;
 
 use crate::{BenchError, clock};
 
-/// Keys that one wait hands out at most.
+/// Maximum keys returned by one wait.
 const AT_ONCE: usize = 64;
 
-/// The descriptors. Closing one also ends its being waited for.
+/// The set of descriptors. Closing one also removes it.
 #[derive(Debug)]
 pub struct Poll(OwnedFd);
 
 impl Poll {
-    /// One without descriptors.
+    /// An empty set.
     pub fn new() -> Result<Self, BenchError> {
         epoll::create(epoll::CreateFlags::CLOEXEC).map(Self).map_err(BenchError::errno("creating an epoll"))
     }
 
-    /// Waits for this descriptor as well, which is called by that key.
+    /// Adds a descriptor with its key.
     pub fn add(&self, descriptor: &impl AsFd, key: u64) -> Result<(), BenchError> {
         epoll::add(&self.0, descriptor, EventData::new_u64(key), EventFlags::IN)
             .map_err(BenchError::errno("polling a connection"))
     }
 
-    /// Waits, for so many nanoseconds at most where that is said; the keys of those that can be read. A signal may end it early.
+    /// Waits, for so many nanoseconds at most if given; returns the keys of readable descriptors. A signal may end the wait early.
     pub fn wait(&self, within: Option<u64>) -> Result<impl Iterator<Item = u64> + use<>, BenchError> {
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; AT_ONCE];
         let count = match epoll::wait(&self.0, &mut events, within.map(clock::to_timespec).as_ref()) {
@@ -40,7 +40,7 @@ impl Poll {
         }))
     }
 
-    /// Gives `serve` the key of each that can be read, until it says `false`.
+    /// Calls `serve` with the key of each readable descriptor, until it returns `false`.
     pub fn serve(&self, mut serve: impl FnMut(u64) -> Result<bool, BenchError>) -> Result<(), BenchError> {
         loop {
             for key in self.wait(None)? {

@@ -1,4 +1,4 @@
-//! Contenders that run as processes of their own: started, found by their ready line, ended.
+//! Contenders as processes of their own: started, identified by their ready line, ended.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -18,36 +18,36 @@ use serde::de::DeserializeOwned;
 
 use crate::{BenchError, Output, clock, leash, system};
 
-/// How long a process may take until it says that it is ready.
+/// Time limit for a process to report that it is ready.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a process may take to end after it was asked to.
+/// Time limit for a process to end on request.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// Lines of a process's output that are kept to explain an early end.
+/// Lines stored of a process's output, to explain an early end.
 const LOG_LINES_MAX: usize = 64;
 
-/// Of these, how many an error message shows.
+/// Stored lines shown in an error message.
 const SHOWN_LINES: usize = 12;
 
-/// Characters of a line that are kept; some answers are megabytes.
+/// Characters stored of a line; some answers are megabytes.
 const LOG_CHARACTERS_MAX: usize = 500;
 
-/// A running contender. Dropping it ends it and waits until it has.
+/// A running contender. Dropping it ends the process and waits for its end.
 #[derive(Debug)]
 pub struct Process {
     name: &'static str,
     child: Child,
     last_lines: Arc<Mutex<VecDeque<String>>>,
-    /// Read what it prints; end with it.
+    /// Threads that read its output, and end with it.
     followers: Vec<JoinHandle<()>>,
 }
 
 impl Process {
-    /// Starts this same program again with `arguments`, leashed to the calling thread, and waits until a line that it
-    /// prints is its ready line, to which `ready` answers what it says.
+    /// Starts this program again with `arguments`, leashed to the calling thread, and waits for its ready line: the one for which `ready`
+    /// returns something, which is the result.
     ///
-    /// It gets a process group of its own, so that Ctrl-C reaches the benchmark alone, which then ends it in order.
+    /// The process gets a group of its own, so that Ctrl-C reaches the benchmark alone, which then ends it in order.
     pub fn start<R>(
         name: &'static str,
         arguments: &[OsString],
@@ -56,8 +56,8 @@ impl Process {
         Self::start_confined(name, None, (None, None), arguments, ready)
     }
 
-    /// As [`Process::start`], of another program if one is named, on this core only and at this `SCHED_FIFO` priority where there is
-    /// one.
+    /// Starts a process as [`Process::start`] does, of another program if one is named, on this core only and at this `SCHED_FIFO` priority
+    /// if given.
     pub fn start_confined<R>(
         name: &'static str,
         program: Option<&OsStr>,
@@ -97,7 +97,7 @@ impl Process {
         Ok((Self { name, child, last_lines, followers }, said))
     }
 
-    /// Waits for a line to which `ready` has an answer.
+    /// Waits for a line for which `ready` returns something.
     fn wait_for<R>(&self, said: &mpsc::Receiver<String>, ready: impl Fn(&str) -> Option<R>) -> Result<R, BenchError> {
         let until = clock::now().saturating_add(u64::try_from(READY_WITHIN.as_nanos()).unwrap_or(u64::MAX));
         loop {
@@ -123,13 +123,13 @@ impl Process {
         self.child.id()
     }
 
-    /// Nanoseconds of processor time that it has used.
+    /// Nanoseconds of processor time used.
     pub fn cpu(&self) -> Result<u64, BenchError> {
         self.check_alive()?;
         system::process_cpu(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
     }
 
-    /// Refuses to go on with a process that has ended: the kernel still answers for it, with figures that stand still.
+    /// Returns an error for a process that has ended: the kernel still reports its figures, which stand still.
     fn check_alive(&self) -> Result<(), BenchError> {
         let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return Ok(()) };
         // It is left to be waited for: how it ended is asked again when this is dropped.
@@ -140,19 +140,19 @@ impl Process {
         }
     }
 
-    /// Octets of memory that it has resident.
+    /// Octets of resident memory.
     pub fn resident_bytes(&self) -> Result<u64, BenchError> {
         self.check_alive()?;
         system::resident_bytes(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
     }
 
-    /// How many threads it has.
+    /// Number of threads.
     pub fn threads(&self) -> Result<u64, BenchError> {
         self.check_alive()?;
         system::threads(self.pid()).map_err(|_| self.failed("ended before its turn was over"))
     }
 
-    /// An error that says what became of the process, with the last lines it printed.
+    /// An error with the state of the process and the last lines of its output.
     pub fn failed(&self, what: &str) -> BenchError {
         let lines = self.last_lines.lock().unwrap_or_else(PoisonError::into_inner);
         // Answers to orders are no explanation, and may be long.
@@ -170,7 +170,7 @@ impl Process {
         BenchError::Process { name: self.name.to_owned(), reason }
     }
 
-    /// Ends the process by a signal; the last lines that it printed.
+    /// Ends the process by a signal; returns the last lines of its output.
     pub fn end_with(mut self, signal: Signal) -> Vec<String> {
         self.end(signal);
         for follower in self.followers.drain(..) {
@@ -180,7 +180,7 @@ impl Process {
         self.last_lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Asks the process to end, and ends it by force when it takes too long.
+    /// Asks the process to end, and kills it after a time limit.
     fn end(&mut self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid
@@ -206,17 +206,17 @@ impl Drop for Process {
     }
 }
 
-/// A contender that is told what to do line by line.
+/// A contender controlled by lines on its input.
 #[derive(Debug)]
 pub struct Dialogue {
     process: Process,
-    /// Closed first on dropping, so that a program that ends with its input does so by itself.
+    /// The input, closed first on drop, so that a program that ends with its input does so by itself.
     input: Option<ChildStdin>,
     said: mpsc::Receiver<String>,
 }
 
 impl Dialogue {
-    /// Starts a command and waits until a line that it prints is its ready line, to which `ready` answers what it says.
+    /// Starts a command and waits for its ready line: the one for which `ready` returns something, which is the result.
     pub fn spawn<R>(
         name: &'static str,
         mut command: Command,
@@ -234,17 +234,17 @@ impl Dialogue {
         self.process.pid()
     }
 
-    /// Ends the process by a signal; the last lines that it printed.
+    /// Ends the process by a signal; returns the last lines of its output.
     pub fn end_with(self, signal: Signal) -> Vec<String> {
         self.process.end_with(signal)
     }
 
-    /// Has nothing more to say to it.
+    /// Closes its input.
     pub fn close_input(&mut self) {
         drop(self.input.take());
     }
 
-    /// Waits until it ends by itself, as it does when its input ends; it has to have succeeded.
+    /// Waits for its own end, as after the end of its input; it must succeed.
     pub fn end(mut self) -> Result<(), BenchError> {
         self.close_input();
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput.into());
@@ -260,12 +260,12 @@ impl Dialogue {
         Err(self.process.failed("has failed"))
     }
 
-    /// Waits for one more line to which `ready` has an answer.
+    /// Waits for one more line for which `ready` returns something.
     pub fn wait_for<R>(&self, ready: impl Fn(&str) -> Option<R>) -> Result<R, BenchError> {
         self.process.wait_for(&self.said, ready)
     }
 
-    /// Says a line.
+    /// Writes a line to its input.
     pub fn say(&mut self, line: &str) -> Result<(), BenchError> {
         let Some(input) = &mut self.input else {
             return Err(self.process.failed("takes no input"));
@@ -277,10 +277,10 @@ impl Dialogue {
     }
 }
 
-/// What the line of an answer begins with, of a process that is one of ours; anything else that it prints is for people.
+/// Prefix of an answer's line in the output of our own processes; other lines are for people.
 const ANSWER: &str = "answer: ";
 
-/// A process of this program that is given orders in lines of JSON, and answers them the same way. Dropping it ends it.
+/// A process of this program that takes orders and answers them in lines of JSON. Dropping it ends it.
 #[derive(Debug)]
 pub struct Subordinate {
     name: &'static str,
@@ -288,7 +288,7 @@ pub struct Subordinate {
 }
 
 impl Subordinate {
-    /// Starts a hidden sub-command of this program, on this core only and at this `SCHED_FIFO` priority where there is one.
+    /// Starts a hidden sub-command of this program, on this core only and at this `SCHED_FIFO` priority if given.
     pub fn start(
         name: &'static str,
         sub_command: &'static str,
@@ -300,8 +300,8 @@ impl Subordinate {
         Self::begin(name, command(words))
     }
 
-    /// Starts another program that understands the same orders, or that sub-command of this one when none is named, which is
-    /// confined to this core; a program sees to that itself.
+    /// Starts another program that understands the same orders, or, if none is named, that sub-command of this one, confined to this core;
+    /// another program confines itself.
     pub fn start_program(
         name: &'static str,
         sub_command: &'static str,
@@ -319,7 +319,7 @@ impl Subordinate {
         Ok(Self { name, dialogue })
     }
 
-    /// Gives an order; the answer to it comes when it is [waited for](Self::answer).
+    /// Sends an order; its answer is [waited for](Self::answer) separately.
     pub fn order(&mut self, order: &impl Serialize) -> Result<(), BenchError> {
         let line = serde_json::to_string(order).map_err(json("giving a process its order"))?;
         self.dialogue.say(&line)
@@ -331,7 +331,7 @@ impl Subordinate {
         answer.map_err(json("reading the answer of a process"))
     }
 
-    /// Gives an order and waits for the answer.
+    /// Sends an order and waits for the answer.
     pub fn ask<A: DeserializeOwned>(&mut self, order: &impl Serialize) -> Result<A, BenchError> {
         self.order(order)?;
         self.answer()
@@ -342,32 +342,32 @@ impl Subordinate {
         self.dialogue.pid()
     }
 
-    /// It answered what was not asked.
+    /// The error of an answer that does not match the order.
     pub fn confused(&self, answer: &impl std::fmt::Debug) -> BenchError {
         let answer: String = format!("{answer:?}").chars().take(200).collect();
         BenchError::Process { name: self.name.to_owned(), reason: format!("answered what was not asked: {answer}") }
     }
 }
 
-/// Says, as such a process, that it is there.
+/// Reports, as such a process, that it has started.
 pub fn say_started(out: &mut Output<'_>) -> Result<(), BenchError> {
     writeln!(out, "{ANSWER}started")?;
     Ok(out.flush()?)
 }
 
-/// Answers an order, as such a process.
+/// Sends an answer, as such a process.
 pub fn say_answer(out: &mut Output<'_>, answer: &impl Serialize) -> Result<(), BenchError> {
     let answer = serde_json::to_string(answer).map_err(json("answering an order"))?;
     writeln!(out, "{ANSWER}{answer}")?;
     Ok(out.flush()?)
 }
 
-/// Wraps an error of JSON with what was being done.
+/// Wraps an error of JSON with the action that failed.
 pub fn json(doing: &'static str) -> impl FnOnce(serde_json::Error) -> BenchError {
     move |error| BenchError::Io { doing, source: error.into() }
 }
 
-/// Reads what a process prints on a thread of its own, so that it never waits for a reader; remembers the last lines.
+/// Reads a process's output on a thread of its own, so that it never blocks on a reader; stores the last lines.
 fn follow(
     stream: impl Read + Send + 'static,
     last_lines: Arc<Mutex<VecDeque<String>>>,
@@ -401,7 +401,8 @@ pub fn arguments<const N: usize>(texts: [&str; N]) -> Vec<OsString> {
     texts.into_iter().map(OsStr::new).map(OsStr::to_owned).collect()
 }
 
-/// Finds the address in the ready line of `campanile serve`: `campanile: ready at ADDRESS, found by …`.
+/// Finds the address in the ready line of `campanile serve`: `campanile: ready at ADDRESS, found by …`. ¶ Other lines do not count: the
+/// error of a port in use contains the address, too.
 ///
 /// Nothing else will do: what a service says that finds its port in use has the address in it too.
 pub fn ready_address(line: &str) -> Option<SocketAddr> {

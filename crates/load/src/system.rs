@@ -1,4 +1,4 @@
-//! The requests to the operating system that need `unsafe`, and what is read about a process from `/proc`.
+//! System calls that need `unsafe`, and figures of processes from `/proc`.
 
 #![expect(
     unsafe_code,
@@ -17,8 +17,8 @@ use serde::Serialize;
 
 use crate::Output;
 
-/// Gives the calling thread the scheduling class that runs only when a core has nothing else to do, and that any
-/// other thread displaces at once (sched(7), `SCHED_IDLE`).
+/// Gives the calling thread the scheduling class that runs only on an idle core, and that any other thread preempts at once (sched(7),
+/// `SCHED_IDLE`).
 pub fn run_only_when_idle() -> io::Result<()> {
     schedule(0, libc::SCHED_IDLE, 0)
 }
@@ -29,7 +29,7 @@ pub fn run_fifo(priority: u8) -> io::Result<()> {
     schedule(0, libc::SCHED_FIFO, priority)
 }
 
-/// Gives the calling thread the usual scheduling class back.
+/// Restores the calling thread's normal scheduling class.
 pub fn run_as_usual() -> io::Result<()> {
     schedule(0, libc::SCHED_OTHER, 0)
 }
@@ -47,9 +47,9 @@ fn schedule(pid: libc::pid_t, policy: libc::c_int, priority: u8) -> io::Result<(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Has a socket that is bound to an address and no port get its port when it connects (ip(7), `IP_BIND_ADDRESS_NO_PORT`). Otherwise the
-/// kernel looks, when it binds, for one that no connection uses or has used in the last minute, whoever it led to: with many that have just
-/// been closed that takes most of the time.
+/// Lets a socket bound to an address choose its port when it connects (ip(7), `IP_BIND_ADDRESS_NO_PORT`). Otherwise the kernel, on bind,
+/// searches for a port that no connection to any peer uses or has used in the last minute: with many recently closed connections that takes
+/// most of the time.
 pub fn choose_port_on_connecting(socket: &impl AsRawFd) -> io::Result<()> {
     let on: libc::c_int = 1;
     let length = libc::socklen_t::try_from(size_of_val(&on)).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -100,17 +100,17 @@ pub fn resident_bytes(pid: u32) -> io::Result<u64> {
     Ok(pages.saturating_mul(u64::try_from(rustix::param::page_size()).unwrap_or(4096)))
 }
 
-/// How many threads a process has (proc_pid_task(5)).
+/// Number of threads of a process (proc_pid_task(5)).
 pub fn threads(pid: u32) -> io::Result<u64> {
     Ok(fs::read_dir(format!("/proc/{pid}/task"))?.count() as u64)
 }
 
-/// How many files and sockets a process has open (proc_pid_fd(5)).
+/// Number of open files and sockets of a process (proc_pid_fd(5)).
 pub fn descriptors(pid: u32) -> io::Result<u64> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64)
 }
 
-/// What a reader must know of the machine to judge the figures.
+/// The machine, described for judging the figures.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {
     /// Model of the processor, as the kernel names it.
@@ -119,12 +119,12 @@ pub struct Machine {
     pub cores: usize,
     /// Release of the kernel.
     pub kernel: String,
-    /// Processes that wanted to run in the minute before the benchmark began: other work on the machine. Figures
-    /// taken while this was not near 0 are worth little.
+    /// Processes ready to run in the minute before the benchmark began: other work on the machine. Figures taken while this was not near 0
+    /// are worth little.
     pub load_average_before: f64,
-    /// Processor time that the host of a virtual machine gave to others during the benchmark although this machine wanted
-    /// it, in seconds, all cores together (proc_stat(5), `steal`). A stall of this kind lasts milliseconds, at worst
-    /// hundreds, and shows in p99.9 and the maximum of whoever has its turn. 0 where the host does not tell.
+    /// Processor time that the host of a virtual machine withheld during the benchmark, in seconds, all cores together (proc_stat(5),
+    /// `steal`). Such a stall lasts milliseconds, at worst hundreds, and shows in p99.9 and the maximum of the thread that is running. 0
+    /// where the host does not report it.
     pub stolen_seconds: f64,
     #[serde(skip)]
     stolen_ticks_before: u64,
@@ -135,7 +135,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Describes this machine; what cannot be found out is left empty.
+    /// Describes this machine; unknown properties are left empty.
     pub fn describe() -> Self {
         let processor = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
             let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -158,13 +158,13 @@ impl Machine {
 }
 
 impl Machine {
-    /// Notes how much the host took since this was made.
+    /// Updates the time that the host has withheld.
     pub fn note_stolen(&mut self) {
         let ticks = stolen_ticks().saturating_sub(self.stolen_ticks_before);
         self.stolen_seconds = crate::latency::ratio(ticks, rustix::param::clock_ticks_per_second());
     }
 
-    /// What a reader of the tables must be told of the machine; nothing when it was idle and its own.
+    /// Warnings about the machine for readers of the tables; none if it was idle.
     pub fn write_warnings(&self, out: &mut Output<'_>) -> io::Result<()> {
         if self.load_average_before > 0.5 {
             writeln!(
@@ -186,12 +186,12 @@ impl Machine {
     }
 }
 
-/// What the host of a virtual machine has taken since the machine started, in seconds.
+/// Processor time that the host of a virtual machine has withheld since the machine started, in seconds.
 pub fn stolen_seconds() -> f64 {
     crate::latency::ratio(stolen_ticks(), rustix::param::clock_ticks_per_second())
 }
 
-/// What the host has taken since the machine started, in ticks: the eighth figure of the first line of `/proc/stat`.
+/// Processor time that the host has withheld since the machine started, in ticks: the eighth figure of the first line of `/proc/stat`.
 fn stolen_ticks() -> u64 {
     let statistics = fs::read_to_string("/proc/stat").unwrap_or_default();
     statistics.split_ascii_whitespace().nth(8).and_then(|field| field.parse().ok()).unwrap_or(0)

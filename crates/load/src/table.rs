@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crate::Output;
 
-/// One cell.
+/// A table's cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
     /// A text, aligned left.
@@ -13,7 +13,7 @@ pub enum Cell {
     Number(f64),
     /// A whole number, aligned right.
     Count(u64),
-    /// A figure that there is not.
+    /// A missing figure.
     Absent,
 }
 
@@ -78,7 +78,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Writes the rows without the headings, for a pipe, as a table that goes on.
+    /// Writes the rows without the headings, for a pipe, to continue a table.
     pub fn write_rows(&self, out: &mut Output<'_>) -> io::Result<()> {
         for row in self.rendered(false) {
             writeln!(out, "{}", row.join("\t"))?;
@@ -90,7 +90,7 @@ impl Table {
         self.rows.iter().map(|row| row.iter().map(|cell| cell.render(terminal)).collect()).collect()
     }
 
-    /// Writes the table as `out` wants it.
+    /// Writes the table in the format for `out`.
     pub fn write(&self, out: &mut Output<'_>) -> io::Result<()> {
         let terminal = out.is_terminal();
         if !terminal {
@@ -119,13 +119,13 @@ impl Table {
         Ok(())
     }
 
-    /// Whether a column holds texts, which are aligned left.
+    /// Whether a column contains texts, which are aligned left.
     fn is_text(&self, column: usize) -> bool {
         self.rows.iter().filter_map(|row| row.get(column)).any(|cell| matches!(cell, Cell::Text(_)))
     }
 }
 
-/// `1 consumer`, `2 consumers`.
+/// A count with its noun: `1 consumer`, `2 consumers`.
 pub fn counted(count: u32, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }

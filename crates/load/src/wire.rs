@@ -1,7 +1,7 @@
-//! The one exchange that all contenders carry: a structured event pushed two-way, and its reply.
+//! The exchange that all contenders carry: a structured event pushed two-way, and its reply.
 //!
-//! Messages are built once. What changes from one event to the next, the request id and the stamp, is written over
-//! the old one in place, so that the generator's share in a latency is two clock readings and two system calls.
+//! Messages are built once. For each event the request id and the stamp are overwritten in place, so that the generator adds two clock
+//! readings and two system calls to a latency.
 
 use std::convert::Infallible;
 
@@ -17,25 +17,25 @@ use giop::typecode::Work;
 
 use crate::{BenchError, Form};
 
-/// Octets at the beginning of every payload that say which event it is.
+/// Octets of the stamp at the beginning of every payload.
 pub const STAMP_LEN: usize = 32;
 
-/// Where the request id stands in a GIOP 1.2 request or reply: first behind the header (CORBA 3.3 part 2, 9.4.2.1).
+/// Position of the request id in a GIOP 1.2 request or reply: first behind the header (CORBA 3.3 part 2, 9.4.2.1).
 pub const REQUEST_ID: std::ops::Range<usize> = 12..16;
 
 /// `TCKind` of a sequence and of an octet (CORBA 3.3 part 2, table 9.2).
 const TK_SEQUENCE: u32 = 19;
 const TK_OCTET: u32 = 10;
 
-/// The type of an event that nothing else is said of.
+/// Default domain of an event's type.
 pub const EVENT_DOMAIN: &str = "Bench";
-/// The name of the type of these events, where nothing else is said.
+/// Default name of an event's type.
 pub const EVENT_TYPE: &str = "Small";
 
 /// The operation by which structured events are pushed.
 const PUSH: &[u8] = b"push_structured_event";
 
-/// Events a consumer asks for that pulls sequences.
+/// Maximum events in a pulled sequence.
 const PULLED_MAX: i32 = 64;
 
 impl Form {
@@ -48,7 +48,7 @@ impl Form {
         }
     }
 
-    /// The operation by which one waits for the next.
+    /// The operation that waits for the next event.
     pub const fn pull(self) -> &'static [u8] {
         match self {
             Self::Any => b"pull",
@@ -58,37 +58,37 @@ impl Form {
     }
 }
 
-/// What the payload of an event says about it.
+/// The stamp of an event, in its payload.
 ///
 /// ```text
 /// 0         8            16       24         28      32
 /// | sent ns | due ns     | number | supplier | phase |
 /// ```
-/// All numbers in the machine's byte order: they lie in a `sequence<octet>`, which nobody swaps.
+/// All numbers are in the machine's byte order: they are in a `sequence<octet>`, which is never byte-swapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// When it was sent: read from the monotonic clock right before the write.
+    /// Time of sending, read from the monotonic clock right before the write.
     pub sent: u64,
-    /// When it should have been sent.
+    /// Scheduled time of sending.
     pub due: u64,
-    /// Counts a supplier's events from 0.
+    /// Number among the supplier's events, from 0.
     pub number: u64,
-    /// Which supplier sent it.
+    /// The supplier.
     pub supplier: u32,
-    /// What it is for.
+    /// The event's phase.
     pub phase: Phase,
 }
 
-/// What an event is for.
+/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// To fill caches and buffers: not recorded.
+    /// Warm-up of caches and buffers: not recorded.
     WarmUp,
-    /// The last of these.
+    /// The last event of the warm-up.
     WarmUpEnd,
-    /// Recorded.
+    /// A recorded event.
     Measured,
-    /// Recorded, and the last one.
+    /// The last recorded event.
     MeasuredEnd,
 }
 
@@ -114,7 +114,7 @@ impl Phase {
 }
 
 impl Stamp {
-    /// As it lies in a payload.
+    /// The stamp's octets in a payload.
     pub fn to_bytes(self) -> [u8; STAMP_LEN] {
         let Self { sent, due, number, supplier, phase } = self;
         let mut bytes = [0; STAMP_LEN];
@@ -144,23 +144,23 @@ impl Stamp {
     }
 }
 
-/// A push, ready to be sent again and again.
+/// A push, sent again and again with changes.
 ///
 /// The event is the one that the omniORB programs of `interop/` send: domain `Bench`, type `Small`, no event name, no
 /// properties, and as its remainder an Any of `sequence<octet>`.
 #[derive(Debug, Clone)]
 pub struct PushMessage {
     bytes: Vec<u8>,
-    /// Where the payload of each event begins.
+    /// Position of each event's payload.
     payloads: Vec<usize>,
 }
 
-/// What a push is to be like.
+/// Properties of a push.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape<'a> {
     /// The form of the event or events.
     pub form: Form,
-    /// Whose key it is sent to.
+    /// The destination's object key.
     pub key: &'a [u8],
     /// The type of each event.
     pub event_type: &'a str,
@@ -168,7 +168,7 @@ pub struct Shape<'a> {
     pub payload_bytes: usize,
     /// Service contexts.
     pub contexts: &'a [(u32, &'a [u8])],
-    /// Whether a reply is wanted.
+    /// Whether a reply is expected.
     pub response: Response,
     /// Events of a sequence; other forms have one.
     pub events: u32,
@@ -198,7 +198,7 @@ impl PushMessage {
         Self::build(&Shape { event_type, contexts, ..Shape::new(Form::Structured, key, payload_bytes) })
     }
 
-    /// A push of that shape.
+    /// Builds a push of that shape.
     pub fn build(shape: &Shape<'_>) -> Self {
         let Shape { form, key, event_type, payload_bytes, contexts, response, events } = *shape;
         let mut bytes = Vec::new();
@@ -246,17 +246,17 @@ impl PushMessage {
         &self.bytes
     }
 
-    /// Where the payload of each event begins.
+    /// Position of each event's payload.
     pub fn payloads(&self) -> &[usize] {
         &self.payloads
     }
 
-    /// Makes this the message of another event.
+    /// Turns this into the message of another event.
     pub fn stamp(&mut self, request_id: u32, stamp: Stamp) {
         self.fill(request_id, &stamp.to_bytes());
     }
 
-    /// Makes this the message of another event: writes over the beginning of the first payload.
+    /// Turns this into the message of another event by overwriting the beginning of the first payload.
     pub fn fill(&mut self, request_id: u32, payload: &[u8]) {
         if let Some(field) = self.bytes.get_mut(REQUEST_ID) {
             field.copy_from_slice(&request_id.to_ne_bytes());
@@ -264,7 +264,7 @@ impl PushMessage {
         self.fill_payload(0, payload);
     }
 
-    /// Writes over the beginning of the payload of the event with this index.
+    /// Overwrites the beginning of the payload of the event with this index.
     pub fn fill_payload(&mut self, index: usize, payload: &[u8]) {
         let octets = self.payloads.get(index).and_then(|&payload| self.bytes.get_mut(payload..));
         if let Some(octets) = octets {
@@ -278,7 +278,7 @@ impl PushMessage {
 /// Octets of the shortest property: an empty name, an Any of type null.
 const PROPERTY_BYTES_MIN: usize = 8;
 
-/// Reads an event's payload from its properties on; `None` when it is not one of ours.
+/// Reads an event's payload from its properties on; `None` for an event that is not from this generator.
 fn read_octets<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, ReadError> {
     // What the service says in the header, as where the consumer begins in its channel's past.
     for _ in 0..body.seq_len(PROPERTY_BYTES_MIN)? {
@@ -301,7 +301,7 @@ fn read_octets_of_any<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, Rea
     Ok(Some(body.octets()?))
 }
 
-/// Reads one event of that form; its payload, `None` when it is not one of ours.
+/// Reads one event of that form and returns its payload; `None` for an event that is not from this generator.
 pub fn read_event<'a>(body: &mut Reader<'a>, form: Form) -> Result<Option<&'a [u8]>, ReadError> {
     if form == Form::Any {
         return read_octets_of_any(body);
@@ -312,8 +312,8 @@ pub fn read_event<'a>(body: &mut Reader<'a>, form: Form) -> Result<Option<&'a [u
     read_octets(body)
 }
 
-/// Reads the events of a push's arguments or a pull's result, to the last one and nothing behind it, and hands out their payloads; what
-/// is not ours is left out.
+/// Reads all events of a push's arguments or a pull's result, without trailing octets, and passes on their payloads; foreign events are
+/// left out.
 fn read_events<'a>(mut body: Reader<'a>, form: Form, found: &mut impl FnMut(&'a [u8])) -> Result<(), ReadError> {
     let count = if form == Form::Sequence { body.u32()? } else { 1 };
     for _ in 0..count {
@@ -322,8 +322,8 @@ fn read_events<'a>(mut body: Reader<'a>, form: Form, found: &mut impl FnMut(&'a 
     body.finish("events")
 }
 
-/// Reads a request as a consumer must: the head, each event's fields to the last one, nothing behind it. Hands out the payloads of the
-/// events it brings; other operations, such as `offer_change`, bring none. Copies nothing.
+/// Reads a request as a consumer must: the head, each event's fields to the last one, no trailing octets. Passes on the payloads of its
+/// events; other operations, such as `offer_change`, have none. Copies nothing.
 pub fn read_push<'a>(
     message: &'a [u8],
     header: &Header,
@@ -356,7 +356,7 @@ pub fn write_pull(buffer: &mut Vec<u8>, form: Form, key: &[u8], request_id: u32)
     open.finish(buffer);
 }
 
-/// Takes the reply to it, and hands out the events it brings; false if there is no reply yet.
+/// Reads the reply to a pull, and passes on its events; false if there is no reply yet.
 pub fn next_pulled(
     contender: &str,
     connection: &mut Connection<()>,
@@ -371,7 +371,7 @@ pub fn next_pulled(
     Ok(true)
 }
 
-/// Writes the reply to a request that was understood: no exception, no result.
+/// Writes a successful reply without a result.
 pub fn write_reply(buffer: &mut Vec<u8>, header: &Header, request_id: u32) {
     let head = ReplyHead {
         version: header.version,
@@ -383,8 +383,7 @@ pub fn write_reply(buffer: &mut Vec<u8>, header: &Header, request_id: u32) {
     begin_reply(buffer, &head).finish(buffer);
 }
 
-/// Writes the reply to a request that brings no event: what every object answers to `_is_a` and `_non_existent`, and no
-/// result to everything else.
+/// Writes the reply to a request without events: the usual results of `_is_a` and `_non_existent`, and no result to everything else.
 pub fn write_answer(buffer: &mut Vec<u8>, header: &Header, request: &Request<'_>) {
     let head = ReplyHead {
         version: header.version,
@@ -402,8 +401,8 @@ pub fn write_answer(buffer: &mut Vec<u8>, header: &Header, request: &Request<'_>
     open.finish(buffer);
 }
 
-/// The next request of a contender on a consumer's connection, if it is there; none behind a farewell, as its end follows. A
-/// `LocateRequest`, by which a contender finds out whether GIOP is spoken here before it sends anything else, is answered.
+/// The next request of a contender on a consumer's connection, if complete; none behind a `CloseConnection`. A `LocateRequest`, by which a
+/// contender checks whether GIOP is spoken here, is answered.
 #[inline]
 pub fn next_request<'a>(
     contender: &str,
@@ -433,7 +432,7 @@ pub fn answer_locate(stream: &mut impl std::io::Write, header: &Header, request_
     stream.write_all(&reply)
 }
 
-/// The next reply of a contender to a push or a pull, if it is there, which says that all went well.
+/// The next reply of a contender to a push or a pull, if complete; it must be a success.
 #[inline]
 pub fn next_reply<'a>(
     contender: &str,
@@ -454,7 +453,7 @@ fn broken(contender: &str, reason: String) -> BenchError {
     BenchError::Protocol { contender: contender.to_owned(), reason }
 }
 
-/// Checks that a message is the reply to the push with this id and that the push was taken.
+/// Checks that a message is the successful reply to the push with this id.
 pub fn check_reply(contender: &str, message: &[u8], header: &Header, request_id: u32) -> Result<(), BenchError> {
     let reply = Reply::parse(message, header)
         .map_err(|error| broken(contender, format!("sent a reply that cannot be read: {error}")))?;

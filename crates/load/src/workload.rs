@@ -1,5 +1,5 @@
-//! What the monitor and the pipeline benchmarks have in common: many suppliers on a schedule, a few consumers, and
-//! what the events, the service and the consumers went through meanwhile.
+//! The common part of the monitor and the pipeline benchmarks: many suppliers on a schedule, a few consumers, and the measurements of
+//! events, service and consumers.
 
 use std::collections::BTreeMap;
 use std::net::TcpStream;
@@ -29,34 +29,34 @@ use feeds::{Fed, Feed, Generator, Role};
 use intake::Intake;
 use puller::Puller;
 
-/// The name under which reports show plain sockets.
+/// Name of plain sockets in reports.
 pub const SOCKETS: &str = "plain sockets";
 
-/// What they do, for readers of a report.
+/// Their description, for readers of a report.
 pub const PLAIN_SOCKETS_ARE: &str = "every supplier has a TCP connection to every consumer and writes the same messages to it; no \
                                      process in the middle, no replies";
 
-/// Traffic before what is measured, in nanoseconds.
+/// Duration of the warm-up, in nanoseconds.
 pub const WARM_UP: u64 = clock::SECOND;
 
-/// How long a run takes, in nanoseconds.
+/// Duration of a run, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Lasting {
-    /// Traffic that nobody measures, to fill caches and buffers.
+    /// Traffic before the measurement, to fill caches and buffers.
     pub warm_up: u64,
-    /// Traffic that is measured.
+    /// Measured traffic.
     pub measured: u64,
-    /// Events that each supplier sends at most, however long it takes.
+    /// Maximum events of each supplier, however long it takes.
     pub events: u64,
 }
 
 impl Lasting {
-    /// The usual warm-up, and so many nanoseconds after it.
+    /// The usual warm-up, and then this measured time.
     pub fn measured(measured: u64) -> Self {
         Self { warm_up: WARM_UP, measured, events: u64::MAX }
     }
 
-    /// The usual warm-up, and as many seconds after it as the option `--duration` says.
+    /// The usual warm-up, and then the seconds of the option `--duration`.
     pub fn of_seconds(seconds: f64) -> Result<Self, BenchError> {
         if seconds > 0.0 && seconds <= 1e6 {
             Ok(Self::measured(clock::nanoseconds(seconds)))
@@ -65,27 +65,27 @@ impl Lasting {
         }
     }
 
-    /// So many events of each supplier, all of them measured, however long it takes.
+    /// So many events of each supplier, all of them measured, without a time limit.
     pub fn events(events: u64) -> Self {
         Self { warm_up: 0, measured: u64::MAX, events }
     }
 
-    /// The usual warm-up, and then until whoever watches has seen enough.
+    /// The usual warm-up, and then until the watcher stops the run.
     pub fn until_stopped() -> Self {
         Self::measured(u64::MAX)
     }
 }
 
-/// How long after the preparations the first event is due.
+/// Time from the preparations to the first event.
 const LEAD: u64 = clock::SECOND / 5;
 
-/// How often whoever waits for the end looks whether the run has failed, in nanoseconds.
+/// Interval of checks whether the run has failed, in nanoseconds.
 const LOOK_UP_EVERY: u64 = clock::SECOND / 5;
 
-/// When nothing has come for this long, whoever waits for everything gives up.
+/// Time without an event after which waiting for everything is given up.
 const STALLED_AFTER: u64 = 20 * clock::SECOND;
 
-/// A number of suppliers that do the same, and the consumers of what they send: a channel's worth of traffic.
+/// Suppliers with the same schedule, and the consumers of their events: one channel's traffic.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Traffic {
     /// `monitor` or `pipeline`.
@@ -96,9 +96,9 @@ pub struct Traffic {
     pub payload_bytes: u32,
     /// Events per second of each supplier.
     pub rate: f64,
-    /// Milliseconds from one supplier's turn to the next one's.
+    /// Milliseconds between the schedules of consecutive suppliers.
     pub stagger_ms: f64,
-    /// Consumers, each given every event.
+    /// Consumers, each of which receives every event.
     pub consumers: u32,
 }
 
@@ -107,7 +107,7 @@ impl Traffic {
         usize::try_from(self.payload_bytes).unwrap_or(usize::MAX)
     }
 
-    /// Refuses what cannot be run.
+    /// Refuses invalid settings.
     pub fn check(&self) -> Result<(), BenchError> {
         if !(self.rate > 0.0 && self.rate <= 100_000.0) {
             return Err(BenchError::Option {
@@ -122,13 +122,13 @@ impl Traffic {
     }
 }
 
-/// Who carries the traffic.
+/// The carrier of the traffic.
 pub enum Carrier<'a> {
-    /// The service: every supplier pushes two-way to its proxy, every consumer is pushed to two-way, or pulls.
+    /// The service: every supplier pushes two-way to its proxy, every consumer gets two-way pushes, or pulls.
     Campanile(&'a Campanile, CarriageOptions),
-    /// The same by a service that others may use too: on channels of their own, which are destroyed at the end.
+    /// A service shared with other clients: on channels of its own, which are destroyed at the end.
     Running(&'a Service, CarriageOptions),
-    /// Nobody: every supplier has a TCP connection to every consumer and writes the same messages, unanswered.
+    /// No service: every supplier has a TCP connection to every consumer and writes the same messages, unanswered.
     Sockets,
 }
 
@@ -137,7 +137,7 @@ impl Carrier<'_> {
         if self.service().is_some() { campanile::NAME } else { SOCKETS }
     }
 
-    /// The service, and how events travel through it.
+    /// The service, and the form of the events.
     fn service(&self) -> Option<(&Service, CarriageOptions)> {
         let (service, carriage): (&Service, _) = match self {
             Self::Campanile(service, carriage) => (service, carriage),
@@ -151,7 +151,7 @@ impl Carrier<'_> {
         self.service().map(|(_, carriage)| carriage).unwrap_or_default()
     }
 
-    /// What the service says that it dropped or refused, by its counters' names; nothing that is 0.
+    /// Events that the service dropped or refused, by its counters' names, without zeros.
     fn drops(&self) -> Result<BTreeMap<String, u64>, BenchError> {
         // What others do with a service that was running before is counted, too.
         let Self::Campanile(service, _) = self else { return Ok(BTreeMap::new()) };
@@ -180,16 +180,16 @@ impl Carrier<'_> {
     }
 }
 
-/// When which event is due.
+/// The due times of events.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    /// When the first event of all is due.
+    /// Due time of the first event.
     pub start: u64,
-    /// Events due from then on are measured.
+    /// Events due from this time on are measured.
     measured_from: u64,
-    /// No event is due from then on.
+    /// End of the schedule.
     until: u64,
-    /// Events that each supplier sends at most.
+    /// Maximum events of each supplier.
     events: u64,
     /// Period and stagger of each traffic, in nanoseconds.
     steps: Vec<(u64, u64)>,
@@ -209,53 +209,53 @@ impl Schedule {
         Self { start, measured_from, until, events: lasting.events, steps }
     }
 
-    /// When a supplier's first event is due.
+    /// Due time of a supplier's first event.
     fn first_due(&self, traffic: usize, supplier: u32) -> u64 {
         let stagger = self.steps.get(traffic).map_or(0, |steps| steps.1);
         self.start.saturating_add(stagger.saturating_mul(u64::from(supplier)))
     }
 
-    /// When the event after the one at `due` is due.
+    /// Due time of the event after the one at `due`.
     fn next_due(&self, traffic: usize, due: u64) -> u64 {
         due.saturating_add(self.steps.get(traffic).map_or(u64::MAX, |steps| steps.0))
     }
 }
 
-/// What the threads of a run share.
+/// State shared by the threads of a run.
 pub struct Shared {
-    /// Suppliers and onlookers are to stop: the run is over, or has failed.
+    /// Whether suppliers and watchers have to stop: the run is over, or has failed.
     stop: AtomicBool,
-    /// No more events will be sent, and `sent` is final. Stored with release, loaded with acquire by the consumers.
+    /// Whether sending is over, and `sent` is final. Stored with release, loaded with acquire by the consumers.
     sending_is_over: AtomicBool,
-    /// Since when.
+    /// Time at which sending was over.
     over_since: AtomicU64,
-    /// Events sent so far, by traffic, once however many consumers there are.
+    /// Events sent so far, by traffic, independent of the number of consumers.
     pub sent: Vec<AtomicU64>,
-    /// One for each consumer.
+    /// State of each consumer.
     pub catchers: Vec<CatcherShared>,
 }
 
 impl Shared {
-    /// Lets suppliers and onlookers stop.
+    /// Tells suppliers and watchers to stop.
     fn stop(&self) {
         // Relaxed: nothing is handed over with it.
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether suppliers and onlookers are to stop.
+    /// Whether suppliers and watchers have to stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// What a consumer lets others see.
+/// Public state of a consumer.
 #[derive(Default)]
 pub struct CatcherShared {
     /// Events received so far, repeated ones included.
     pub received: AtomicU64,
-    /// Events that have not come although later ones of the same supplier have.
+    /// Events that are missing although later ones of the same supplier have arrived.
     pub missing: AtomicU64,
-    /// Latencies of the measured events since somebody last took them out.
+    /// Latencies of the measured events since they were last taken out.
     pub latency: Mutex<Latency>,
 }
 
@@ -270,13 +270,13 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Adds what another one has recorded.
+    /// Adds the latencies of another one.
     pub fn add(&mut self, other: &Self) {
         self.since_sent.merge(&other.since_sent);
         self.since_due.merge(&other.since_due);
     }
 
-    /// Moves what another one has recorded into this.
+    /// Moves the latencies of another one into this.
     pub fn take_from(&mut self, other: &mut Self) {
         self.add(other);
         other.since_sent.clear();
@@ -284,34 +284,34 @@ impl Latency {
     }
 }
 
-/// What a traffic came to.
+/// Results of a traffic.
 #[derive(Debug, Clone, Serialize)]
 pub struct TrafficReport {
-    /// Which traffic.
+    /// The traffic.
     pub traffic: Traffic,
-    /// Processor time of each consumer's thread in percent of one core, the mean over the consumers. Reading the
-    /// message, checking it to its end and answering it is all that a consumer does.
+    /// Processor time of each consumer's thread in percent of one core, the mean over the consumers. A consumer only reads, checks and
+    /// answers messages.
     pub consumer_cpu_percent: f64,
-    /// Latency over all consumers; `null` when nothing came.
+    /// Latency over all consumers; `null` without events.
     pub latency: Option<Percentiles>,
-    /// The same from the moment at which the event was due: includes what a push that had not returned held back.
+    /// Latency from the due time of each event: includes the delay by a previous push that had not returned.
     pub latency_from_schedule: Option<Percentiles>,
-    /// Events that left late because the push before had not returned.
+    /// Events that left late because the previous push had not returned.
     pub late_pushes: u64,
-    /// What became of the events, those of the warm-up included.
+    /// Outcome of the events, those of the warm-up included.
     pub losses: Losses,
 }
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunReport {
     /// `Campanile` or `plain sockets`.
     pub contender: &'static str,
-    /// The form in which the events travelled; over plain sockets that of the messages.
+    /// The form of the events; over plain sockets that of the messages.
     pub form: Form,
     /// Whether the consumers pulled.
     pub pull: bool,
-    /// Seconds after which an event was no longer wanted (QoS `Timeout`); `null` for none.
+    /// Seconds after which an event expired (QoS `Timeout`); `null` for none.
     pub timeout: Option<f64>,
     /// Pushes that may be unanswered on a consumer of the service, if other than its default of 1.
     pub push_window: Option<u16>,
@@ -321,25 +321,24 @@ pub struct RunReport {
     pub service_cpu_percent: Option<f64>,
     /// Memory the service had resident at the end, in octets; `null` where there is none.
     pub service_resident_bytes: Option<u64>,
-    /// Events that the service dropped or refused, by the counter that says why; those that are not 0. An event dropped
-    /// for several consumers counts for each.
+    /// Events that the service dropped or refused, by counter, without zeros. An event dropped for several consumers counts for each.
     pub service_drops: BTreeMap<String, u64>,
     /// Processor time of the one thread that drives all suppliers, in percent of one core.
     pub suppliers_cpu_percent: f64,
-    /// Each traffic.
+    /// Results of each traffic.
     pub traffics: Vec<TrafficReport>,
 }
 
-/// What an onlooker sees of a run that is under way.
+/// A watcher's view of a current run.
 pub struct View<'a> {
-    /// What the threads let see.
+    /// State of the threads.
     pub shared: &'a Shared,
-    /// When which event is due.
+    /// The due times of events.
     pub schedule: &'a Schedule,
 }
 
 impl View<'_> {
-    /// Whether every consumer has got an event that is measured.
+    /// Whether every consumer has received a measured event.
     fn has_measured_for_all(&self) -> bool {
         let measured = |catcher: &CatcherShared| {
             catcher.latency.lock().unwrap_or_else(PoisonError::into_inner).since_sent.count() > 0
@@ -347,7 +346,7 @@ impl View<'_> {
         self.shared.catchers.iter().all(measured)
     }
 
-    /// Takes out the latencies since their writes that were recorded since the last time, and adds them to these.
+    /// Takes out the latencies since sending recorded since the last call, and adds them to `to`.
     pub fn take_latencies(&self, to: Option<&mut Recorder>) {
         let mut taken = Latency::default();
         for catcher in &self.shared.catchers {
@@ -361,8 +360,8 @@ impl View<'_> {
 
 /// Runs these traffics at the same time.
 ///
-/// `watch` is called on the calling thread when the warm-up is over. The suppliers stop when it returns, or at the end
-/// of the measured time if that comes first; whatever is still on its way then is waited for.
+/// `watch` is called on the calling thread after the warm-up. The suppliers stop when it returns, or at the end of the measured time if
+/// that comes first; events under way are then waited for.
 pub fn run(
     carrier: &Carrier<'_>,
     traffics: &[Traffic],
@@ -387,7 +386,7 @@ pub fn run(
     found
 }
 
-/// Runs them on these channels, one for each where a service carries them.
+/// Runs the traffics on these channels, one for each if a service carries them.
 fn run_on(
     channels: &[Channel],
     carrier: &Carrier<'_>,
@@ -434,7 +433,7 @@ fn run_on(
     })
 }
 
-/// Starts a thread; answers also its id, by which its processor time is read.
+/// Starts a thread; also returns its id, by which its processor time is read.
 fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
@@ -469,7 +468,7 @@ struct CpuWindow {
 }
 
 impl CpuWindow {
-    /// Reads the clocks when the warm-up is over, lets `watch` run, and reads them again.
+    /// Reads the clocks after the warm-up, runs `watch`, and reads them again.
     fn take(
         carrier: &Carrier<'_>,
         ids: &ThreadIds,
@@ -559,7 +558,7 @@ enum Consumer {
 }
 
 impl Consumer {
-    /// Takes events until all have come that were sent, or none has for a while.
+    /// Takes events until all sent have arrived, or none has for a while.
     fn run(self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
         match self {
             Self::PushedTo(catcher) => catcher.run(own, shared).map(|catcher| Self::PushedTo(Box::new(catcher))),
@@ -575,7 +574,7 @@ impl Consumer {
     }
 }
 
-/// Makes all connections: of the service, to a channel for each traffic.
+/// Makes all connections; with a service, to a channel for each traffic.
 fn wire_up(
     channels: &[Channel],
     carrier: &Carrier<'_>,
@@ -599,7 +598,7 @@ fn wire_up(
     Ok((feeds, catchers))
 }
 
-/// The ends of a traffic that a service carries.
+/// Connects a traffic through a service.
 fn through(
     (service, channel): (&Service, &Channel),
     carriage: CarriageOptions,
@@ -627,7 +626,7 @@ fn through(
     Ok((feeds, catchers))
 }
 
-/// The ends of a traffic that nobody carries.
+/// Connects a traffic over plain sockets.
 fn over_sockets((index, traffic): (usize, &Traffic)) -> Result<(Vec<Feed>, Vec<Consumer>), BenchError> {
     let (mut feeds, mut catchers, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..traffic.consumers {
@@ -646,8 +645,8 @@ fn over_sockets((index, traffic): (usize, &Traffic)) -> Result<(Vec<Feed>, Vec<C
     Ok((feeds, catchers))
 }
 
-/// Watches by waiting until the measured time is over, or the run has failed. Where every consumer has not got a measured
-/// event by then, on a machine that is busy with something else, it waits for that too: a short run measures something.
+/// Watches until the measured time is over, or the run has failed. If not every consumer has received a measured event by then, on a busy
+/// machine, it waits for that too, so that a short run measures something.
 pub fn wait_out(view: &View<'_>) -> Result<(), BenchError> {
     let until = view.schedule.until;
     let give_up = until.saturating_add(STALLED_AFTER);
@@ -662,8 +661,7 @@ pub fn wait_out(view: &View<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Watches by waiting until every consumer has that many events, or none of them has got any for a while; `tell` is
-/// told how many deliveries there have been.
+/// Watches until every consumer has that many events, or none of them has received any for a while; `tell` gets the number of deliveries.
 pub fn wait_for_all(
     view: &View<'_>,
     events: u64,

@@ -1,53 +1,53 @@
-//! Datagrams that are received and sent many with a call (recvmmsg(2), sendmmsg(2)): what a program does that is made for nothing else.
+//! Datagrams received and sent many per call (recvmmsg(2), sendmmsg(2)), as a specialized program would.
 
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// Datagrams of a call at most.
+/// Maximum datagrams in a call.
 pub const DATAGRAMS_MAX: usize = 64;
 
-/// Room for datagrams, all of the same size at most.
+/// A buffer for datagrams with a common maximum size.
 #[derive(Debug)]
 pub struct Datagrams {
     bytes: Vec<u8>,
-    /// Octets that each may have.
+    /// Maximum octets of each datagram.
     octets: usize,
-    /// Octets that each has.
+    /// Octets of each datagram.
     lengths: Vec<usize>,
 }
 
 impl Datagrams {
-    /// Room for [`DATAGRAMS_MAX`] of so many octets.
+    /// A buffer for [`DATAGRAMS_MAX`] datagrams of so many octets.
     #[must_use]
     pub fn new(octets: usize) -> Self {
         Self { bytes: vec![0; DATAGRAMS_MAX * octets], octets, lengths: Vec::with_capacity(DATAGRAMS_MAX) }
     }
 
-    /// How many there are.
+    /// Number of datagrams.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Whether there are none.
+    /// Whether the buffer is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
-    /// They.
+    /// The datagrams.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.bytes.chunks(self.octets).zip(&self.lengths).filter_map(|(bytes, length)| bytes.get(..*length))
     }
 
-    /// Takes all away.
+    /// Removes all datagrams.
     pub fn clear(&mut self) {
         self.lengths.clear();
     }
 
-    /// Adds one of so many octets, which are to be filled in; nothing if there is no room for it.
+    /// Adds a datagram of so many octets, for the caller to fill in; `None` if there is no room.
     pub fn add(&mut self, octets: usize) -> Option<&mut [u8]> {
         let at = self.lengths.len();
         if octets > self.octets || at == DATAGRAMS_MAX {
@@ -57,10 +57,10 @@ impl Datagrams {
         self.bytes.get_mut(at * self.octets..)?.get_mut(..octets)
     }
 
-    /// Waits for one, and takes what is there beside it in the place of what was here.
+    /// Waits for a datagram, and replaces the contents by it and others that are available.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's error.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
         self.lengths.clear();
         let (mut pieces, mut headers) = (parts_of(&mut self.bytes, self.octets), empty());
@@ -77,10 +77,10 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Sends them to where the socket is connected, and takes them away; says how many were taken by the system.
+    /// Sends the datagrams to the socket's peer, and removes them; returns how many the system accepted.
     ///
     /// # Errors
-    /// As the system says.
+    /// The system's error.
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         let (mut pieces, mut headers) = (parts_of(&mut self.bytes, self.octets), empty());
         for ((header, piece), length) in headers.iter_mut().zip(&mut pieces).zip(&self.lengths) {
@@ -100,7 +100,7 @@ impl Datagrams {
     }
 }
 
-/// Headers that name nobody and have nothing. C libraries differ in what else is in them.
+/// Empty headers without addresses. C libraries differ in their other fields.
 fn empty() -> [libc::mmsghdr; DATAGRAMS_MAX] {
     // SAFETY: they are numbers and pointers, of which zeros are values: no octets anywhere.
     unsafe { std::mem::zeroed() }

@@ -1,7 +1,7 @@
-//! The consumers: each a thread of its own, so that its processor time is its own.
+//! Push consumers: each a thread of its own, so that its processor time can be measured.
 //!
-//! A consumer takes connections on its listener, one from the service or one from each supplier, reads every event
-//! to its end, checks it, and answers it where an answer is expected.
+//! A consumer takes connections on its listener, one from the service or one from each supplier, reads every event completely, checks it,
+//! and answers it where an answer is expected.
 
 use std::net::TcpListener;
 
@@ -11,10 +11,10 @@ use crate::callers::Callers;
 use crate::wire::Stamp;
 use crate::{BenchError, clock};
 
-/// The poll returns at least this often, to see whether all has come that was sent.
+/// Maximum time between checks whether everything sent has arrived.
 const LOOK_UP_EVERY: u64 = clock::SECOND / 20;
 
-/// One consumer that is pushed to.
+/// One push consumer.
 pub(super) struct Catcher {
     pub(super) intake: Intake,
     callers: Callers,
@@ -22,13 +22,13 @@ pub(super) struct Catcher {
 }
 
 impl Catcher {
-    /// A consumer that waits on this listener.
+    /// A consumer with this listener.
     pub(super) fn new(intake: Intake, listener: TcpListener, answers: bool) -> Result<Self, BenchError> {
         let callers = Callers::new(intake.contender, listener)?;
         Ok(Self { intake, callers, answers })
     }
 
-    /// Takes events until everything that was sent has come, or nothing has for a while.
+    /// Takes events until everything sent has arrived, or nothing has for a while.
     pub(super) fn run(mut self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
         while !self.intake.is_done(shared) {
             let Self { intake, callers, answers } = &mut self;

@@ -1,9 +1,8 @@
 //! The suppliers: many connections, each with its own schedule, driven by one thread.
 //!
-//! Every supplier has a connection of its own and waits for the reply to its push before it pushes again, as a
-//! supplier program does. One thread drives them all, so that fifty suppliers do not cost fifty threads that would
-//! compete with the service for the cores. It blocks on nothing but its poll: a supplier that the service holds back
-//! holds back no other.
+//! Every supplier has a connection of its own and waits for the reply to its push before it pushes again, as a supplier program does. One
+//! thread drives them all, so that fifty suppliers do not cost fifty threads that would compete with the service for the cores. It blocks
+//! only on its poll: a supplier blocked by the service blocks no other.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,13 +22,13 @@ use super::{Schedule, Shared};
 use crate::wire::{self, Phase, PushMessage, Stamp};
 use crate::{BenchError, clock};
 
-/// What the poll answers for the timer; connections have their index.
+/// Poll key of the timer; connections use their index.
 const TIMER: u64 = u64::MAX;
 
-/// How long the replies to the last pushes may take.
+/// Time limit for the replies to the last pushes.
 const REPLIES_WITHIN: u64 = 10 * clock::SECOND;
 
-/// The poll returns at least this often, to see whether it is time to stop.
+/// Maximum time between checks whether to stop.
 const LOOK_UP_EVERY: u64 = clock::SECOND / 10;
 
 /// One supplier's connection.
@@ -41,24 +40,24 @@ pub(super) struct Feed {
     requests: Connection<()>,
     message: PushMessage,
     role: Role,
-    /// How many events it has begun to send.
+    /// Number of events begun.
     sent: u64,
-    /// When the next one is due.
+    /// Due time of the next event.
     due: u64,
     state: State,
     late: u64,
 }
 
-/// What a connection is for.
+/// Role of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Role {
-    /// Which of the traffics it belongs to.
+    /// Index of its traffic.
     traffic: usize,
-    /// Which supplier of it this is.
+    /// Number of its supplier.
     supplier: u32,
-    /// Whether a push is answered.
+    /// Whether pushes are answered.
     two_way: bool,
-    /// Whether its events are counted as sent: of a supplier's several connections, only the first one's are.
+    /// Whether its events count as sent: of a supplier's several connections, only those of the first do.
     counts: bool,
 }
 
@@ -68,7 +67,7 @@ impl Role {
         Self { traffic, supplier, two_way: true, counts: true }
     }
 
-    /// A supplier's connection to one consumer, as many as `copy` others having been made before.
+    /// A supplier's connection to one consumer; `copy` others were made before.
     pub(super) fn socket(traffic: usize, supplier: u32, copy: usize) -> Self {
         Self { traffic, supplier, two_way: false, counts: copy == 0 }
     }
@@ -76,22 +75,22 @@ impl Role {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Waits for its time.
+    /// Waits for the due time.
     Idle,
-    /// This much of the message has been written.
+    /// Writes the message; so many octets are written.
     Writing(usize),
-    /// The reply is outstanding.
+    /// Waits for the reply.
     Waiting,
 }
 
-/// What a supplier did.
+/// Result of a supplier.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fed {
-    /// Which of the traffics it belongs to.
+    /// Index of its traffic.
     pub(super) traffic: usize,
-    /// How many events it sent.
+    /// Number of events sent.
     pub(super) sent: u64,
-    /// How many of these left late because the push before had not returned.
+    /// Number of events that left late because the previous push had not returned.
     pub(super) late: u64,
 }
 
@@ -149,7 +148,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Reads once; the supplier is idle again when that was its reply.
+    /// Reads once; after its reply the supplier is idle again.
     fn read(&mut self) -> Result<(), BenchError> {
         match (&self.stream).read(self.inbound.space()) {
             Ok(0) => return Err(self.broken("closed a supplier's connection")),
@@ -173,9 +172,9 @@ pub(super) struct Generator {
     feeds: Vec<Feed>,
     poll: OwnedFd,
     timer: OwnedFd,
-    /// Suppliers that wait for their time, the earliest first.
+    /// Suppliers that wait for their due time, the earliest first.
     idle: BinaryHeap<Reverse<(u64, usize)>>,
-    /// What the timer is set to.
+    /// The timer's setting.
     alarm: u64,
 }
 
@@ -198,8 +197,8 @@ impl Generator {
         Ok(Self { feeds, poll, timer, idle, alarm: 0 })
     }
 
-    /// Pushes by the schedule until its end, waits until told to stop, so that the thread's processor time can still be
-    /// read, and then for the last replies.
+    /// Pushes by the schedule until its end, waits for the signal to stop, so that the thread's processor time can still be read, and then
+    /// for the last replies.
     pub(super) fn run(mut self, schedule: &Schedule, shared: &Shared) -> Result<Vec<Fed>, BenchError> {
         clock::wake_on_time();
         let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
@@ -237,7 +236,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Puts an idle supplier back among those that wait for their time.
+    /// Puts an idle supplier back into the heap.
     fn rest(&mut self, index: usize, schedule: &Schedule) {
         let Some(feed) = self.feeds.get_mut(index).filter(|feed| feed.state == State::Idle) else { return };
         if feed.sent >= schedule.events {
@@ -250,7 +249,7 @@ impl Generator {
         self.idle.push(Reverse((feed.due, index)));
     }
 
-    /// Waits for the timer or a connection, and lets the connections go on.
+    /// Waits for the timer or a connection, and serves ready connections.
     fn wait(&mut self, events: &mut [epoll::Event], schedule: &Schedule) -> Result<(), BenchError> {
         let count = match epoll::wait(&self.poll, &mut *events, Some(&clock::to_timespec(LOOK_UP_EVERY))) {
             Ok(count) => count,
@@ -285,7 +284,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Lets the timer ring at this time.
+    /// Sets the timer to this time.
     fn set_alarm(&mut self, at: u64) -> Result<(), BenchError> {
         if self.alarm == at {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a consumer keeps of the events it gets, however it gets them.
+//! A consumer's record of its events, pushed or pulled.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -8,29 +8,29 @@ use crate::loss::{Ledger, Losses};
 use crate::wire::{Phase, Stamp};
 use crate::{BenchError, Form, clock};
 
-/// When nothing has come for this long although something is missing, it is lost.
+/// Time without an event after which missing events count as lost.
 const LOST_AFTER: u64 = 3 * clock::SECOND;
 
-/// What one consumer got.
+/// The events of one consumer.
 pub(super) struct Intake {
     pub(super) contender: &'static str,
-    /// Which of the traffics it takes.
+    /// Index of its traffic.
     pub(super) traffic: usize,
     pub(super) form: Form,
     ledgers: Vec<Ledger>,
     received: u64,
-    /// When the last event came.
+    /// Time of the last event.
     last: u64,
 }
 
 impl Intake {
-    /// Of a consumer of one traffic, which has so many suppliers.
+    /// The record of a consumer of one traffic with so many suppliers.
     pub(super) fn new(contender: &'static str, form: Form, traffic: usize, suppliers: u32) -> Self {
         let suppliers = usize::try_from(suppliers).unwrap_or(0);
         Self { contender, traffic, form, ledgers: vec![Ledger::default(); suppliers], received: 0, last: 0 }
     }
 
-    /// Enters an event that came at this time.
+    /// Enters an event that arrived at this time.
     pub(super) fn take(&mut self, stamp: Stamp, at: u64, own: &CatcherShared) -> Result<(), BenchError> {
         let supplier = usize::try_from(stamp.supplier).unwrap_or(usize::MAX);
         let change = self.ledgers.get_mut(supplier).and_then(|ledger| {
@@ -52,7 +52,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Whether no more events will come: all that were sent are there, or none has come for a while.
+    /// Whether no more events will come: all sent have arrived, or none has for a while.
     pub(super) fn is_done(&self, shared: &Shared) -> bool {
         if !shared.sending_is_over.load(Ordering::Acquire) {
             return false;
@@ -62,7 +62,7 @@ impl Intake {
         self.received >= sent || clock::now().saturating_sub(since) > LOST_AFTER
     }
 
-    /// What became of the events of each supplier, given how many each sent.
+    /// The losses of all suppliers, given how many events each sent.
     pub(super) fn losses(&self, sent: &[u64]) -> Losses {
         let mut losses = Losses::default();
         for (ledger, &sent) in self.ledgers.iter().zip(sent) {
@@ -71,7 +71,7 @@ impl Intake {
         losses
     }
 
-    /// The contender did what it must not.
+    /// The error of a contender that violates the protocol.
     pub(super) fn broken(&self, reason: String) -> BenchError {
         BenchError::Protocol { contender: self.contender.to_owned(), reason }
     }

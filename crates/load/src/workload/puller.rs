@@ -1,5 +1,5 @@
-//! The consumers that pull: each a thread of its own with a connection of its own, which waits for the next event as
-//! soon as it has taken the one before. The consumer of the papers' monitor system is such a one.
+//! Pull consumers: each a thread with its own connection, which waits for the next event as soon as it has taken the previous one, like the
+//! consumer of the papers' monitor system.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,16 +13,16 @@ use super::{CatcherShared, Shared};
 use crate::wire::{self, Stamp};
 use crate::{BenchError, clock};
 
-/// A read returns at least this often, to see whether all has come that was sent.
+/// Maximum time between checks whether everything sent has arrived.
 const LOOK_UP_EVERY: Duration = Duration::from_millis(50);
 
-/// One consumer that pulls.
+/// One pull consumer.
 pub(super) struct Puller {
     pub(super) intake: Intake,
     stream: TcpStream,
     inbound: Inbound,
     requests: Connection<()>,
-    /// The key of the proxy it pulls from.
+    /// The key of its proxy.
     key: Vec<u8>,
     request: Vec<u8>,
     found: Vec<Stamp>,
@@ -37,7 +37,7 @@ impl Puller {
         Ok(Self { intake, stream, inbound, requests, key, request: Vec::new(), found: Vec::new() })
     }
 
-    /// Pulls until everything that was sent has come, or nothing has for a while. The last pull is left unanswered.
+    /// Pulls until everything sent has arrived, or nothing has for a while. The last pull is left unanswered.
     pub(super) fn run(mut self, own: &CatcherShared, shared: &Shared) -> Result<Self, BenchError> {
         self.ask()?;
         while !self.intake.is_done(shared) {
@@ -56,7 +56,7 @@ impl Puller {
         Ok(self)
     }
 
-    /// Takes what has come whole, and asks for more.
+    /// Handles complete messages, and asks for more.
     fn take(&mut self, at: u64, own: &CatcherShared) -> Result<(), BenchError> {
         loop {
             let Self { intake, inbound, requests, found, .. } = &mut *self;

@@ -55,7 +55,7 @@ pub fn write(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> {
     table.write(out)
 }
 
-/// Who carried the events, and how if not in the usual way: structured events, pushed.
+/// The carrier of the events, with deviations from structured events, pushed.
 fn contender(run: &RunReport) -> String {
     let form = match run.form {
         Form::Any => " any",
@@ -65,7 +65,7 @@ fn contender(run: &RunReport) -> String {
     format!("{}{form}{}", run.contender, if run.pull { " pulled" } else { "" })
 }
 
-/// Says of each run in which something was lost what the service says about it.
+/// Writes the losses of each run with the service's explanation.
 pub fn write_losses(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> {
     for run in runs {
         if let Some(text) = explain(run) {
@@ -75,7 +75,7 @@ pub fn write_losses(runs: &[RunReport], out: &mut Output<'_>) -> io::Result<()> 
     Ok(())
 }
 
-/// What was lost in a run, and why; `None` if nothing was.
+/// The losses of a run, and their reason; `None` without losses.
 fn explain(run: &RunReport) -> Option<String> {
     let lost: u64 = run.traffics.iter().map(|report| report.losses.lost).sum();
     if lost == 0 && run.service_drops.is_empty() {
