@@ -1,9 +1,9 @@
-//! Channels by name: found in the naming service, and made by the first program that needs one.
+//! Channels by name: found in the naming service, and made by the first program that needs them.
 //!
-//! As in ALMA Common Software a channel is bound as `{id "<channel>@<domain>", kind "channels"}`. Of several programs that come at once,
-//! the one makes it that succeeds with `create_named_channel`. A factory without that operation makes one for each, and the one counts
-//! that is bound first. Campanile's own naming service finds a channel by that name before it is bound, whichever program made it; in
-//! another one, a channel that the service has already is found there by its name, `corbaloc::HOST:PORT/NAME`, and bound.
+//! As in ALMA Common Software a channel is bound as `{id "<channel>@<domain>", kind "channels"}`. If several programs start at once, the
+//! one that succeeds with `create_named_channel` makes it. A factory without that operation makes a channel for each, and the first one
+//! bound is used. Campanile's own naming service finds any channel by that name before it is bound; with another one, an existing channel
+//! is found at the service by its name, `corbaloc::HOST:PORT/NAME`, and bound.
 
 use crate::Error;
 use crate::settings::Settings;
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 /// The kind of names of channels.
 const KIND: &str = "channels";
-/// How long the maker of a channel may take to bind it, until it is taken from the service and bound.
+/// Time that the maker of a channel has to bind it; after that, other programs find it at the service and bind it.
 const BINDING_MAX: Duration = Duration::from_secs(1);
-/// Between two looks whether it is there, or whether there is a service.
+/// Interval of checks for a channel, or for a service.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Settings of the orbs of suppliers and consumers.
@@ -26,7 +26,7 @@ pub(crate) fn orb_options(settings: &Settings) -> OrbOptions {
     OrbOptions { name: settings.name.clone(), tls: settings.tls.of_orb(), ..OrbOptions::default() }
 }
 
-/// Refuses what cannot be a channel's name.
+/// Refuses an invalid channel name.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let reason = if name.is_empty() {
         "it is empty"
@@ -41,7 +41,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     Err(Error::ChannelName { name: name.to_owned(), reason })
 }
 
-/// Finds the channel, or makes it.
+/// A finder that finds the channel, or makes it.
 pub(crate) fn finder(channel: &str, settings: &Settings) -> ChannelFinder {
     let place = Place {
         channel: channel.to_owned(),
@@ -52,7 +52,7 @@ pub(crate) fn finder(channel: &str, settings: &Settings) -> ChannelFinder {
     ChannelFinder::new(move |orb| place.find(orb))
 }
 
-/// Does what needs a service, again for as long as the settings wait for one.
+/// Runs something that needs a service, repeatedly for as long as the settings wait for one.
 pub(crate) fn patiently<T>(
     settings: &Settings,
     mut attempt: impl FnMut() -> Result<T, InvokeError>,
@@ -66,7 +66,7 @@ pub(crate) fn patiently<T>(
     }
 }
 
-/// Waits for a moment: nothing notifies when a service or a name is there.
+/// Waits for a moment, since nothing notifies of a new service or name.
 fn pause() {
     let (lock, nobody) = (Mutex::new(()), Condvar::new());
     let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,13 +130,13 @@ impl Place {
         }
     }
 
-    /// The service's channel of that name, which is its object key, by the reference that the service gives for it.
+    /// The service's channel of that name, which is its object key, by the service's own reference.
     fn named(&self, orb: &Orb) -> Result<EventChannel, InvokeError> {
         let channel = EventChannel::narrow(self.beside(orb, self.channel.as_bytes())?)?;
         channel.default_consumer_admin()?.my_channel()
     }
 
-    /// The object of the service with a key of its own choice.
+    /// The service's object with a given key.
     fn beside(&self, orb: &Orb, key: &[u8]) -> Result<ObjectRef, InvokeError> {
         let mut ior = orb.resolve_service(&self.server)?.ior().clone();
         ior.type_id.clear();
@@ -160,8 +160,8 @@ impl Place {
     }
 }
 
-/// The channel of that name; none if there is no such name, or the channel is gone. Its name is left as it is: another client
-/// may be about to give it to a new one.
+/// The channel of that name; `None` if the name does not exist, or its channel is gone. The name is left as it is: another client may be
+/// about to bind a new channel to it.
 fn bound(naming: &NamingContext, name: &[NameComponent]) -> Result<Option<EventChannel>, InvokeError> {
     let object = match naming.resolve(name) {
         Ok(object) => object,
@@ -171,15 +171,15 @@ fn bound(naming: &NamingContext, name: &[NameComponent]) -> Result<Option<EventC
     Ok((!object.non_existent()?).then(|| EventChannel::unchecked(object)))
 }
 
-/// Which client has made a channel.
+/// The maker of a channel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Maker {
     This,
     Another,
 }
 
-/// Binds a channel, or takes the one that another client has bound meanwhile; then one that this client made is destroyed, since no other
-/// has seen it, unless it is just that.
+/// Binds a channel, or returns the one that another client has bound meanwhile. In that case a channel that this client made is destroyed,
+/// since no other client has seen it, unless it is the same.
 fn first_come(
     naming: &NamingContext,
     name: &[NameComponent],

@@ -1,4 +1,4 @@
-//! What a filter's text says, where it was refused or asks for what no event has.
+//! Errors and warnings about a filter's text.
 
 use crate::declared::Declared;
 use crate::error::{Error, Trouble};
@@ -6,7 +6,7 @@ use client::InvokeError;
 use client::notify::{FilterRefusal, filter_refusal};
 use filter::{Constraint, Limits, Part, Path, Root};
 
-/// Names that filters give to what every event has.
+/// Names in filters for the standard parts of an event.
 const OF_EVERY_EVENT: [&str; 9] = [
     "domain_name",
     "type_name",
@@ -19,7 +19,7 @@ const OF_EVERY_EVENT: [&str; 9] = [
     "curtime",
 ];
 
-/// The refusal of a service in the filter's own words; other errors as they are.
+/// Converts a service's refusal to an error about the filter's text; other errors are kept.
 pub(crate) fn refused(error: InvokeError, text: Option<&str>) -> Error {
     match (filter_refusal(&error), text) {
         (Some(FilterRefusal::InvalidConstraint(_)), Some(text)) => parse(text).err().unwrap_or_else(|| Error::Filter {
@@ -31,7 +31,7 @@ pub(crate) fn refused(error: InvokeError, text: Option<&str>) -> Error {
     }
 }
 
-/// The constraint that a text is.
+/// Parses a filter's text.
 pub(crate) fn parse(text: &str) -> Result<Constraint, Error> {
     Constraint::parse(text, &Limits::default()).map_err(|error| Error::Filter {
         text: text.to_owned(),
@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str) -> Result<Constraint, Error> {
     })
 }
 
-/// Names that a filter asks for, and that no declared type has.
+/// Names in a filter that no declared type has.
 pub(crate) fn unknown_names<'d>(text: &str, declared: impl Iterator<Item = &'d Declared> + Clone) -> Vec<Trouble> {
     let Ok(constraint) = parse(text) else { return Vec::new() };
     let mut unknown: Vec<&str> = constraint.paths().iter().filter_map(member).collect();
@@ -51,7 +51,7 @@ pub(crate) fn unknown_names<'d>(text: &str, declared: impl Iterator<Item = &'d D
     unknown.into_iter().map(|name| Trouble::UnknownName { name: name.to_owned(), known: known.clone() }).collect()
 }
 
-/// The member of an event's struct that a path begins with, or the struct's own name.
+/// The member of an event's struct at which a path begins, or the struct's own name.
 fn member(path: &Path) -> Option<&str> {
     let (first, rest) = match &path.root {
         Root::Name(name) => (name.as_ref(), &path.parts[..]),

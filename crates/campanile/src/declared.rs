@@ -1,4 +1,4 @@
-//! A type of events, made ready for publishing.
+//! Event types, prepared for publishing.
 
 use crate::error::Error;
 use crate::projection::{Defaults, Fault, Misfit, Plan};
@@ -7,10 +7,11 @@ use giop::typecode::{Kind, TypeCode, Work};
 use std::fmt;
 use std::sync::Arc;
 
-/// How values are handed over: in this processor's byte order, aligned as in GIOP 1.2 from a position 0 on, in UTF-8.
+/// Encoding of values at the interface: this processor's byte order, aligned as in GIOP 1.2 from position 0 on, in UTF-8.
 pub(crate) const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: Version::V1_2, chars: CharSet::Utf8 };
 
-/// A type of events that is declared: its `TypeCode`, and the domain and name under which its events travel.
+/// A declared event type: its `TypeCode`, with the domain and name of its events. ¶ Cheap to clone, and usable with any number of
+/// suppliers: a type is declared once, and stored.
 ///
 /// Cheap to clone. One can be used with any number of suppliers: a type is declared once, and kept.
 #[derive(Clone)]
@@ -21,14 +22,14 @@ struct Inner {
     name: String,
     type_code: Arc<TypeCode>,
     octets: Marshalled,
-    /// Of the whole.
+    /// Plan for the whole value.
     plan: Plan,
     fields: Vec<Field>,
-    /// Fields up to the last that filters can ask for.
+    /// Number of fields up to the last that filters can use.
     filterable: usize,
 }
 
-/// A `TypeCode` as it lies at a multiple of 4.
+/// A `TypeCode`'s octets, at a multiple of 4.
 struct Marshalled {
     latin1: Vec<u8>,
     utf8: Vec<u8>,
@@ -37,7 +38,7 @@ struct Marshalled {
 struct Field {
     name: String,
     plan: Plan,
-    /// Its type, if filters can ask for it.
+    /// Its type, if filters can use the field.
     octets: Option<Marshalled>,
 }
 
@@ -61,11 +62,11 @@ impl Marshalled {
 }
 
 impl Declared {
-    /// Declares a structure as a type of events. `domain` and `name` are those of its events: without, the domain that the settings
-    /// say, and the structure's name.
+    /// Declares a structure as an event type, with the `domain` and `name` of its events. Defaults: the domain of the settings, and the
+    /// structure's name.
     ///
     /// # Errors
-    /// [`Error::Type`]: it is no structure, has no name, or has a part with values that cannot travel.
+    /// [`Error::Type`]: the type is not a structure, has no name, or contains values that cannot be sent.
     pub fn new(type_code: &TypeCode, domain: Option<&str>, name: Option<&str>) -> Result<Self, Error> {
         let root = type_code.root().resolved();
         let name = name.unwrap_or(root.name());
@@ -93,13 +94,13 @@ impl Declared {
         Ok(Self(Arc::new(inner), Arc::default()))
     }
 
-    /// The same type with values for members that a supplier's type may lack.
+    /// The same type, with defaults for members that a supplier's type may lack.
     #[must_use]
     pub fn with_defaults(self, defaults: Defaults) -> Self {
         Self(self.0, Arc::new(defaults))
     }
 
-    /// How values of a type that came become values of this one.
+    /// The plan that converts values of a received type to this one.
     pub(crate) fn plan_from(&self, came: &TypeCode) -> Result<Plan, Misfit> {
         Plan::new(came, &self.0.type_code, &self.1)
     }
@@ -120,16 +121,16 @@ impl Declared {
         &self.0.type_code
     }
 
-    /// The type as it is written.
+    /// The type's encoding.
     #[cfg(feature = "dds")]
     pub(crate) fn octets(&self) -> &[u8] {
         &self.0.octets.utf8
     }
 
-    /// A value as it travels in DDS, in `octets` if it lies otherwise there.
+    /// A value's encoding in DDS, in `octets` if it differs.
     ///
     /// # Errors
-    /// It is none, or DDS has no room for it.
+    /// The value is invalid, or cannot be expressed in DDS.
     #[cfg(feature = "dds")]
     pub(crate) fn written_for_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
         if !self.0.plan.has_wide() {
@@ -142,10 +143,10 @@ impl Declared {
         Ok(octets)
     }
 
-    /// A value as it is handed over, of one that came in DDS; in `octets` if it lies otherwise there.
+    /// Decodes a value received over DDS, into `octets` if its encoding differs.
     ///
     /// # Errors
-    /// It is none.
+    /// The value is invalid.
     #[cfg(feature = "dds")]
     pub(crate) fn read_from_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
         if !self.0.plan.has_wide() {
@@ -163,25 +164,25 @@ impl Declared {
         self.name() == other.name() && self.domain() == other.domain() && self.octets() == other.octets()
     }
 
-    /// What tells it from all others that there are.
+    /// A key that is unique among all declared types.
     #[cfg(feature = "dds")]
     pub(crate) fn key(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// The name under which its events travel.
+    /// The name of its events' type.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The domain in which they do; `None` for the one that the settings say.
+    /// The domain of its events; `None` for the one of the settings.
     #[must_use]
     pub fn domain(&self) -> Option<&str> {
         self.0.domain.as_deref()
     }
 
-    /// Whether octets are a value of the type, and nothing more.
+    /// Checks that the octets are one value of the type, without trailing octets.
     ///
     /// # Errors
     /// [`Error::Value`] with what is wrong.
@@ -202,7 +203,7 @@ impl Declared {
         ended(&reader)
     }
 
-    /// Writes the members that filters can ask for, as a sequence of properties.
+    /// Writes the members that filters can use, as a sequence of properties.
     pub(crate) fn write_properties(&self, cdr: &[u8], writer: &mut Writer<'_>) -> Result<(), Fault> {
         let mut reader = Reader::new(cdr, NATIVE);
         let fields = self.0.fields.get(..self.0.filterable).unwrap_or_default();
@@ -258,7 +259,7 @@ pub const fn is_scalar(kind: Kind) -> bool {
     )
 }
 
-/// A type within another as one of its own.
+/// An inner type as a type of its own.
 fn own(of: giop::typecode::TypeRef<'_>) -> Result<TypeCode, giop::cdr::ReadError> {
     let mut octets = Vec::new();
     of.write(&mut Writer::new(&mut octets, NATIVE));

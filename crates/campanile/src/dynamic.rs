@@ -1,4 +1,4 @@
-//! Events of which no type is declared: as a dictionary.
+//! Events of undeclared types, as dictionaries.
 
 use crate::declared::NATIVE;
 use crate::form::work;
@@ -9,27 +9,27 @@ use giop::typecode::TypeCode;
 use giop::value::Value;
 use std::sync::Arc;
 
-/// An event with the type that it came with.
+/// An event with its received type.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Dynamic {
-    /// The domain of its type; empty for an event that came as an Any.
+    /// The domain of its type; empty for an event that arrived as an Any.
     pub domain: String,
-    /// The name of its type; of an event that came as an Any, its struct's.
+    /// The name of its type; for an event that arrived as an Any, its struct's.
     pub name: String,
-    /// Its number and when it came to the service: see [`RawEvent::number`].
+    /// The event's number and time of arrival at the service: see [`RawEvent::number`].
     pub number: Option<EventNumber>,
-    /// The type of the value. Events with data in properties have a struct of these, without a repository id.
+    /// The type of the value. For events with data in properties, a struct of these, without a repository id.
     pub type_code: Arc<TypeCode>,
-    /// The value, mostly a [`Value::Struct`].
+    /// The value, usually a [`Value::Struct`].
     pub value: Value,
 }
 
 impl Dynamic {
-    /// Takes an event apart.
+    /// Decodes an event.
     ///
     /// # Errors
-    /// Its value is nested too deeply, or has too many parts.
+    /// The value is nested too deeply, or has too many parts.
     pub fn read(event: &RawEvent<'_>) -> Result<Self, ReadError> {
         let value = Value::read(event.type_code, &mut Reader::new(event.cdr, NATIVE), &mut work())?;
         let (domain, name) = (event.domain.to_owned(), event.name.to_owned());

@@ -1,116 +1,116 @@
-//! What can go wrong, said so that its reader knows what to do next.
+//! Errors, and troubles during a subscription.
 
 use crate::settings::SettingsError;
 use client::InvokeError;
 use std::fmt;
 use std::sync::Arc;
 
-/// Why something was not done.
+/// Why an operation failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The settings are wrong.
     Settings(SettingsError),
-    /// The service cannot be reached, or refuses. [`InvokeError::is_connection_failure`] tells the first, and
-    /// [`InvokeError::was_not_carried_out`] whether an event can be published again without being there twice.
+    /// The service cannot be reached, or refuses. [`InvokeError::is_connection_failure`] tells which, and
+    /// [`InvokeError::was_not_carried_out`] whether an event can be published again without arriving twice.
     Service(InvokeError),
-    /// The name cannot be a channel's.
+    /// The channel name is invalid.
     ChannelName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: &'static str,
     },
-    /// A type cannot be an event's.
+    /// The type is not valid for events.
     Type {
         /// Its name.
         name: String,
-        /// What is wrong with it, with the member's path.
+        /// The problem, with the member's path.
         reason: String,
     },
-    /// The octets are no value of the declared type, or the value cannot travel.
+    /// The octets are not a value of the declared type, or the value cannot be sent.
     Value {
         /// The type's name.
         name: String,
-        /// Where, such as `stations[3].name`; empty for the whole.
+        /// The path, such as `stations[3].name`; empty for the whole value.
         path: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// The process was forked: what was made before belongs to the parent, and the child makes its own.
+    /// The process was forked: objects made before belong to the parent, and the child makes its own.
     Forked,
-    /// The transport asked for is not in this build.
+    /// The selected transport is not in this build.
     NoTransport {
         /// Its name.
         transport: &'static str,
     },
     /// No thread could be started.
     Thread(std::io::Error),
-    /// Over DDS: readers are behind, and what waits for them takes all the room there is. The event was not published; nothing is lost.
+    /// Over DDS: readers are behind, and the events that wait for them take all the room. The event was not published; nothing is lost.
     Slowed {
-        /// How long was waited for room.
+        /// The waiting time.
         waited: std::time::Duration,
     },
-    /// DDS cannot do what it was asked for.
+    /// DDS does not support the request.
     Dds(String),
-    /// The filter is none.
+    /// The filter is invalid.
     Filter {
         /// Its text.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
-        /// Where, in characters from 1 on; none where it is too much altogether.
+        /// The position, in characters from 1 on; `None` if the filter is too large as a whole.
         column: Option<u32>,
     },
 }
 
-/// Why something was not done, as a number for languages without sums; those from 100 on only such languages have. Numbers stay as they are.
+/// Error codes, for languages without sum types; codes from 100 on occur only there. Numbers stay stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// It is done.
+    /// Success.
     Ok = 0,
     /// The settings are wrong.
     Settings = 1,
-    /// The service cannot be reached, or did not answer: it may be there later.
+    /// The service cannot be reached, or did not answer: it may be back later.
     Unreachable = 2,
     /// The service refuses.
     Refused = 3,
-    /// The name cannot be a channel's.
+    /// The channel name is invalid.
     ChannelName = 4,
-    /// The type cannot be an event's, or its IDL text has a mistake.
+    /// The type is not valid for events, or its IDL text has an error.
     Type = 5,
-    /// The value is none of its type, or cannot travel.
+    /// The value does not fit its type, or cannot be sent.
     Value = 6,
-    /// The process was forked: what was made before belongs to the parent.
+    /// The process was forked: objects made before belong to the parent.
     Forked = 7,
     /// The transport is not in this build.
     NoTransport = 8,
     /// No thread could be started.
     Thread = 9,
-    /// Over DDS: readers are behind and there is no room for more. Nothing is lost; it may be tried again.
+    /// Over DDS: readers are behind and there is no room for more. Nothing is lost; the call may be repeated.
     Slowed = 10,
-    /// DDS cannot do what it was asked for.
+    /// DDS does not support the request.
     Dds = 11,
-    /// The filter is none.
+    /// The filter is invalid.
     Filter = 12,
-    /// An argument is wrong: a null pointer, text that is not UTF-8, a handle that is not in the state for it.
+    /// An argument is wrong: a null pointer, text that is not UTF-8, a handle in the wrong state.
     Argument = 100,
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     Timeout = 101,
-    /// It is closed, or its callback had enough.
+    /// The object is closed, or its callback has ended it.
     Closed = 102,
-    /// A callback has asked for what would wait for its own end.
+    /// A callback made a call that would wait for the callback's own end.
     FromCallback = 103,
     /// The library has a bug; the message says where.
     Bug = 104,
-    /// Something of a later version of the library.
+    /// An error of a later version of the library.
     Other = 105,
 }
 
 impl Error {
-    /// Of a filter that is none: where, in characters from 1 on.
+    /// Position of the error in an invalid filter, in characters from 1 on.
     #[must_use]
     pub const fn column(&self) -> Option<u32> {
         match self {
@@ -119,7 +119,7 @@ impl Error {
         }
     }
 
-    /// Which sort of error it is.
+    /// The error's code.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -138,7 +138,7 @@ impl Error {
         }
     }
 
-    /// Whether an event that was not published can be published again without being there twice.
+    /// Whether an event that was not published can be published again without arriving twice.
     #[must_use]
     pub fn was_not_carried_out(&self) -> bool {
         match self {
@@ -192,7 +192,7 @@ impl From<InvokeError> for Error {
     }
 }
 
-/// A consumer declared one type, and another came under its name.
+/// A received type differs from the declared type of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mismatch {
@@ -200,15 +200,15 @@ pub struct Mismatch {
     pub domain: String,
     /// The event's name within the domain.
     pub name: String,
-    /// Where they differ, such as `stations[].name`; empty for the whole.
+    /// Path of the difference, such as `stations[].name`; empty for the whole type.
     pub path: String,
-    /// Why the one cannot be taken for the other.
+    /// Why the received type cannot be converted.
     pub reason: String,
     /// The declared type, in IDL.
     pub declared: String,
-    /// The type that came, in IDL.
+    /// The received type, in IDL.
     pub came: String,
-    /// The supplier, where its events say so: those in ALMA's form.
+    /// The supplier, if its events name it: those in ALMA's form.
     pub supplier: Option<String>,
 }
 
@@ -226,71 +226,73 @@ impl fmt::Display for Mismatch {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// The service cannot be reached, and why. The consumer goes on trying.
+    /// The service cannot be reached; the text has the reason. The consumer goes on trying.
     Unreachable(String),
     /// The service answers again.
     Reachable,
-    /// The service was restarted or had given the consumer up. It is subscribed again; an unknown number of events between is missing.
+    /// The service was restarted or had disconnected the consumer. The subscription is made anew; an unknown number of events in between is
+    /// missing.
     Gap(client::Gap),
-    /// Another type came than the one that is declared. Reported once for each such type; its events are not handed over.
+    /// A type was received that does not fit the declared one. Reported once for each such type; its events are discarded.
     Mismatch(Arc<Mismatch>),
-    /// An event was not handed over, since it is no value of its type, or none that the declared type has room for.
+    /// An event was discarded: its value is invalid, or does not fit the declared type.
     Unreadable {
         /// The event's type name.
         name: String,
-        /// What is wrong with it, with the member's path.
+        /// The problem, with the member's path.
         reason: String,
     },
-    /// A callback failed or panicked. The event counts as handed over.
+    /// A callback failed or panicked. The event counts as handled.
     Callback {
         /// The event's type name.
         name: String,
-        /// What it said.
+        /// The callback's error.
         reason: String,
     },
-    /// The filter asks for a name that no declared type has, so that it holds for no event of these, or for all. Reported at the start.
+    /// The filter uses a name that no declared type has, so that it matches none of their events, or all. Reported at the start.
     UnknownName {
         /// The name.
         name: String,
         /// The declared types with their members.
         known: String,
     },
-    /// Events did not come, over DDS: there was no room for them, or they were not sent again.
+    /// Events were lost over DDS: there was no room for them, or they were not sent again.
     Lost {
         /// Their type's name.
         name: String,
-        /// How many more than were reported before.
+        /// Number lost since the last report.
         events: u64,
     },
-    /// A writer of such events does not match this consumer, over DDS, so that none of its events come; or a reader this supplier, so that it
-    /// gets nothing. Reported once for each and for each policy, until that changes; of 256 at a time, others are counted in the log.
+    /// Over DDS, a remote writer does not match this consumer, so that none of its events arrive; or a remote reader does not match this
+    /// supplier, so that it gets nothing. Reported once for each endpoint and policy, until that changes; at most 256 at a time, others are
+    /// counted in the log.
     Incompatible {
         /// The event's type name, which is the topic.
         name: String,
-        /// The writer or reader, with what is known of its program and host.
+        /// The writer or reader, with its program and host as far as known.
         peer: String,
-        /// It is a reader.
+        /// Whether it is a reader.
         is_reader: bool,
         /// The policy: `reliability`, `durability`, `deadline`, `data_representation`, `partition`, ….
         policy: &'static str,
-        /// What the writer offers.
+        /// The writer's offer.
         offered: String,
-        /// What the reader requests.
+        /// The reader's request.
         requested: String,
-        /// What to do.
+        /// What to do about it.
         advice: String,
     },
-    /// A callback took so long. Meanwhile events wait at the service, and when there is no room for them any more, suppliers wait too, or
-    /// events are lost there, as the channel's settings say. Reported once for each time that it begins.
+    /// A callback took long. Meanwhile events wait at the service; when its room is used up, suppliers wait too, or events are lost there,
+    /// as the channel's settings say. Reported once for each time that it begins.
     Slow {
         /// The event's type name.
         name: String,
-        /// How long.
+        /// The duration.
         took: std::time::Duration,
     },
 }
 
-/// Which sort of trouble it is. Numbers stay as they are.
+/// Kinds of trouble. Numbers stay stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[non_exhaustive]
@@ -299,28 +301,28 @@ pub enum TroubleCode {
     Unreachable = 1,
     /// The service answers again.
     Reachable = 2,
-    /// The subscription was gone and is made anew: events between are missing.
+    /// The subscription was lost and is made anew: the events in between are missing.
     Gap = 3,
-    /// Another type came than the one that is declared. Reported once for each; its events are not handed over.
+    /// A type was received that does not fit the declared one. Reported once for each such type; its events are discarded.
     Mismatch = 4,
-    /// An event was not handed over, since it is no value of its type, or none that the declared type has room for.
+    /// An event was discarded: its value is invalid, or does not fit the declared type.
     Unreadable = 5,
-    /// A callback failed. The event counts as handed over.
+    /// A callback failed. The event counts as handled.
     Callback = 6,
     /// A callback took long. Meanwhile events wait.
     Slow = 7,
-    /// Events did not come, over DDS.
+    /// Events were lost, over DDS.
     Lost = 8,
-    /// The filter asks for a name that no declared type has.
+    /// The filter uses a name that no declared type has.
     UnknownName = 9,
-    /// A writer or reader does not match, over DDS: none of its events come, or it gets nothing.
+    /// A remote writer or reader does not match, over DDS: none of its events arrive, or it gets nothing.
     Incompatible = 10,
-    /// Something of a later version of the library: the text says it.
+    /// A trouble of a later version of the library: the text describes it.
     Other = 100,
 }
 
 impl Trouble {
-    /// Which sort of trouble it is.
+    /// The kind of trouble.
     #[must_use]
     pub const fn code(&self) -> TroubleCode {
         match self {

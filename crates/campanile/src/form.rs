@@ -1,4 +1,4 @@
-//! Structs in events: how they are put there, and where they are found.
+//! Structs in events: writing them, and finding them.
 
 use crate::declared::Declared;
 use crate::projection::Fault;
@@ -9,18 +9,18 @@ use giop::typecode::{Kind, TypeCode, Work};
 use giop::value::AnyRef;
 use std::borrow::Cow;
 
-/// Steps and depth granted to what is around a value.
+/// Limits of steps and depth for the parts around a value.
 pub(crate) fn work() -> Work {
     Work::new(16 * 1024 * 1024, 128)
 }
 
-/// What a supplier says of an event beside its value.
+/// Properties of an event beside its value.
 pub(crate) struct Envelope<'e> {
     pub(crate) domain: &'e str,
     pub(crate) form: EventForm,
     /// The supplier's name, for ALMA's description.
     pub(crate) supplier: &'e str,
-    /// In 100 ns since 15 October 1582.
+    /// Time in units of 100 ns since 15 October 1582.
     pub(crate) ticks: u64,
     pub(crate) count: u64,
 }
@@ -55,7 +55,7 @@ pub(crate) fn write_event(
     }
 }
 
-/// What ALMA Common Software puts beside the struct.
+/// The type of ALMA Common Software's `EventDescription`, sent beside the struct.
 fn alma_description() -> &'static TypeCode {
     static DESCRIPTION: std::sync::OnceLock<TypeCode> = std::sync::OnceLock::new();
     DESCRIPTION.get_or_init(|| {
@@ -78,36 +78,36 @@ fn put_name(name: &str, writer: &mut Writer<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// An event as it came, looked over.
+/// A received event, located but not decoded.
 pub(crate) struct Found<'a> {
     pub(crate) domain: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
     pub(crate) event_name: Cow<'a, str>,
     pub(crate) payload: Payload<'a>,
-    /// What is beside the struct, in ALMA's form.
+    /// ALMA's `EventDescription`, if present.
     description: Option<AnyRef<'a>>,
 }
 
-/// Where the value is.
+/// Location of the value.
 pub(crate) enum Payload<'a> {
     /// In an Any.
     Any(AnyRef<'a>),
-    /// In properties, each a member: of the filterable data, and what else is in the body.
+    /// In properties, one for each member: of the filterable data, and the remainder of the body.
     Members(Vec<(Cow<'a, str>, AnyRef<'a>)>),
 }
 
-/// The type name of events that came as an Any.
+/// The type name of events that arrived as an Any.
 const ANY_TYPE: &str = "%ANY";
 
 impl<'a> Found<'a> {
-    /// What came as a value alone.
+    /// A received value without an event around it.
     #[cfg(feature = "dds")]
     pub(crate) fn of(domain: &'a str, name: &'a str) -> Self {
         let (domain, name, event_name) = (Cow::Borrowed(domain), Cow::Borrowed(name), Cow::Borrowed(""));
         Self { domain, name, event_name, payload: Payload::Members(Vec::new()), description: None }
     }
 
-    /// Looks an event in an Any over.
+    /// Locates the parts of an event in an Any.
     pub(crate) fn in_any(reader: &mut Reader<'a>) -> Result<Self, ReadError> {
         let any = AnyRef::read(reader, &mut work())?;
         let none = Cow::Borrowed("");
@@ -115,7 +115,7 @@ impl<'a> Found<'a> {
         Ok(Self { domain: none.clone(), name: none.clone(), event_name: none, payload, description: None })
     }
 
-    /// Looks a structured event over.
+    /// Locates the parts of a structured event.
     pub(crate) fn in_structured(reader: &mut Reader<'a>) -> Result<Self, ReadError> {
         let mut work = work();
         let (domain, mut name, event_name) = (text(reader)?, text(reader)?, text(reader)?);
@@ -149,7 +149,7 @@ impl<'a> Found<'a> {
         Ok(Self { domain, name, event_name, payload, description })
     }
 
-    /// The supplier's name, where the event says it.
+    /// The supplier's name, if the event has it.
     pub(crate) fn supplier(&self) -> Option<String> {
         let description = self.description.as_ref()?;
         let is_it = struct_name(description).is_ok_and(|name| name == b"EventDescription");
@@ -157,7 +157,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The filterable data as members, and the body beside them if it is something.
+/// The filterable data as members, and the body beside them if it is not empty.
 fn members<'a>(
     mut reader: Reader<'a>,
     count: u32,
@@ -174,7 +174,7 @@ fn members<'a>(
     Ok(members)
 }
 
-/// The name of the struct that is in an Any; empty for another.
+/// The name of the struct in an Any; empty for another type.
 fn struct_name<'a>(any: &AnyRef<'a>) -> Result<&'a [u8], ReadError> {
     let mut reader = any.reader();
     if Kind::from_number(reader.u32()?) != Some(Kind::Struct) {
@@ -223,7 +223,7 @@ const fn has_parameters(kind: Kind) -> bool {
     )
 }
 
-/// A name, borrowed where its code set allows.
+/// A name, borrowed if its code set allows.
 fn text<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, ReadError> {
     let mut again = reader.clone();
     let bytes = reader.string()?;

@@ -3,10 +3,10 @@
 //! # In this crate
 //!
 //! - [`Supplier`], [`Consumer`] and `#[derive(Event)]`: events as structs.
-//! - [`settings`]: where events go, and how; saved contexts.
-//! - [`raw`]: events as octets with their types, for other languages and for types that are known at run time only.
+//! - [`settings`]: settings of suppliers and consumers; saved contexts.
+//! - [`raw`]: events as octets with their types, for other languages and for types known only at run time.
 //!
-//! What is left to others: CORBA beneath ([`client`]), and the service.
+//! Elsewhere: CORBA beneath ([`client`]), and the service.
 
 mod channel;
 mod constraint;
@@ -40,7 +40,7 @@ pub use settings::{EventForm, Settings, SettingsError, TlsSettings, Transport};
 pub use start::StartFrom;
 pub use typed::{Consumer, Event, EventStream, Events, Field, Publisher, Subscription, Supplier};
 
-/// What `#[derive(Event)]` writes of.
+/// The library's part of the code that `#[derive(Event)]` writes.
 #[doc(hidden)]
 pub mod derived {
     pub use crate::typed::field::{read_label, structure};

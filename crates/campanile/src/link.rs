@@ -1,4 +1,4 @@
-//! What carries events: a notification service, or DDS.
+//! The transport of events: a notification service, or DDS.
 
 use crate::channel::{finder, orb_options, patiently};
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::raw::{Desk, Way};
 use crate::settings::{Settings, Transport};
 use client::{SimpleSupplier, SupplierOptions};
 
-/// What a supplier has.
+/// A supplier's transport.
 #[derive(Debug)]
 pub(crate) enum Link {
     Notification(SimpleSupplier),
@@ -33,14 +33,14 @@ impl Link {
     }
 }
 
-/// Begins to receive over DDS.
+/// Subscribes over DDS.
 #[cfg(feature = "dds")]
 pub(crate) fn receive(channel: &str, settings: &Settings, filter: Option<&str>, desk: Desk) -> Result<Way, Error> {
     let listeners = crate::peer_to_peer::Listeners::new(channel, settings, filter, desk)?;
     Ok(Way::Dds(crate::raw::Own::new(listeners)))
 }
 
-/// There is no DDS.
+/// Reports that this build has no DDS.
 #[cfg(not(feature = "dds"))]
 pub(crate) fn receive(_: &str, _: &Settings, _: Option<&str>, _: Desk) -> Result<Way, Error> {
     Err(Error::NoTransport { transport: "DDS" })

@@ -1,4 +1,4 @@
-//! A queue between a callback and the threads that ask for its events: bounded, and with an end.
+//! A bounded queue between a callback and threads that take its events, which can be closed.
 
 use crate::raw::RawSubscription;
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Waits at both ends: a producer for room, a consumer for an item. When it is closed, no thread waits any more.
+/// A queue that blocks at both ends: producers wait for room, consumers for an item. Closing it ends all waits.
 #[derive(Debug)]
 pub struct Queue<T> {
     state: Mutex<State<T>>,
@@ -20,13 +20,13 @@ pub struct Queue<T> {
 struct State<T> {
     waiting: VecDeque<T>,
     is_closed: bool,
-    /// The task that waits for something to take.
+    /// The task that waits for an item.
     task: Option<Waker>,
-    /// Made when it is first asked for.
+    /// The signal, made on first use.
     signal: Option<Signal>,
 }
 
-/// A pipe with one octet in it for as long as there is something to take, or never will be.
+/// A pipe with one octet in it while the queue has an item or is closed.
 #[derive(Debug)]
 struct Signal {
     reader: Arc<PipeReader>,
@@ -35,7 +35,7 @@ struct Signal {
 }
 
 impl<T> State<T> {
-    /// Says to those beside the condition that items came or went; the task is to be woken without the lock.
+    /// Updates the signal after a change of the queue; the returned task is to be woken without the lock.
     fn announce(&mut self) -> Option<Waker> {
         let is_readable = !self.waiting.is_empty() || self.is_closed;
         if let Some(signal) = self.signal.as_mut().filter(|signal| signal.is_set != is_readable) {
@@ -46,26 +46,26 @@ impl<T> State<T> {
     }
 }
 
-/// What came of asking for the next.
+/// The result of taking the next item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<T> {
-    /// It.
+    /// The item.
     Event(T),
-    /// None came in time.
+    /// No item arrived in time.
     Late,
-    /// None will come any more.
+    /// No item will arrive any more.
     Ended,
 }
 
 impl<T> Queue<T> {
-    /// One with room for so many, at least one.
+    /// A queue with room for `most` items, at least one.
     #[must_use]
     pub fn new(most: usize) -> Self {
         let state = State { waiting: VecDeque::new(), is_closed: false, task: None, signal: None };
         Self { state: Mutex::new(state), changed: Condvar::new(), most: most.max(1) }
     }
 
-    /// Puts one in, as soon as there is room; false once it is closed.
+    /// Puts an item in, waiting for room; false once it is closed.
     pub fn put(&self, it: T) -> bool {
         let full = |state: &mut State<T>| state.waiting.len() >= self.most && !state.is_closed;
         let mut state = self.changed.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
@@ -82,8 +82,7 @@ impl<T> Queue<T> {
         true
     }
 
-    /// Takes the next out, waiting for it for no longer than `limit`; without one, for as long as it takes. What is there when it is closed
-    /// can still be taken.
+    /// Takes the next item, waiting no longer than `limit`; without one, for ever. Items left when it is closed can still be taken.
     pub fn next(&self, limit: Option<Duration>) -> Next<T> {
         let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut state = self.lock();
@@ -105,7 +104,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes all out that are there, without waiting: for those who wait by [`descriptor`](Self::descriptor).
+    /// Takes all items, without waiting: for callers that wait by [`descriptor`](Self::descriptor).
     pub fn take(&self) -> Next<VecDeque<T>> {
         let mut state = self.lock();
         if state.waiting.is_empty() {
@@ -118,7 +117,7 @@ impl<T> Queue<T> {
         Next::Event(taken)
     }
 
-    /// Gives the next to a task, or wakes it when there is one; nothing once it is closed and empty. One task at a time waits.
+    /// Passes the next item to a task, or wakes the task when there is one; `None` once it is closed and empty. One task at a time waits.
     pub fn poll(&self, task: &Context<'_>) -> Poll<Option<T>> {
         let mut state = self.lock();
         if let Some(it) = state.waiting.pop_front() {
@@ -134,11 +133,11 @@ impl<T> Queue<T> {
         Poll::Pending
     }
 
-    /// A file descriptor that can be read from while there is something to take, or the queue is closed: for `poll`, `epoll` and their like.
-    /// It is the queue's: only waited for, never read.
+    /// A file descriptor that is readable while the queue has an item or is closed: for `poll`, `epoll` and the like. It belongs to the
+    /// queue: wait for it, but never read it.
     ///
     /// # Errors
-    /// The process has no more of them.
+    /// The process has no descriptors left.
     pub fn descriptor(&self) -> io::Result<Arc<PipeReader>> {
         let mut state = self.lock();
         if state.signal.is_none() {
@@ -149,12 +148,12 @@ impl<T> Queue<T> {
         state.signal.as_ref().map(|signal| signal.reader.clone()).ok_or_else(|| io::ErrorKind::Other.into())
     }
 
-    /// How many there are to take.
+    /// Number of items in the queue.
     pub fn waiting(&self) -> usize {
         self.lock().waiting.len()
     }
 
-    /// Closes the queue: no thread waits any more.
+    /// Closes the queue, which ends all waits.
     pub fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -171,7 +170,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// The events of a consumer, one after the other. It waits for the next; dropping it ends the subscription.
+/// An iterator over a consumer's events. It waits for the next; dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Events<T> {
     queue: Arc<Queue<T>>,
@@ -183,22 +182,22 @@ impl<T> Events<T> {
         Self { queue, subscription }
     }
 
-    /// The next event, whenever it comes.
+    /// Waits for the next event.
     pub fn wait(&self) -> Next<T> {
         self.queue.next(None)
     }
 
-    /// The next event, if one comes within that time.
+    /// Waits for the next event, up to that time.
     pub fn next_within(&self, limit: Duration) -> Next<T> {
         self.queue.next(Some(limit))
     }
 
-    /// All events that are here, without waiting.
+    /// Takes all queued events, without waiting.
     pub fn take(&self) -> Next<VecDeque<T>> {
         self.queue.take()
     }
 
-    /// How many events are here.
+    /// Number of queued events.
     pub fn waiting(&self) -> usize {
         self.queue.waiting()
     }
@@ -206,23 +205,23 @@ impl<T> Events<T> {
     /// A file descriptor to wait by: see [`Queue::descriptor`](crate::raw::Queue::descriptor).
     ///
     /// # Errors
-    /// The process has no more of them.
+    /// The process has no descriptors left.
     pub fn descriptor(&self) -> io::Result<Arc<PipeReader>> {
         self.queue.descriptor()
     }
 
-    /// The events for a task, in whichever runtime.
+    /// Converts it to a stream for a task, in any runtime.
     #[must_use]
     pub const fn into_stream(self) -> EventStream<T> {
         EventStream(self)
     }
 
-    /// Ends it for all threads: no more events come, and a thread that waits for one gets none once those that are here are taken.
+    /// Ends it for all threads: no more events arrive, and a waiting thread gets none once the queued ones are taken.
     pub fn close(&self) {
         self.queue.close();
     }
 
-    /// The subscription behind it.
+    /// The underlying subscription.
     pub const fn subscription(&self) -> &RawSubscription {
         &self.subscription
     }
@@ -244,7 +243,7 @@ impl<T> Iterator for Events<T> {
 pub struct EventStream<T>(Events<T>);
 
 impl<T> EventStream<T> {
-    /// The subscription behind it.
+    /// The underlying subscription.
     pub const fn subscription(&self) -> &RawSubscription {
         self.0.subscription()
     }

@@ -1,6 +1,6 @@
-//! Where events go, and how: from the program, the environment, a saved context, or defaults.
+//! Settings of suppliers and consumers: from the program, the environment, a saved context, or defaults.
 //!
-//! For each setting the first counts that says something:
+//! For each setting the first of these with a value takes precedence:
 //!
 //! 1. what the program sets on [`Settings`];
 //! 2. the environment: `CAMPANILE_SERVER`, `CAMPANILE_TRANSPORT` (`notification` or `dds`), `CAMPANILE_TLS_CA`,
@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What carries events.
+/// The transport of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -42,21 +42,21 @@ pub enum Transport {
     /// A notification service. The default.
     #[default]
     Notification,
-    /// DDS: from program to program, without a service between.
+    /// DDS: directly from program to program.
     Dds,
 }
 
-/// Where in a structured event the struct is. Consumers understand both.
+/// Place of the struct in a structured event. Consumers understand both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum EventForm {
-    /// In `remainder_of_body`, and each member that is a number, a boolean, a character, a text or an enum also in `filterable_data` by
-    /// its name. Filters say `$speed > 10`, and `$.remainder_of_body.place.x > 1` for what is deeper. The default.
+    /// In `remainder_of_body`, and each member that is a number, a boolean, a character, a text or an enum also in `filterable_data` by its
+    /// name. Filters use `$speed > 10`, and `$.remainder_of_body.place.x > 1` for nested members. The default.
     #[default]
     Body,
-    /// As ALMA Common Software has it: in `filterable_data[0]`, which has the struct's name, and in `remainder_of_body` ALMA's
-    /// `EventDescription` with the supplier's name, the time and the event's number. Filters say `$Wind.speed > 10`.
+    /// As in ALMA Common Software: in `filterable_data[0]`, which has the struct's name, and in `remainder_of_body` ALMA's
+    /// `EventDescription` with the supplier's name, the time and the event's number. Filters use `$Wind.speed > 10`.
     Alma,
 }
 
@@ -88,51 +88,50 @@ macro_rules! words {
 words!(Transport, "transport", "notification" => Notification, "dds" => Dds,);
 words!(EventForm, "event_form", "body" => Body, "alma" => Alma,);
 
-/// How names become DDS's numbers and partitions.
+/// Settings of DDS, and the mapping of names to its domains and partitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DdsSettings {
-    /// The DDS domain of event domains that are not in the table. Default 0.
+    /// The DDS domain of event domains not in the table. Default 0.
     pub domain_default: u16,
-    /// The network interface, by its name or address. Default: the one that DDS likes best.
+    /// The network interface, by its name or address. Default: Cyclone's choice.
     pub interface: Option<String>,
-    /// Hosts that may take part, where there is no multicast to find them. Default none: multicast finds them.
+    /// Hosts that may take part, if there is no multicast to find them. Default none: multicast finds them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<String>,
-    /// Whether what is missed is sent again. A consumer that wants that gets nothing of writers that do not, which it
+    /// Whether missed events are sent again. A reliable consumer gets nothing from best-effort writers, which it
     /// [reports](crate::Trouble::Incompatible). Default true.
     pub reliable: bool,
-    /// How many of a writer's latest events late joiners get (transient-local durability). A consumer with more than 0 wants those, and gets
-    /// nothing of writers that keep none, which it reports. Default 0: none.
+    /// Number of a writer's latest events that late joiners get (transient-local durability). A consumer with more than 0 requests those,
+    /// and gets nothing from writers that store none, which it reports. Default 0.
     pub late_joiners: u32,
-    /// How many of the latest events of each topic are kept until they are taken; older ones are lost. Default 0: all are, and whoever has no
-    /// room has the publisher wait.
+    /// Number of the latest events of each topic stored until taken; older ones are lost. Default 0: all are stored, and publishers wait
+    /// for room.
     pub history_depth: u32,
-    /// Events of each topic for which a consumer has room where all are kept, 1 to 1,048,576. Default 4096.
+    /// Events of each topic that a consumer has room for if all are stored, 1 to 1,048,576. Default 4096.
     pub samples_max: u32,
-    /// Octets that a publisher keeps for readers that are behind; then `publish` waits. Default 1 MiB.
+    /// Octets that a publisher stores for readers that are behind; beyond that `publish` waits. Default 1 MiB.
     pub writer_bytes_max: u32,
-    /// Milliseconds that it waits at most, before it says [`Error::Slowed`](crate::Error::Slowed). Default 10,000.
+    /// Milliseconds that `publish` waits for room before it returns [`Error::Slowed`](crate::Error::Slowed). Default 10,000.
     pub slowed_ms_max: u32,
-    /// Milliseconds for which a reader that is there may take nothing while `publish` waits for it. Then what is published is not for it any
-    /// more, a warning is logged, and it is tried again later. 0: it is waited for as long as it is there. Default 20,000.
+    /// Milliseconds that a live reader may take nothing while `publish` waits for it. After that it is suspended, with a warning in the
+    /// log, and tried again later. 0: it is waited for as long as it lives. Default 20,000.
     pub hold_timeout_ms: u32,
-    /// Milliseconds between two events of a type at most, announced to readers. Default 0: no such deadline.
+    /// Maximum milliseconds between two events of a type, announced to readers. Default 0: no such deadline.
     pub deadline_ms: u32,
-    /// Milliseconds for which an event is of use. Default 0: for ever.
+    /// Milliseconds for which an event is valid. Default 0: for ever.
     pub lifespan_ms: u32,
-    /// The transport priority of events: what is higher goes first, where the network tells them apart. Default 0.
+    /// The transport priority of events: higher goes first, where the network distinguishes priorities. Default 0.
     pub priority: i32,
-    /// Milliseconds in which participants find each other: consumers are ready, and the first event of a type is published, no
-    /// earlier after the program began to take part. Default 300.
+    /// Milliseconds for discovery: consumers are ready, and the first event of a type is published, no earlier after the program joined a
+    /// domain. Default 300.
     #[serde(alias = "settle_ms")]
     pub discovery_ms: u32,
-    /// Event domains and the DDS domains for them, 0 to 232, no two alike. Default none.
+    /// Event domains and their DDS domains, 0 to 232, no two alike. Default none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub domains: BTreeMap<String, u16>,
-    /// Channels and the partitions for them, where these are not to be called as the channel is; `""` is DDS's default partition.
-    /// Default none.
+    /// Channels and their partitions, where these differ from the channel's name; `""` is DDS's default partition. Default none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub partitions: BTreeMap<String, String>,
 }
@@ -217,17 +216,17 @@ impl DdsSettings {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TlsSettings {
-    /// The authorities that sign services' certificates. With it TLS is spoken and nothing else; without it, none. Default none.
+    /// The authorities that sign services' certificates. Set: TLS only; not set: no TLS. Default none.
     pub ca: Option<PathBuf>,
-    /// The certificate to show to services, which identifies the program, and its key, without a passphrase. Consumers need them, since
-    /// services call these. Default none.
+    /// The program's certificate, which identifies it to services, and its key, without a passphrase. Required for consumers, since
+    /// services connect to them. Default none.
     pub certificate: Option<PathBuf>,
-    /// See `certificate`.
+    /// The key: see `certificate`.
     pub key: Option<PathBuf>,
 }
 
 impl TlsSettings {
-    /// The same for an orb: nothing without an authority.
+    /// The same settings for an orb; `None` without an authority.
     #[must_use]
     pub fn of_orb(&self) -> Option<OrbTls> {
         let trusting = OrbTls::trusting(self.ca.as_ref()?);
@@ -237,10 +236,10 @@ impl TlsSettings {
         })
     }
 
-    /// Checks that the settings go together. Not done as each is set, since a program may set the rest yet.
+    /// Checks that the settings fit together. Not done as each is set, since a program may set the rest later.
     ///
     /// # Errors
-    /// A certificate has no key or a key no certificate, or both have no authority beside them: then no TLS would be spoken.
+    /// A certificate has no key or a key no certificate, or both have no authority: then TLS would not be used.
     pub fn check(&self) -> Result<(), SettingsError> {
         let wrong = |setting, wanted| Err(SettingsError::Value { setting, value: String::new(), wanted });
         match (&self.ca, &self.certificate, &self.key) {
@@ -258,7 +257,7 @@ impl TlsSettings {
     }
 }
 
-/// A saved context: what is set in it, and nothing of the rest.
+/// A saved context, with the settings that it sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -288,13 +287,13 @@ pub struct Context {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Contexts {
-    /// The one that counts when nothing else is said.
+    /// The selected context, used by default.
     pub selected: Option<String>,
-    /// All by name.
+    /// All contexts by name.
     pub contexts: BTreeMap<String, Context>,
 }
 
-/// Where events go, and how.
+/// Settings of suppliers and consumers.
 ///
 /// ```no_run
 /// use campanile::{Settings, Supplier};
@@ -305,41 +304,41 @@ pub struct Contexts {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What the service calls this program in logs, statistics and metrics; see [`Settings::set_name`]. Default `None`: the program and its
-    /// host. Empty: nothing.
+    /// The program's name in the service's logs, statistics and metrics; see [`Settings::set_name`]. Default `None`: the program and its
+    /// host. Empty: no name.
     pub name: Option<String>,
     /// The notification service: `HOST`, `HOST:PORT`, `corbaloc:…`, `corbaname:…`, `IOR:…` or the path of an IOR file. Default the
     /// service on this machine, `127.0.0.1:2809`.
     pub server: String,
-    /// What carries events. Default [`Transport::Notification`].
+    /// The transport of events. Default [`Transport::Notification`].
     pub transport: Transport,
     /// The form in which suppliers send to a notification service. Default [`EventForm::Body`].
     pub event_form: EventForm,
-    /// The naming service in which channels are found, as for `server`. Default `None`: the one at the server's host and port.
+    /// The naming service of channels, in the form of `server`. Default `None`: the one at the server's host and port.
     pub naming: Option<String>,
-    /// What stands behind the `@` of a channel's name in the naming service: `{id "Weather@DEFAULTDOMAIN", kind "channels"}`. Default
-    /// `DEFAULTDOMAIN`, as ALMA Common Software has it.
+    /// The part behind the `@` of a channel's name in the naming service: `{id "Weather@DEFAULTDOMAIN", kind "channels"}`. Default
+    /// `DEFAULTDOMAIN`, as in ALMA Common Software.
     pub naming_domain: String,
-    /// Domain of events of types that name none. Default empty.
+    /// Event domain of types that name none. Default empty.
     pub event_domain: String,
-    /// How long to wait at the start for a service that cannot be reached. Default zero: not at all.
+    /// Time to wait at the start for a service that cannot be reached. Default zero: not at all.
     pub wait_for_service: Duration,
-    /// How long `publish` of a supplier waits for a service that it has reached before and cannot reach now, as when it is restarted. Only
-    /// an event that certainly was not taken is tried again; of one that may have been taken the error comes at once. Zero: the error
-    /// comes at once always. Default 30 s. Not for publishers, which do not wait for each event, nor over DDS.
+    /// Time that `publish` of a supplier waits for a service that it has reached before and cannot reach now, as during a restart. Only an
+    /// event that certainly was not taken is tried again; otherwise the error is returned at once. Zero: always at once. Default 30 s. Not
+    /// for publishers, which do not wait for each event, nor over DDS.
     pub wait_for_restart: Duration,
-    /// Whether consumers of the process with the same settings, this one among them, share a connection and a thread: what is due to
-    /// them goes with one system call and wakes one thread. For processes with many consumers. Their callbacks run one after the other,
-    /// so that one that takes long delays the others'. Default false: a consumer has its own.
+    /// Whether consumers of the process with the same settings, this one included, share a connection and a thread: the service sends their
+    /// pending events with one system call, which wakes one thread. For processes with many consumers. Their callbacks run in turn, so that
+    /// a slow one delays the others. Default false: a consumer has its own.
     pub shared_thread: bool,
-    /// Whether TLS is spoken with the service, and with what. Default: not.
+    /// TLS with the service. Default: none.
     pub tls: TlsSettings,
-    /// How names become DDS's.
+    /// Settings of DDS.
     pub dds: DdsSettings,
 }
 
 impl Default for Settings {
-    /// The settings where nothing is said anywhere.
+    /// The defaults of all settings.
     fn default() -> Self {
         Self {
             name: None,
@@ -358,52 +357,52 @@ impl Default for Settings {
     }
 }
 
-/// What is wrong with settings.
+/// An error in the settings.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// A setting has a value that it cannot have.
+    /// A setting has an invalid value.
     Value {
-        /// Which.
+        /// The setting.
         setting: &'static str,
-        /// What it has.
+        /// Its value.
         value: String,
-        /// What it may have.
+        /// The valid values.
         wanted: &'static str,
     },
-    /// There is no context of that name.
+    /// The context does not exist.
     NoContext {
         /// The name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: Vec<String>,
-        /// The file they are in.
+        /// The file of contexts.
         file: PathBuf,
     },
-    /// A setting of DDS is none, or has a value that it cannot have.
+    /// A setting of DDS is unknown, or has an invalid value.
     Dds {
-        /// What is behind `dds.`.
+        /// The name behind `dds.`.
         setting: String,
-        /// What it was to have.
+        /// The value.
         value: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// The file of contexts cannot be read or written.
     File {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
-    /// The file of contexts is not one.
+    /// The file of contexts is malformed.
     Syntax {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What is wrong with it, and where.
+        /// The problem, with its position.
         reason: String,
     },
-    /// Neither `XDG_CONFIG_HOME` nor `HOME` says where contexts are to be.
+    /// Neither `XDG_CONFIG_HOME` nor `HOME` is set, so that contexts have no place.
     NoFolder,
 }
 
@@ -429,7 +428,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// Says what a variable of the environment holds.
+/// Looks up an environment variable.
 type Variables<'v> = &'v dyn Fn(&str) -> Option<OsString>;
 
 fn environment(name: &str) -> Option<OsString> {
@@ -437,10 +436,10 @@ fn environment(name: &str) -> Option<OsString> {
 }
 
 impl Settings {
-    /// The settings of the environment, the context and the defaults.
+    /// Loads the settings of the environment, the context and the defaults.
     ///
     /// # Errors
-    /// A variable or the file of contexts says something impossible.
+    /// A variable or the file of contexts has an invalid value.
     pub fn load() -> Result<Self, SettingsError> {
         Self::load_by(&environment)
     }
@@ -474,10 +473,10 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The settings of a saved context, whatever the environment says, and the defaults for what it leaves open.
+    /// Loads the settings of a saved context, ignoring the environment, with defaults for the rest.
     ///
     /// # Errors
-    /// There is no such context, or the file cannot be read.
+    /// The context does not exist, or the file cannot be read.
     pub fn of_context(name: &str) -> Result<Self, SettingsError> {
         let file = contexts_file()?;
         let mut settings = Self::default();
@@ -485,10 +484,10 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Sets what the service calls this program: 1 to 64 characters, or an empty text for nothing.
+    /// Sets the program's name: 1 to 64 characters, or an empty text for none.
     ///
     /// # Errors
-    /// It has more characters, or control, invisible or direction characters.
+    /// The name has more characters, or control, invisible or direction characters.
     pub fn set_name(&mut self, name: &str) -> Result<(), SettingsError> {
         if !name.is_empty() && giop::client_name::check(name).is_err() {
             let wanted = "1 to 64 characters without control, invisible and direction characters";
@@ -498,11 +497,11 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets a setting of [`dds`](Self::dds) by its name, as the file of contexts would have it; the value as TOML or as plain text:
-    /// `domains.ALMA` is `7`, `reliable` is `false`. For languages in which settings are texts.
+    /// Sets a setting of [`dds`](Self::dds) by its name in the file of contexts; the value as TOML or as plain text: `domains.ALMA` is `7`,
+    /// `reliable` is `false`. For languages in which settings are texts.
     ///
     /// # Errors
-    /// There is no such setting, or it cannot have that value.
+    /// The setting does not exist, or the value is invalid.
     pub fn set_dds(&mut self, path: &str, value: &str) -> Result<(), SettingsError> {
         let wrong = |reason| SettingsError::Dds { setting: path.to_owned(), value: value.to_owned(), reason };
         let mut all = toml::Table::try_from(&self.dds).map_err(|error| wrong(error.to_string()))?;
@@ -538,7 +537,7 @@ impl Settings {
     }
 }
 
-/// Puts a value into tables within each other. Behind the first two names of a path all is one name: channels may have dots.
+/// Puts a value into nested tables. Everything behind the first two names of a path is one name, since channels may have dots.
 fn place(all: &mut toml::Table, path: &str, value: toml::Value) {
     match path.split_once('.') {
         Some((name, rest)) => {
@@ -554,10 +553,10 @@ fn place(all: &mut toml::Table, path: &str, value: toml::Value) {
 }
 
 impl Contexts {
-    /// Those in a file; none if there is no file.
+    /// The contexts in a file; none if the file does not exist.
     ///
     /// # Errors
-    /// It cannot be read, or is not a file of contexts.
+    /// The file cannot be read, or is not a file of contexts.
     pub fn load(file: &Path) -> Result<Self, SettingsError> {
         let text = match fs::read_to_string(file) {
             Ok(text) => text,
@@ -568,10 +567,10 @@ impl Contexts {
             .map_err(|error| SettingsError::Syntax { file: file.to_owned(), reason: error.to_string() })
     }
 
-    /// Writes them to a file, whole or not at all; its folder is made.
+    /// Writes them to a file, atomically; makes its folder.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn save(&self, file: &Path) -> Result<(), SettingsError> {
         let failed = |error| SettingsError::File { file: file.to_owned(), error };
         let text = toml::to_string_pretty(self)
@@ -586,7 +585,7 @@ impl Contexts {
     /// Adds a context, or changes the one of that name.
     ///
     /// # Errors
-    /// The name is none, or the context says something impossible.
+    /// The name or the context is invalid.
     pub fn set(&mut self, name: &str, context: Context) -> Result<(), SettingsError> {
         if name.is_empty() || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
             let (value, wanted) = (name.to_owned(), "a word");
@@ -602,7 +601,7 @@ impl Contexts {
     /// Selects a context, or none. `file` is for the error.
     ///
     /// # Errors
-    /// There is no such context.
+    /// The context does not exist.
     pub fn select(&mut self, name: Option<&str>, file: &Path) -> Result<(), SettingsError> {
         if let Some(name) = name {
             self.get(name, file)?;
@@ -611,10 +610,10 @@ impl Contexts {
         Ok(())
     }
 
-    /// Removes a context, which is then selected no more. `file` is for the error.
+    /// Removes a context, which also deselects it. `file` is for the error.
     ///
     /// # Errors
-    /// There is no such context.
+    /// The context does not exist.
     pub fn remove(&mut self, name: &str, file: &Path) -> Result<(), SettingsError> {
         self.get(name, file)?;
         self.contexts.remove(name);
@@ -625,7 +624,7 @@ impl Contexts {
     /// The context of that name. `file` is for the error.
     ///
     /// # Errors
-    /// There is none.
+    /// The context does not exist.
     pub fn get(&self, name: &str, file: &Path) -> Result<&Context, SettingsError> {
         self.contexts.get(name).ok_or_else(|| SettingsError::NoContext {
             name: name.to_owned(),
@@ -638,7 +637,7 @@ impl Contexts {
 /// The file in which contexts are saved.
 ///
 /// # Errors
-/// The environment does not say where.
+/// The environment does not determine it.
 pub fn contexts_file() -> Result<PathBuf, SettingsError> {
     file_by(&environment)
 }
@@ -652,7 +651,7 @@ fn file_by(variables: Variables<'_>) -> Result<PathBuf, SettingsError> {
     Ok(config.join("campanile").join("contexts.toml"))
 }
 
-/// A variable's text; an empty one says nothing.
+/// A variable's text; an empty one counts as unset.
 fn text(variables: Variables<'_>, name: &'static str) -> Result<Option<String>, SettingsError> {
     let Some(value) = variables(name).filter(|value| !value.is_empty()) else { return Ok(None) };
     value.into_string().map(Some).map_err(|value| SettingsError::Value {

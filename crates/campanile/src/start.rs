@@ -1,4 +1,4 @@
-//! Where in a channel's history a consumer begins.
+//! The start of a consumer in its channel's history.
 
 use crate::settings::SettingsError;
 use crate::time::ticks_of;
@@ -6,27 +6,27 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-/// Where a consumer begins in the history of its channel, where that stores one (its property `HistoryEvents`). Its events
-/// come with their [numbers](crate::EventNumber) then.
+/// The start of a consumer in the history of its channel, if that has one (its property `HistoryEvents`). Its events then have
+/// [numbers](crate::EventNumber).
 ///
-/// Prints as the service's property `StartFrom` has it, and is read from the same words: `first`, `last:100`, `after:12345`, `since:10m`,
-/// and, for a time, `unix:1764000000.5`.
+/// Displayed and parsed in the form of the service's property `StartFrom`: `first`, `last:100`, `after:12345`, `since:10m`, and, for a
+/// time, `unix:1764000000.5`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartFrom {
-    /// With what comes, numbered.
+    /// New events only, numbered.
     New,
-    /// The first event that is stored.
+    /// The first stored event.
     First,
     /// The event of this number.
     Number(u64),
-    /// The event behind the one of this number: where a program that handled that one goes on.
+    /// The event behind the one of this number: where a program that handled that one continues.
     After(u64),
-    /// The first event that came to the service at this time or later.
+    /// The first event that arrived at the service at this time or later.
     Time(SystemTime),
-    /// The events of so long.
+    /// The events of this last period.
     Since(Duration),
-    /// So many events.
+    /// The last so many events.
     Last(u64),
     /// The last event of each type.
     LastOfEachType,
@@ -50,7 +50,7 @@ impl fmt::Display for StartFrom {
     }
 }
 
-/// Units of time, with how many nanoseconds each has.
+/// Units of time, in nanoseconds.
 const UNITS: [(&str, u64); 7] = [
     ("ns", 1),
     ("us", 1_000),

@@ -1,4 +1,4 @@
-//! The types that came, each understood once.
+//! Received types, each analysed once.
 
 use crate::declared::{Declared, NATIVE};
 use crate::form::{Payload, split, work};
@@ -10,46 +10,46 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Octets of types that are remembered; beyond it all are forgotten, and understood anew when they come.
+/// Maximum octets of types remembered; beyond that all are forgotten, and analysed anew.
 const OCTETS_MAX: usize = 8 * 1024 * 1024;
 
-/// A type that came.
+/// A received type.
 pub(crate) struct Came {
     octets: Arc<[u8]>,
     pub(crate) type_code: Arc<TypeCode>,
-    /// To itself, for consumers that declare nothing; made when it is first wanted.
+    /// The plan to itself, for undeclared types; made on first use.
     itself: Option<Result<Plan, Misfit>>,
-    /// To the declared types, by their place.
+    /// Plans to the declared types, by index.
     declared: Vec<Option<Option<Plan>>>,
 }
 
-/// All that came, by their octets: one list for each encoding in which octets may mean something else.
+/// All received types, by their octets: a list for each encoding in which octets may mean something else.
 #[derive(Default)]
 pub(crate) struct Types {
     known: [HashMap<Arc<[u8]>, usize>; 6],
     came: Vec<Came>,
     octets: usize,
-    /// The one that came last, which mostly comes again, and its place.
+    /// The last type and its index, since it usually comes again.
     last: Option<(usize, usize)>,
-    /// Where members of events without a struct are put together.
+    /// Buffer for the type of members sent separately.
     key: Vec<u8>,
 }
 
-/// The place of members that were put together in [`Types::known`].
+/// The list in [`Types::known`] of types composed from separate members.
 const TOGETHER: usize = 4;
-/// That of types of values that came alone.
+/// The list of types of values received alone.
 #[cfg(feature = "dds")]
 const ALONE: usize = 5;
 
 /// A value with its type.
 pub(crate) struct Understood<'a> {
-    /// Which of the types that came.
+    /// Index of the received type.
     pub(crate) which: usize,
     pub(crate) reader: Reader<'a>,
 }
 
 impl Types {
-    /// Finds out what an event's value is. Members that came apart are put together into `value`.
+    /// Determines an event's type and value. Members sent separately are composed into `value`.
     pub(crate) fn understand<'a>(
         &mut self,
         payload: &Payload<'a>,
@@ -75,7 +75,7 @@ impl Types {
         }
     }
 
-    /// Which type a declared one is.
+    /// Index of a declared type.
     #[cfg(feature = "dds")]
     pub(crate) fn of_declared(&mut self, declared: &Declared) -> usize {
         match self.find(ALONE, declared.octets()) {
@@ -156,13 +156,13 @@ impl Types {
         self.came.get(which).map(|came| came.type_code.clone()).unwrap_or_default()
     }
 
-    /// The plan for the type itself.
+    /// The plan of the type to itself.
     pub(crate) fn itself(&mut self, which: usize) -> Option<&Result<Plan, Misfit>> {
         let came = self.came.get_mut(which)?;
         Some(came.itself.get_or_insert_with(|| Plan::same(&came.type_code)))
     }
 
-    /// The plan from the type to the declared one at that place, if there is one; `tell` hears why not, the first time.
+    /// The plan from the type to the declared one at that index, if possible; the first time, `tell` gets the reason why not.
     pub(crate) fn for_declared(
         &mut self,
         which: usize,

@@ -1,8 +1,7 @@
 //! Receiving over DDS.
 //!
-//! A thread for each participant that has readers waits for their values and hands them over, a consumer's own or that of all consumers
-//! that share it; one for each consumer's domain looks for new writers, and has readers made for types that are wanted and not those of a
-//! reader yet.
+//! A thread for each participant with readers waits for their values and handles them, for one consumer or for all consumers that share it.
+//! A thread for each consumer's domain looks for new writers, and makes readers for subscribed types that no reader has yet.
 
 use super::once::Once;
 use super::participants::ParticipantHandle;
@@ -24,18 +23,18 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Values taken at a time.
+/// Maximum values taken at a time.
 const TAKEN_MAX: usize = 64;
-/// How long others may take to say what a type is.
+/// Time limit of a query for a remote type.
 const TYPE_MAX: Duration = Duration::from_secs(1);
-/// Between two looks at what was lost, and at writers that did not say their types.
+/// Interval of checks for lost events, and for writers that did not announce their types.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// And at writers that did not say their types, the first times.
+/// Initial interval of checks for writers that did not announce their types.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Readers that one consumer may have: each type of each topic is one.
+/// Maximum readers of one consumer, one for each type of each topic.
 const READERS_MAX: usize = 4096;
 
-/// What a consumer has. It ends when this is dropped.
+/// A consumer's listeners. Dropping them ends the subscription.
 pub(crate) struct Listeners {
     shared: Arc<Shared>,
 }
@@ -46,12 +45,12 @@ struct Shared {
     tell: Teller,
     desk: Mutex<Counter>,
     has_ended: AtomicBool,
-    /// A callback has had enough.
+    /// Whether a callback has ended the subscription.
     is_enough: AtomicBool,
-    /// Wakers of the looking threads, to be woken at the end.
+    /// Wakers of the discovery threads, woken at the end.
     wakers: Mutex<Vec<Waker>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Listeners of this consumer, and maybe of others.
+    /// The registry of this consumer's listeners, possibly shared with others.
     registry: Arc<Registry>,
     sources: Arc<Count>,
 }
@@ -59,7 +58,7 @@ struct Shared {
 /// Listeners by participant.
 type Registry = Mutex<HashMap<Guid, Arc<Listener>>>;
 
-/// Listeners of consumers that share them.
+/// Listeners of consumers that share threads.
 static OF_PROCESS: LazyLock<Arc<Registry>> = LazyLock::new(Arc::default);
 
 thread_local! {
@@ -67,17 +66,17 @@ thread_local! {
     static HAS_CALLBACKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Number of sources that are there.
+/// Number of existing sources.
 #[derive(Default)]
 struct Count {
     of: Mutex<usize>,
     fell: Condvar,
 }
 
-/// One source in the count, until it is dropped.
+/// A counted source, until dropped.
 struct Counted(Arc<Count>);
 
-/// Where values are handed over, one at a time.
+/// State of handling values, one at a time.
 struct Counter {
     desk: Desk,
     sieve: Option<Sieve>,
@@ -86,62 +85,62 @@ struct Counter {
 /// A thread that waits for the readers of a participant.
 struct Listener {
     waker: Waker,
-    /// Readers that it does not wait for yet.
+    /// New readers that it does not wait for yet.
     fresh: Mutex<Vec<Source>>,
 }
 
-/// What a listener's thread has.
+/// State of a listener's thread.
 struct Listening {
     registry: Arc<Registry>,
     participant: Guid,
-    /// A token is never used twice.
+    /// The next token; none is used twice.
     next_token: u64,
     // In the order in which they are to go: with the last reader the participant goes, unless it is shared.
     listener: Arc<Listener>,
     set: WaitSet,
     sources: BTreeMap<u64, Source>,
-    /// Those of consumers that have ended.
+    /// Sources of consumers that have ended.
     gone: Vec<Source>,
 }
 
-/// A reader, and what its values are.
+/// A reader, with the type of its values.
 struct Source {
     // In the order in which they are to go.
     reader: Reader,
     declared: Declared,
     lost: u64,
     once: Once,
-    /// Consumer that it belongs to.
+    /// The reader's consumer.
     of: Arc<Shared>,
     _handle: ParticipantHandle,
-    /// Last: a thread that waits until it is gone waits for all of the above.
+    /// Dropped last: a thread that waits for it waits for all fields above.
     _counted: Counted,
 }
 
-/// A domain in which events are wanted.
+/// A domain with subscribed events.
 struct Domain {
     id: u16,
-    /// Event domain of what is read here.
+    /// The event domain of the values read here.
     event_domain: String,
-    /// Names of the types that are wanted; with others, too, if so.
+    /// Names of the subscribed types, and whether all others are subscribed to as well.
     names: BTreeSet<String>,
     takes_other_types: bool,
-    /// Topics that have a reader, by name.
+    /// Topics with a reader, by name.
     topics: BTreeMap<String, Vec<Topic>>,
-    /// Endpoints that are dealt with.
+    /// Endpoints that are processed.
     known: BTreeSet<Guid>,
-    /// Endpoints that could not be dealt with, which has been reported.
+    /// Endpoints that could not be processed, as reported.
     reported: BTreeSet<Guid>,
-    /// Endpoints that did not say their types, or are not known yet to a reader of that topic, since when.
+    /// Endpoints that did not announce their types, or that no reader of their topic knows yet, with the time of the first check.
     mute: BTreeMap<Guid, Instant>,
     readers: usize,
     handle: ParticipantHandle,
 }
 
-/// What the participant of a topic knows of others.
+/// The endpoints known to a topic's participant.
 struct Seen {
     known: BTreeSet<Guid>,
-    /// Those of the topic that have another type.
+    /// Endpoints of the topic with another type.
     conflicts: BTreeSet<Guid>,
 }
 
@@ -150,7 +149,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Listeners {
-    /// Begins to receive; when it returns, the writers that are there have been found.
+    /// Subscribes; when it returns, the existing writers have been found.
     pub(crate) fn new(channel: &str, settings: &Settings, filter: Option<&str>, desk: Desk) -> Result<Self, Error> {
         let sieve = filter.map(|text| Sieve::new(text, settings)).transpose()?;
         let mut domains: BTreeMap<u16, Domain> = BTreeMap::new();
@@ -195,7 +194,7 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// Whether it is over, since a callback had enough.
+    /// Whether a callback has ended the subscription.
     pub(crate) fn have_ended(&self) -> bool {
         self.shared.is_enough.load(Ordering::Acquire)
     }
@@ -268,18 +267,18 @@ impl Domain {
         }
     }
 
-    /// Whether an endpoint is a writer of a type that is wanted, in whatever partition.
+    /// Whether an endpoint is a writer of a subscribed type, in any partition.
     fn subscribes_to(&self, endpoint: &Endpoint) -> bool {
         endpoint.role == Role::Writer && (self.takes_other_types || self.names.contains(&endpoint.topic))
     }
 
-    /// Whether there is a reader of that type.
+    /// Whether a reader of that type exists.
     fn has(&self, declared: &Declared) -> bool {
         let topics = self.topics.get(declared.name()).map(Vec::as_slice).unwrap_or_default();
         topics.iter().any(|topic| topic.type_code() == &**declared.type_code())
     }
 
-    /// Writers that are wanted, and that no reader meets.
+    /// Writers of subscribed types that match no reader.
     fn unmet(&mut self, partitions: &[String]) -> Result<Vec<Endpoint>, dds::Error> {
         let endpoints = self.handle.participant.endpoints()?;
         let there: BTreeSet<Guid> = endpoints.iter().map(|endpoint| endpoint.guid).collect();
@@ -317,15 +316,15 @@ impl Seen {
         Ok(Self { known, conflicts })
     }
 
-    /// Whether an endpoint of the topic has its type. Nothing if that is not known yet: each topic may have a participant of its own, which
-    /// finds an endpoint later than the one that looks.
+    /// Whether an endpoint of the topic has its type. `None` if not known yet: each topic may have a participant of its own, which finds an
+    /// endpoint later than this one.
     fn meets(&self, endpoint: Guid) -> Option<bool> {
         self.known.contains(&endpoint).then(|| !self.conflicts.contains(&endpoint))
     }
 }
 
 impl Shared {
-    /// Has a reader made and waited for.
+    /// Makes a reader and waits for its values.
     fn read(
         shared: &Arc<Self>,
         domain: &mut Domain,
@@ -362,7 +361,7 @@ impl Shared {
         begin("campanile-dds", move || listening.listen()).map(drop)
     }
 
-    /// Begins to look for new writers.
+    /// Starts to look for new writers.
     fn look(shared: &Arc<Self>, domain: Domain) -> Result<(), Error> {
         let mut set = domain.handle.participant.wait_set()?;
         set.attach_discovery()?;
@@ -377,7 +376,7 @@ impl Shared {
         self.has_ended.load(Ordering::Acquire) || self.is_enough.load(Ordering::Acquire)
     }
 
-    /// What a domain's looking thread does.
+    /// Body of a domain's discovery thread.
     fn look_around(self: &Arc<Self>, mut domain: Domain, set: &WaitSet) {
         let (mut tokens, mut news, mut is_due) = (Vec::new(), Vec::new(), true);
         let (mut incompatible, mut looked) = (Incompatibilities::new("dds."), Instant::now());
@@ -412,7 +411,7 @@ impl Shared {
         }
     }
 
-    /// Reports by what a writer that is wanted does not match the readers here. Its type is none of that: it gets a reader of its own.
+    /// Reports policies by which a subscribed writer does not match the readers here, except for its type, for which a reader is made.
     fn compare(&self, domain: &Domain, incompatible: &mut Incompatibilities, endpoint: &Endpoint) {
         let mut found = Difference::all(&self.qos, endpoint).unwrap_or_default();
         // Who wants all types wants those of its channel.
@@ -421,7 +420,7 @@ impl Shared {
         incompatible.note(&self.tell, described, false, found, |found| self.tell.call(&found.into()));
     }
 
-    /// Has a reader made for a writer of a type that no reader has.
+    /// Makes a reader for a writer of a type that no reader has.
     fn meet(self: &Arc<Self>, domain: &mut Domain, endpoint: &Endpoint) {
         // One before it may have had the same type.
         let topics = domain.topics.get(&endpoint.topic).map_or(&[][..], Vec::as_slice);
@@ -460,7 +459,7 @@ impl Shared {
     }
 }
 
-/// Begins a thread on which callbacks run.
+/// Starts a thread that runs callbacks.
 pub(super) fn begin(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
     let run = || {
         HAS_CALLBACKS.set(true);
@@ -470,7 +469,7 @@ pub(super) fn begin(name: &str, run: impl FnOnce() + Send + 'static) -> Result<J
 }
 
 impl Listening {
-    /// Body of a listener's thread: runs until it has no consumer to listen for.
+    /// Body of a listener's thread: runs until it has no consumer left.
     fn listen(mut self) {
         let (mut tokens, mut looked, mut is_due) = (Vec::new(), Instant::now(), true);
         loop {
@@ -500,7 +499,7 @@ impl Listening {
         }
     }
 
-    /// Attaches the sources that have come.
+    /// Attaches new sources.
     fn take_in(&mut self) {
         for source in lock(&self.listener.fresh).drain(..) {
             let token = self.next_token;
@@ -526,7 +525,7 @@ impl Listening {
         self.gone.iter().for_each(|source| source.reader.keep_nothing());
     }
 
-    /// Whether there is no consumer to listen for. Then it is not in the registry any more, where another might find it.
+    /// Whether no consumer is left. In that case it has been removed from the registry, where another might find it.
     fn is_over(&self) -> bool {
         let mut registry = lock(&self.registry);
         let is_over = self.sources.is_empty() && lock(&self.listener.fresh).is_empty();
@@ -555,7 +554,7 @@ impl Drop for Listening {
 }
 
 impl Source {
-    /// Hands over what the reader has, some of it, where it lies.
+    /// Handles some of the reader's values in place.
     fn take(&mut self) {
         let Self { reader, declared, once, of, .. } = self;
         let mut counter = lock(&of.desk);

@@ -1,8 +1,7 @@
 //! Events over DDS: from program to program, without a service between.
 //!
-//! An event's domain is a DDS domain, its type's name a topic with that type, its channel a partition. What consumers want of types that
-//! are not theirs is done as with a notification service: a writer of the same topic with another type gets a reader of that type, and its
-//! values are projected.
+//! An event's domain is a DDS domain, its type's name a topic with that type, its channel a partition. Subscriptions to other types work as
+//! with a notification service: a writer of the same topic with another type gets a reader of that type, and its values are projected.
 //!
 //! The process has one participant in each domain, and one more for each further type that a topic has.
 
@@ -23,7 +22,7 @@ use dds::{Difference, History, Incompatibility, Options, Qos, Role};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How the process takes part in domains.
+/// Options of the process in DDS domains.
 fn options(settings: &Settings) -> Options {
     let of = &settings.dds;
     let mut options = Options::default();
@@ -77,12 +76,12 @@ impl From<&Incompatibility> for Trouble {
     }
 }
 
-/// Of milliseconds, of which 0 means none.
+/// Converts milliseconds, of which 0 means none.
 fn time(ms: u32) -> Option<Duration> {
     (ms > 0).then(|| Duration::from_millis(ms.into()))
 }
 
-/// Waits for a moment, where nothing notifies of a change.
+/// Waits for a moment, since nothing notifies of a change.
 fn pause(time: Duration) {
     let (lock, nobody) = (Mutex::new(()), Condvar::new());
     let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,24 +1,24 @@
-//! Each event once, also where late joiners get former ones.
+//! Removal of duplicate events for late joiners.
 //!
-//! Where writer and reader are in one process, Cyclone DDS hands over what is written just when the reader comes both as the last of the
-//! past and as what comes: it puts it into the history, and passes it on a moment later to the readers that are there then.
+//! If writer and reader are in one process, Cyclone DDS delivers a sample twice that is written just when the reader joins, from the
+//! history and as a new one: it puts the sample into the history, and passes it on a moment later to the readers that exist then.
 
 use crate::settings::Settings;
 use dds::{Publisher, Sample};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Writers that are remembered; beyond that they are forgotten, and looked at anew.
+/// Maximum writers remembered; beyond that all are forgotten, and checked anew.
 const WRITERS_MAX: usize = 4096;
 
-/// What came first of each writer.
+/// The first samples of each writer.
 pub(super) struct Once<P = Publisher> {
-    /// Former events that a late joiner gets of a writer.
+    /// Samples of a writer's history that a late joiner gets.
     history_depth: u32,
     writers: HashMap<P, First>,
 }
 
-/// Of one writer: how much has come, up to one more than its history, and what came last meanwhile.
+/// The first samples of one writer: their number, up to one more than its history, and the latest one.
 struct First {
     count: u32,
     written: i64,
@@ -30,7 +30,7 @@ impl Once {
         Self { history_depth: settings.dds.late_joiners, writers: HashMap::new() }
     }
 
-    /// Whether it is what came just before from its writer, and one of the first.
+    /// Whether a sample repeats the previous one of its writer, among its first ones.
     pub(super) fn is_again(&mut self, sample: &Sample<'_>) -> bool {
         self.history_depth > 0 && self.repeats(sample.publisher, sample.source_timestamp, sample.cdr)
     }

@@ -1,4 +1,4 @@
-//! The process's participants, which suppliers and consumers share.
+//! The process's participants, shared by suppliers and consumers.
 
 use super::options;
 use crate::error::Error;
@@ -12,7 +12,7 @@ static PARTICIPANTS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
 struct Known {
     number: u64,
-    /// The process that made it.
+    /// Id of the process that made it.
     process: u32,
     domain: u32,
     options: Options,
@@ -21,7 +21,7 @@ struct Known {
     users: usize,
 }
 
-/// A participant as long as it is used.
+/// A participant, while in use.
 #[derive(Debug)]
 pub(super) struct ParticipantHandle {
     number: u64,
@@ -37,15 +37,15 @@ impl ParticipantHandle {
     /// The process's participant in a domain.
     ///
     /// # Errors
-    /// DDS cannot take part in it, or has begun before the process was forked.
+    /// DDS cannot join it, or was started before the process was forked.
     pub(super) fn new(domain: u16, settings: &Settings) -> Result<Self, Error> {
         Self::with(domain, settings, |_| Ok(())).map(|(handle, ())| handle)
     }
 
-    /// A topic of a type, of the participant that has it or can have it.
+    /// A topic of a type, from the participant that has it or can have it.
     ///
     /// # Errors
-    /// As [`new`](Self::new), and if DDS has nothing for the type.
+    /// The same as of [`new`](Self::new), and if DDS does not support the type.
     pub(super) fn with_topic(
         domain: u16,
         settings: &Settings,
@@ -55,7 +55,7 @@ impl ParticipantHandle {
         Self::with(domain, settings, |participant| participant.topic(name, of))
     }
 
-    /// What `make` makes of the first participant that has no topic of that name with another type.
+    /// The result of `make` for the first participant without a conflicting topic of that name.
     pub(super) fn with<T>(
         domain: u16,
         settings: &Settings,
@@ -85,7 +85,7 @@ impl ParticipantHandle {
         Ok((handle, made))
     }
 
-    /// Waits until the participants that are there have been found.
+    /// Waits until the existing participants have been found.
     pub(super) fn await_discovery(&self, settings: &Settings) {
         let needed = Duration::from_millis(settings.dds.discovery_ms.into());
         loop {

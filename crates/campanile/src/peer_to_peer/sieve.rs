@@ -1,4 +1,4 @@
-//! Filters where there is no service to apply them: what they see is the event that a supplier would have sent there.
+//! Filters without a service: they see the event that a supplier would have sent to one.
 
 use crate::declared::{Declared, NATIVE};
 use crate::error::Error;
@@ -10,7 +10,7 @@ use filter::{Constraint, Steps, Verdict};
 use giop::cdr::{Reader, Writer};
 use std::time::SystemTime;
 
-/// Steps that one event is worth: what a service grants, too.
+/// Maximum evaluation steps for one event, as in a service.
 const STEPS_MAX: u32 = 10_000;
 
 pub(super) struct Sieve {
@@ -24,7 +24,7 @@ impl Sieve {
         Ok(Self { constraint: crate::constraint::parse(text)?, form: settings.event_form, event: Vec::new() })
     }
 
-    /// Whether a value gets through.
+    /// Whether a value passes the filter.
     pub(super) fn passes(&mut self, of: &Declared, cdr: &[u8]) -> bool {
         self.event.clear();
         let ticks = ticks_of(SystemTime::now());

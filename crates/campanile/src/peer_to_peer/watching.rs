@@ -1,4 +1,4 @@
-//! Readers elsewhere that do not match a supplier's writers.
+//! Remote readers that do not match a supplier's writers.
 
 use super::listeners::begin;
 use crate::error::{Error, Trouble};
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long others may take to say what a type is.
+/// Time limit of a query for a remote type.
 const TYPE_MAX: Duration = Duration::from_millis(500);
 
-/// A thread that compares the readers in a domain with a supplier's writers, and reports what does not match. It ends when this is dropped.
+/// A thread that compares the readers in a domain with a supplier's writers, and reports mismatches. It ends on drop.
 #[derive(Debug)]
 pub(super) struct Watching {
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ impl Watching {
         Ok(Self { shared, waker, thread: Some(thread) })
     }
 
-    /// Watches the readers of a topic, too.
+    /// Adds the readers of a topic.
     pub(super) fn add(&self, topic: &Topic) {
         self.shared.topics.add(topic);
         self.waker.wake();

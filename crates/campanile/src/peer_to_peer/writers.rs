@@ -15,24 +15,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Longest time spent on what readers have not confirmed when a supplier is dropped.
+/// Longest wait for unconfirmed events when a supplier is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest time that the first event of a type waits for readers that are known and not yet met.
+/// Longest time that the first event of a type waits for known readers that are not matched yet.
 const MEETING_MAX: Duration = Duration::from_millis(500);
 
-/// Time without room after which the reader that causes it is looked for. Unit: milliseconds.
+/// Time without room after which the blocking reader is searched. Unit: milliseconds.
 const LOOKS_AFTER_MS: u32 = 1000;
 
-/// What a supplier has: a writer for each type that it has published.
+/// A supplier's writers, one for each published type.
 #[derive(Debug)]
 pub(crate) struct Writers {
     settings: Settings,
-    /// Each wait for room is as long as `Qos::blocking_max`, of `waits_max`.
+    /// Quality of service; `waits_max` waits for room last `Qos::blocking_max` each.
     qos: Qos,
     waits_max: u32,
     pub(crate) tell: Teller,
     writers: RwLock<HashMap<usize, Arc<One>>>,
-    /// Held while a writer is made, so that a type gets one: what watches the readers in each domain.
+    /// The watches over readers in each domain. Locked while a writer is made, so that a type gets only one.
     making: Mutex<HashMap<u16, Watching>>,
     // With it, others are found before the first event is published.
     _domain: ParticipantHandle,
@@ -42,14 +42,14 @@ pub(crate) struct Writers {
 struct One {
     // In the order in which they are to go.
     writer: Writer,
-    /// Readers for which no writer waits.
+    /// Readers that no writer waits for.
     suspended_readers: Mutex<SuspendedReaders>,
-    /// Stored, so that its address is its own.
+    /// Stored, so that its address stays unique.
     declared: Declared,
     _handle: ParticipantHandle,
 }
 
-/// What became of events that were published without waiting for each.
+/// Counts of events published without waiting for each, by outcome.
 #[derive(Debug, Default)]
 pub(crate) struct WriterCounters {
     published: AtomicU64,
@@ -72,7 +72,7 @@ impl Writers {
         })
     }
 
-    /// Publishes a value. Waits for room where readers are behind.
+    /// Publishes a value. Waits for room if readers are behind.
     pub(crate) fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<(), Error> {
         let mut octets = Vec::new();
         let cdr = declared.written_for_dds(cdr, &mut octets)?;
@@ -125,13 +125,13 @@ impl Writers {
         Ok(one)
     }
 
-    /// The writer of the same type that was declared once more.
+    /// The writer of an equal type that was declared separately.
     fn equal(&self, declared: &Declared) -> Option<Arc<One>> {
         let writers = self.writers.read().unwrap_or_else(PoisonError::into_inner);
         writers.values().find(|one| one.declared.is_equal(declared)).cloned()
     }
 
-    /// Waits until readers that are known have been met, so that they get the first event.
+    /// Waits until known readers are matched, so that they get the first event.
     fn meet(&self, writer: &Writer, topic: &Topic) {
         let ends = Instant::now() + MEETING_MAX;
         let name = dds::type_name(topic.type_code().root().resolved(), dds::Naming::Idl);
@@ -150,7 +150,7 @@ impl Writers {
         }
     }
 
-    /// Waits until readers that are there have all; says whether they do.
+    /// Waits until existing readers have confirmed everything; returns whether they have.
     pub(crate) fn wait(&self, limit: Duration) -> bool {
         let ends = Instant::now() + limit;
         let writers: Vec<_> = self.writers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
@@ -175,7 +175,7 @@ impl WriterCounters {
         Ok(self.published.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// Counts with the events that readers have confirmed, after waiting for them.
+    /// Counts including the events that readers have confirmed, after waiting for them.
     pub(crate) fn sync(&self, writers: &Writers, limit: Duration) -> PublisherCounters {
         let published = self.published.load(Ordering::Acquire);
         if writers.wait(limit) {

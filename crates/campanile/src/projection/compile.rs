@@ -1,4 +1,4 @@
-//! From two types to what has to be done.
+//! Compilation of a pair of types into the steps of a plan.
 
 use super::number::Number;
 use super::{Case, Count, Defaults, Discriminator, Member, Members, Misfit, Plan, Step};
@@ -6,9 +6,9 @@ use giop::typecode::{Kind, TypeRef};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Pairs of types that one plan may consist of.
+/// Maximum pairs of types in a plan.
 const STEPS_MAX: usize = 65_536;
-/// Types within each other.
+/// Maximum nesting of types.
 const DEPTH_MAX: u32 = 128;
 
 pub(super) fn compile(source: TypeRef<'_>, target: TypeRef<'_>, defaults: &Defaults) -> Result<Plan, Misfit> {
@@ -18,7 +18,7 @@ pub(super) fn compile(source: TypeRef<'_>, target: TypeRef<'_>, defaults: &Defau
     Ok(compiler.plan)
 }
 
-/// The alignment of the first thing that every value of a type begins with.
+/// Alignment of the first part of all values of a type.
 fn first_alignment(of: TypeRef<'_>, depth: u32) -> usize {
     let of = of.resolved();
     let inner = match of.kind() {
@@ -46,9 +46,9 @@ fn alignment(kind: Kind) -> usize {
 
 struct Compiler<'d> {
     plan: Plan,
-    /// Which step there is for a pair of types.
+    /// Index of the step for a pair of types.
     met: HashMap<(u32, u32), usize>,
-    /// Which step passes over a type of the source.
+    /// Index of the step that skips a type of the source.
     passed: HashMap<u32, usize>,
     defaults: &'d Defaults,
 }
@@ -107,7 +107,7 @@ impl Compiler<'_> {
         Ok(index)
     }
 
-    /// The step that passes over a type of the source.
+    /// The step that skips a type of the source.
     fn pass(&mut self, source: TypeRef<'_>, depth: u32) -> Result<usize, Misfit> {
         let source = source.resolved();
         if let Some(step) = self.passed.get(&source.place()) {
@@ -118,7 +118,7 @@ impl Compiler<'_> {
         Ok(step)
     }
 
-    /// The step for a type and itself: a plan of its own in the same list of steps.
+    /// The step for a type and itself: a separate plan in the same list of steps.
     fn alone(&mut self, of: TypeRef<'_>, depth: u32) -> Result<usize, Misfit> {
         let (plan, met, passed) = (Plan::empty(), HashMap::new(), HashMap::new());
         let mut inner = Self { plan, met, passed, defaults: self.defaults };
@@ -189,7 +189,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// What is passed on as it is, in whichever encoding.
+    /// A value copied unchanged, but for its encoding.
     fn verbatim(&mut self, step: Step) -> Result<Step, Misfit> {
         self.plan.has_text = true;
         Ok(step)
@@ -271,7 +271,7 @@ impl Compiler<'_> {
         Ok(Step::Struct(Box::new(Members { source: all.into(), target })))
     }
 
-    /// What is made of a member that did not come.
+    /// The step for a member that the source lacks.
     fn absent(
         &mut self,
         source: TypeRef<'_>,
@@ -348,7 +348,7 @@ impl Compiler<'_> {
     }
 }
 
-/// How a type is called in a sentence.
+/// A type's name in an error message.
 fn whole(of: TypeRef<'_>) -> String {
     match of.name() {
         "" => "what came".to_owned(),

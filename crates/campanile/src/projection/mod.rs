@@ -1,9 +1,8 @@
-//! A value of one type as a value of another: what a consumer declared, from what came.
+//! Conversion of a value of one type to another: from a received to a declared type.
 //!
-//! Members are found by name; those that the target lacks are passed over, those that the source lacks are an error with their
-//! path, unless they are optional. Numbers widen where nothing is lost. Enums go by label. What has to be done is found out once for a
-//! pair of types ([`Plan::new`]); a value is then one walk ([`Plan::run`], [`Plan::check`]), which checks all that its reader may
-//! rely on: lengths, bounds, booleans, enums, text.
+//! Members are matched by name; those that the target lacks are skipped, those that the source lacks are an error with their path, unless
+//! they are optional. Numbers widen where nothing is lost. Enums match by label. A pair of types is compiled once ([`Plan::new`]); a value
+//! is then one pass ([`Plan::run`], [`Plan::check`]), which checks all that its reader may rely on: lengths, bounds, booleans, enums, text.
 //!
 //! | from | to |
 //! |---|---|
@@ -36,55 +35,55 @@ use sink::{Checks, Writes};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Steps and depth granted to one value.
+/// Limits of steps and depth for one value.
 const STEPS_MAX: u32 = 16 * 1024 * 1024;
-/// Values within each other.
+/// Maximum nesting of values.
 const DEPTH_MAX: u32 = 128;
-/// Octets that a value may become, so that a small one cannot become a huge one.
+/// Maximum octets of a converted value, so that a small one cannot become a huge one.
 const OCTETS_MAX: usize = 64 * 1024 * 1024;
 
-/// How a value of one type becomes one of another.
+/// The conversion of values of one type to another.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The last is the whole.
+    /// The steps; the last one converts the whole value.
     steps: Vec<Step>,
     root: usize,
-    /// Nothing changes but the encoding.
+    /// Whether only the encoding changes.
     is_same: bool,
-    /// Values of which nothing changes have the same octets wherever they come from, but for alignment, byte order and code set.
+    /// Whether unchanged values have the same octets in all encodings, except for alignment, byte order and code set.
     lies_alike: bool,
-    /// There are strings or characters in it.
+    /// Whether it contains strings or characters.
     has_text: bool,
-    /// There are wide ones in the source.
+    /// Whether the source contains wide ones.
     has_wide: bool,
-    /// The largest alignment of anything in it, and that of what it begins with.
+    /// The largest alignment in it, and that of its first part.
     alignment: usize,
     first_alignment: usize,
 }
 
-/// Values of members that the declared type has, and that a supplier's may lack.
+/// Defaults of declared members that a supplier's type may lack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Defaults {
     /// By the struct's repository id, then by member: the octets of a value alone.
     values: HashMap<String, HashMap<String, Arc<[u8]>>>,
-    /// Structs that were begun with: one may be within itself.
+    /// Structs begun, since one may contain itself.
     begun: HashSet<&'static str>,
 }
 
 impl Defaults {
-    /// Gives a member of the struct with that repository id a value, as [the module `raw`](crate::raw) describes values.
+    /// Sets the default of a member of the struct with that repository id, in the form that [the module `raw`](crate::raw) describes.
     pub fn set(&mut self, structure: &str, member: &str, cdr: &[u8]) {
         self.values.entry(structure.to_owned()).or_default().insert(member.to_owned(), cdr.into());
     }
 
-    /// As [`set`](Self::set), of a value of Rust's.
+    /// Sets a default as [`set`](Self::set) does, from a Rust value.
     pub fn set_value<T: Field>(&mut self, structure: &str, member: &str, value: &T) {
         let mut octets = Vec::new();
         value.write(&mut Writer::new(&mut octets, crate::declared::NATIVE));
         self.set(structure, member, &octets);
     }
 
-    /// Whether a struct's members are to be gone through, as they are once.
+    /// Whether to visit a struct's members, which happens once.
     #[doc(hidden)]
     pub fn begin(&mut self, structure: &'static str) -> bool {
         self.begun.insert(structure)
@@ -95,10 +94,10 @@ impl Defaults {
     }
 }
 
-/// What is done for one place in the types.
+/// The conversion at one place in the types.
 #[derive(Debug)]
 enum Step {
-    /// Not made yet: a type that contains itself.
+    /// Placeholder while a type that contains itself is compiled.
     Pending,
     Nothing,
     Bool,
@@ -107,7 +106,7 @@ enum Step {
     Wchar {
         from_char: bool,
     },
-    /// A text of one character.
+    /// A character becomes a text.
     CharText {
         from_char: bool,
         bound: u32,
@@ -130,19 +129,19 @@ enum Step {
         labels: Box<[Box<str>]>,
     },
     Struct(Box<Members>),
-    /// Elements, how many being written in front or known beforehand on either side.
+    /// Elements; on either side their number is in front or fixed.
     Elements {
         element: usize,
         from: Count,
         to: Count,
     },
-    /// A sequence of one.
+    /// A value becomes a sequence of one.
     Lift {
         element: usize,
     },
-    /// An empty sequence, of nothing that came.
+    /// An empty sequence for a missing member.
     Absent,
-    /// A value of the declared type's own, of nothing that came.
+    /// A default for a missing member.
     Default {
         octets: Arc<[u8]>,
         value: usize,
@@ -161,10 +160,10 @@ enum Step {
     Object,
 }
 
-/// How many elements there are.
+/// Number of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
-    /// As many as the number in front says; 0 stands for no bound.
+    /// The number in front; 0 stands for no bound.
     Written {
         bound: u32,
     },
@@ -173,20 +172,20 @@ enum Count {
 
 #[derive(Debug)]
 struct Members {
-    /// Of the source, in its order: what passes over each, or makes the target's member of it.
+    /// The source's members, in its order: each with the step that skips it, or makes the target's member.
     source: Box<[Member]>,
-    /// Of the target, in its order, if the source's order is another: which source's member it is, and what makes it.
+    /// The target's members, in its order, if that differs from the source's: the source's member, and the step that makes it.
     target: Option<Box<[TargetMember]>>,
 }
 
-/// A member of the target: which of the source's it is, if any, and what makes it.
+/// A member of the target: the index of the source's member, if any, and the step that makes it.
 type TargetMember = (Option<usize>, Member);
 
 #[derive(Debug)]
 struct Member {
     name: Box<str>,
     step: usize,
-    /// Passed over.
+    /// Whether it is skipped.
     is_extra: bool,
 }
 
@@ -195,7 +194,7 @@ enum Discriminator {
     Bool,
     Octet,
     Number(Number),
-    /// Of an enum, with so many labels.
+    /// An enum with so many labels.
     Enum(u32),
 }
 
@@ -206,17 +205,17 @@ struct Case {
     step: usize,
 }
 
-/// Two types that do not fit each other: where, and why.
+/// Two types that do not fit: the path, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misfit {
     pub(crate) path: String,
     pub(crate) reason: String,
 }
 
-/// A value that is none of its type, or that the target has no room for: where, and why.
+/// A value that is invalid, or does not fit the target: the path, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Innermost first.
+    /// The path, innermost part first.
     trail: Vec<Part>,
     pub(crate) reason: String,
 }
@@ -228,35 +227,35 @@ enum Part {
 }
 
 impl Plan {
-    /// Plans how a value of type `source` becomes one of type `target`. Members that `source` lacks take their value from `defaults`.
+    /// Plans the conversion of type `source` to type `target`. Members that `source` lacks get their value from `defaults`.
     ///
     /// # Errors
-    /// The types do not fit each other.
+    /// The types do not fit.
     pub(crate) fn new(source: &TypeCode, target: &TypeCode, defaults: &Defaults) -> Result<Self, Misfit> {
         compile::compile(source.root(), target.root(), defaults)
     }
 
-    /// That of a type to itself: checks values, and puts them into another encoding.
+    /// The plan of a type to itself: checks values, and converts their encoding.
     ///
     /// # Errors
-    /// Values of the type cannot be had.
+    /// The type has values that are not supported.
     pub(crate) fn same(of: &TypeCode) -> Result<Self, Misfit> {
         Self::new(of, of, &Defaults::default())
     }
 
-    /// Whether nothing changes but the encoding.
+    /// Whether only the encoding changes.
     pub(crate) const fn is_same(&self) -> bool {
         self.is_same
     }
 
-    /// Whether there are wide characters in the source, which lie otherwise in DDS.
+    /// Whether the source has wide characters, which DDS encodes differently.
     #[cfg(feature = "dds")]
     pub(crate) const fn has_wide(&self) -> bool {
         self.has_wide
     }
 
-    /// Whether the value in front of `reader`, after this has aligned it, has the octets that it would be written with from a
-    /// position 0 on, in this processor's byte order and UTF-8.
+    /// Whether the value in front of `reader`, which this aligns, has the octets of the native encoding: from position 0 on, in this
+    /// processor's byte order and UTF-8.
     pub(crate) fn has_native_layout(&self, reader: &mut Reader<'_>) -> Result<bool, ReadError> {
         if !self.is_same || !self.lies_alike {
             return Ok(false);
@@ -268,18 +267,18 @@ impl Plan {
         Ok(text && order && reader.phase().is_multiple_of(self.alignment))
     }
 
-    /// Moves `reader` behind a value of the source, having checked it.
+    /// Checks a value of the source, and moves `reader` behind it.
     ///
     /// # Errors
-    /// It is none, or the target has no room for it.
+    /// The value is invalid, or does not fit the target.
     pub(crate) fn check(&self, reader: &mut Reader<'_>) -> Result<(), Fault> {
         run::run(self, reader, &mut Checks)
     }
 
-    /// Writes the target's value that a value of the source is.
+    /// Converts a value of the source to one of the target.
     ///
     /// # Errors
-    /// It is none, or the target or the writer's code set has no room for it.
+    /// The value is invalid, or does not fit the target or the writer's code set.
     pub(crate) fn run(&self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
         run::run(self, reader, &mut Writes(writer))
     }
@@ -306,7 +305,7 @@ impl Fault {
         self
     }
 
-    /// Where, such as `stations[3].name`; empty for the whole.
+    /// The path, such as `stations[3].name`; empty for the whole value.
     pub(crate) fn path(&self) -> String {
         let mut path = String::new();
         for part in self.trail.iter().rev() {

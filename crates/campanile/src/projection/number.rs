@@ -1,4 +1,4 @@
-//! Numbers that become wider ones.
+//! Widening of numbers.
 
 use super::Fault;
 use super::sink::Sink;
@@ -35,7 +35,7 @@ impl Number {
         })
     }
 
-    /// Whether each value of it is one of `other`.
+    /// Whether each of its values is a value of `other`.
     pub(super) const fn widens_to(self, other: Self) -> bool {
         use Number::{F32, F64, I16, I32, I64, U8, U16, U32, U64};
         matches!(
@@ -50,7 +50,7 @@ impl Number {
     }
 }
 
-/// A number that was read: one of them holds it without loss.
+/// A number after reading; its variant holds it without loss.
 #[derive(Clone, Copy)]
 enum Read {
     Whole(i64),

@@ -1,4 +1,4 @@
-//! The walk over one value.
+//! Execution of a plan for one value.
 
 use super::number::{Number, widen};
 use super::sink::{Checks, Sink};
@@ -7,7 +7,7 @@ use crate::declared::NATIVE;
 use giop::cdr::{CharSet, Reader};
 use giop::typecode::Work;
 
-/// Does all of a plan.
+/// Executes the whole plan.
 pub(super) fn run(plan: &Plan, reader: &mut Reader<'_>, sink: &mut impl Sink) -> Result<(), Fault> {
     let most = sink.length().saturating_add(OCTETS_MAX);
     let mut walk = Walk { plan, work: Work::new(STEPS_MAX, DEPTH_MAX), most };
@@ -17,7 +17,7 @@ pub(super) fn run(plan: &Plan, reader: &mut Reader<'_>, sink: &mut impl Sink) ->
 struct Walk<'p> {
     plan: &'p Plan,
     work: Work,
-    /// Where the sink may not get beyond.
+    /// Maximum length of the sink's output.
     most: usize,
 }
 
@@ -191,7 +191,7 @@ fn text(
     put_text(text, bound, to_wide, sink)
 }
 
-/// A `char` as the character that it is.
+/// Reads a `char` as a Unicode character.
 fn narrow(reader: &mut Reader<'_>) -> Result<char, Fault> {
     let octet = reader.u8()?;
     if !octet.is_ascii() && reader.encoding().chars == CharSet::Utf8 {
@@ -215,7 +215,7 @@ fn put_text(text: &str, bound: u32, to_wide: bool, sink: &mut impl Sink) -> Resu
     sink.text(text)
 }
 
-/// Some ORBs leave leading zeros out.
+/// Copies a `fixed`; some ORBs leave leading zeros out.
 fn fixed(octets: usize, reader: &mut Reader<'_>, sink: &mut impl Sink) -> Result<(), Fault> {
     let is_last = |octet: &u8| matches!(octet & 0xF, 0xC | 0xD);
     let Some(last) = reader.rest().iter().take(octets).position(is_last) else {
@@ -231,7 +231,7 @@ fn fixed(octets: usize, reader: &mut Reader<'_>, sink: &mut impl Sink) -> Result
     Ok(())
 }
 
-/// Reads and writes a discriminator, and gives the case that it chooses.
+/// Copies a discriminator, and returns the case that it selects.
 fn choose(
     discriminator: Discriminator,
     cases: &[Case],

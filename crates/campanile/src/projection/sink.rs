@@ -1,4 +1,4 @@
-//! Where a walk puts what it makes: into a message, or nowhere.
+//! Output of a conversion: a message, or nothing.
 
 use super::Fault;
 use giop::cdr::{CharSet, Endian, Reader, Version, WideChar, Writer};
@@ -12,11 +12,11 @@ pub(super) trait Sink {
     fn u32(&mut self, value: u32);
     fn u64(&mut self, value: u64);
     fn long_double(&mut self, value: [u8; 16]);
-    /// Octets in a row.
+    /// Appends octets.
     fn octets(&mut self, bytes: &[u8]);
-    /// Numbers of `size` octets in a row, which lie in the order `endian`; at least one.
+    /// Appends numbers of `size` octets, at least one, in the byte order `endian`.
     fn numbers(&mut self, bytes: &[u8], size: usize, endian: Endian);
-    /// A `char` in the reader's code set `from`.
+    /// Appends a `char` in the reader's code set `from`.
     fn char(&mut self, octet: u8, from: CharSet) -> Result<(), Fault>;
     fn wide_char(&mut self, value: WideChar) -> Result<(), Fault>;
     fn text(&mut self, text: &str) -> Result<(), Fault>;
@@ -24,14 +24,14 @@ pub(super) trait Sink {
     fn any(&mut self, reader: &mut Reader<'_>, work: &mut Work) -> Result<(), Fault>;
     fn type_code(&mut self, reader: &mut Reader<'_>, work: &mut Work) -> Result<(), Fault>;
     fn object(&mut self, reader: &mut Reader<'_>) -> Result<(), Fault>;
-    /// Octets put there so far.
+    /// Octets appended so far.
     fn length(&self) -> usize;
 }
 
-/// Puts everything nowhere.
+/// Discards all output.
 pub(super) struct Checks;
 
-/// Puts everything into a message.
+/// Writes the output into a message.
 pub(super) struct Writes<'w, 'b>(pub(super) &'w mut Writer<'b>);
 
 impl Sink for Checks {

@@ -1,4 +1,4 @@
-//! Receiving octets.
+//! Consumers of events as octets.
 
 use super::Own;
 use super::desk::{Desk, Teller};
@@ -16,70 +16,68 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What an event says beside its value.
+/// Properties of an event beside its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header<'a> {
-    /// The domain of its type; empty for an event that came as an Any.
+    /// The domain of its type; empty for an event that arrived as an Any.
     pub domain: &'a str,
-    /// The name of its type; of an event that came as an Any, its struct's.
+    /// The name of its type; for an event that arrived as an Any, its struct's.
     pub name: &'a str,
-    /// The name of the event itself; mostly empty.
+    /// The name of the event itself; usually empty.
     pub event_name: &'a str,
-    /// Its number and when it came to the service, for a consumer that says where it [starts](RawConsumer::start_from), of a channel with
-    /// a history.
+    /// Its number and time of arrival at the service, for a consumer with a [start](RawConsumer::start_from) in a channel with a history.
     pub number: Option<EventNumber>,
 }
 
-/// An event: its value's octets, as [the module](crate::raw) describes them.
+/// An event, with its value's octets as [the module](crate::raw) describes them.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RawEvent<'a> {
-    /// The domain of its type; empty for an event that came as an Any.
+    /// The domain of its type; empty for an event that arrived as an Any.
     pub domain: &'a str,
-    /// The name of its type; of an event that came as an Any, its struct's.
+    /// The name of its type; for an event that arrived as an Any, its struct's.
     pub name: &'a str,
-    /// The name of the event itself; mostly empty.
+    /// The name of the event itself; usually empty.
     pub event_name: &'a str,
-    /// Its number and when it came to the service, for a consumer that says where it [starts](RawConsumer::start_from), of a channel with
-    /// a history.
+    /// Its number and time of arrival at the service, for a consumer with a [start](RawConsumer::start_from) in a channel with a history.
     pub number: Option<EventNumber>,
-    /// The type of the value: the declared one, or else the one that came. The same type is the same `Arc` again and again, mostly: what is
-    /// made for it can be kept by its address as long as the `Arc` is kept.
+    /// The type of the value: the declared one, or else the received one. The same type usually comes as the same `Arc`: results for it can
+    /// be cached by address as long as the `Arc` is stored.
     pub type_code: &'a Arc<TypeCode>,
     /// The value.
     pub cdr: &'a [u8],
 }
 
-/// What a callback may answer instead of nothing.
+/// Error of a callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallbackError {
-    /// The event could not be handled, and why: reported as [`Trouble::Callback`]; the next one comes.
+    /// The event could not be handled, for this reason: reported as [`Trouble::Callback`]; the next event follows.
     Failed(String),
-    /// No more events are wanted: the subscription ends.
+    /// No more events, please: the subscription ends.
     Enough,
 }
 
 /// A callback for events as octets.
 pub(super) type OnRaw = Box<dyn FnMut(RawEvent<'_>) -> Result<(), CallbackError> + Send>;
-/// A callback that reads a value of the declared type itself: the first argument is at one.
+/// A callback that reads a value of the declared type itself, from its first argument.
 pub(crate) type OnReader = Box<dyn FnMut(&mut Reader<'_>, Header<'_>) -> Result<(), Handling> + Send>;
 pub(crate) type OnTrouble = Arc<dyn Fn(&Trouble) + Send + Sync>;
 
 /// Why a typed callback did not handle an event.
 pub(crate) enum Handling {
-    /// The octets are no value.
+    /// The octets are not a value of the type.
     Unreadable(String),
     Callback(CallbackError),
 }
 
-/// A callback, and the form in which it takes events.
+/// A callback, in one of its forms.
 pub(crate) enum Handler {
     Octets(OnRaw),
     Reader(OnReader),
 }
 
-/// Receives events: made with what is wanted, and begun with [`ready`](Self::ready). See [the module](crate::raw).
+/// Receives events: configured first, and started with [`ready`](Self::ready). See [the module](crate::raw).
 #[must_use = "it receives nothing until it is ready"]
 pub struct RawConsumer {
     channel: String,
@@ -107,28 +105,28 @@ impl RawConsumer {
         }
     }
 
-    /// With these settings.
+    /// Sets the settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = Some(settings);
         self
     }
 
-    /// Only events for which this holds, in the Extended Trader Constraint Language: `$speed > 10 and $station == 'north'`. The service
-    /// applies it, so that other events do not travel.
+    /// Limits the subscription to events that match a filter, in the Extended Trader Constraint Language: `$speed > 10 and $station ==
+    /// 'north'`. The service applies it, so that other events do not travel.
     pub fn filter(mut self, constraint: &str) -> Self {
         self.filter = Some(constraint.to_owned());
         self
     }
 
-    /// Begins in the channel's history, where that stores one, and has events come with their numbers. A subscription that has to be made
-    /// anew goes on behind the last event that came. Not over DDS.
+    /// Begins in the channel's history, if it has one, and adds numbers to events. A subscription that is made anew continues behind the
+    /// last received event. Not over DDS.
     pub fn start_from(mut self, start: StartFrom) -> Self {
         self.start_from = Some(start);
         self
     }
 
-    /// Has `callback` called for events of a declared type, with values made of what comes under its name: members by name, numbers
-    /// widened. Several may be declared; one name several times.
+    /// Has `callback` called for events of a declared type; events of its name are converted: members by name, numbers widened. Several
+    /// types may be declared, one name several times.
     pub fn on(
         self,
         declared: &Declared,
@@ -142,29 +140,29 @@ impl RawConsumer {
         self
     }
 
-    /// Has `callback` called for events of which no type is declared, with the type that they come with.
+    /// Has `callback` called for events of undeclared types, in the type they arrive with.
     pub fn on_any(mut self, callback: impl FnMut(RawEvent<'_>) -> Result<(), CallbackError> + Send + 'static) -> Self {
         self.others = Some(Box::new(callback));
         self
     }
 
-    /// Has `callback` called for all that is no event: gaps, types that do not fit, callbacks that fail or are slow. It may be called on
-    /// several threads. Default: it is logged.
+    /// Has `callback` called for all trouble: gaps, types that do not fit, callbacks that fail or are slow. It may be called on several
+    /// threads. Default: trouble is logged.
     pub fn on_trouble(mut self, callback: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
         self.on_trouble = Some(Arc::new(callback));
         self
     }
 
-    /// How long a callback may take before that is reported as [`Trouble::Slow`]. Default 1 s.
+    /// Duration from which a callback is reported as [`Trouble::Slow`]. Default 1 s.
     pub fn slow_after(mut self, limit: Duration) -> Self {
         self.slow_after = limit;
         self
     }
 
-    /// Subscribes: events that are published from now on come. The channel is made if there is none.
+    /// Subscribes to events published from now on. The channel is made if it does not exist.
     ///
     /// # Errors
-    /// The settings are wrong, the name is none, the filter is refused, or the service cannot be reached or refuses.
+    /// The settings are wrong, the name is invalid, the filter is refused, or the service cannot be reached or refuses.
     pub fn ready(self) -> Result<RawSubscription, Error> {
         let Self { channel, settings, filter, start_from, declared, others, on_trouble, slow_after } = self;
         check_name(&channel)?;
@@ -221,7 +219,7 @@ impl fmt::Debug for RawConsumer {
     }
 }
 
-/// The types to subscribe to. Events in an Any are asked for, too: their structs have names.
+/// The types to subscribe to. Includes events in an Any, since their structs have names.
 fn subscribed_types(declared: &[(Declared, Handler)], settings: &Settings) -> Vec<EventType> {
     let domain = |declared: &Declared| match declared.domain() {
         Some(domain) => domain.to_owned(),
@@ -235,7 +233,7 @@ fn subscribed_types(declared: &[(Declared, Handler)], settings: &Settings) -> Ve
     types
 }
 
-/// A consumer that is subscribed. It ends when this is dropped.
+/// A subscribed consumer. Dropping it ends the subscription.
 #[derive(Debug)]
 #[must_use = "the subscription ends when this is dropped"]
 pub struct RawSubscription {
@@ -243,7 +241,7 @@ pub struct RawSubscription {
     channel: String,
 }
 
-/// What carries the events.
+/// The transport of the events.
 #[derive(Debug)]
 pub(crate) enum Way {
     Notification(Own<SimpleConsumer>),
@@ -258,7 +256,7 @@ impl RawSubscription {
         &self.channel
     }
 
-    /// Whether it is over, since a callback had enough.
+    /// Whether a callback has ended the subscription.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         match &self.way {
@@ -268,7 +266,7 @@ impl RawSubscription {
         }
     }
 
-    /// How often it has found back to a service: since that was restarted, or had disconnected it. Always 0 over DDS.
+    /// Times that the subscription was restored: the service was restarted, or had disconnected the consumer. Always 0 over DDS.
     #[must_use]
     pub fn reconnections(&self) -> u64 {
         match &self.way {
@@ -278,10 +276,10 @@ impl RawSubscription {
         }
     }
 
-    /// Asks the service now whether the subscription is still there, and makes it anew if not, as is done every few seconds without.
+    /// Asks the service now whether the subscription exists, and makes it anew if not, as happens every few seconds by itself.
     ///
     /// # Errors
-    /// If the service cannot be reached.
+    /// The service cannot be reached.
     pub fn check(&self) -> Result<(), Error> {
         match &self.way {
             Way::Notification(consumer) => consumer.here()?.check().map(drop).map_err(Error::Service),
@@ -290,7 +288,7 @@ impl RawSubscription {
         }
     }
 
-    /// Ends it. A callback may still be running for a last event.
+    /// Ends the subscription. A callback may still be running for a last event.
     pub fn close(self) {
         drop(self);
     }

@@ -1,4 +1,4 @@
-//! Where events are taken in, and handed to the callbacks for them.
+//! The desk: receives events, and passes them to their callbacks.
 
 use super::consumer::{CallbackError, Handler, Handling, Header, OnRaw, OnTrouble, RawEvent};
 use crate::declared::{Declared, NATIVE};
@@ -16,10 +16,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Tells what is no event.
+/// Reports trouble.
 #[derive(Clone)]
 pub(crate) struct Teller {
-    /// What it is called in logs, such as `consumer of Weather`.
+    /// The consumer's name in logs, such as `consumer of Weather`.
     whose: String,
     on_trouble: Arc<Mutex<Option<OnTrouble>>>,
 }
@@ -58,7 +58,7 @@ impl Teller {
         }
     }
 
-    /// Calls the callback; says whether there is one.
+    /// Calls the callback; returns whether there is one.
     pub(crate) fn call(&self, trouble: &Trouble) -> bool {
         let callback = self.on_trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(callback) = callback else { return false };
@@ -79,27 +79,27 @@ impl Teller {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())
 }
 
-/// Takes events in and hands them to the callbacks for them.
+/// Receives events and passes them to their callbacks.
 pub(crate) struct Desk {
     pub(super) declared: Vec<(Declared, Handler)>,
     pub(super) others: Option<OnRaw>,
     pub(super) tell: Teller,
     pub(super) slow_after: Duration,
     types: Types,
-    /// The last callback was slow, and that is reported.
+    /// Whether the last callback was slow, which has been reported.
     is_slow: bool,
-    /// Where values are put that have to be made, and members that came apart.
+    /// Buffers for converted values, and for members sent separately.
     value: Vec<u8>,
     together: Vec<u8>,
 }
 
-/// Octets kept of the buffers for values.
+/// Maximum octets retained of the buffers for values.
 const RETAINED_MAX: usize = 4 * 1024 * 1024;
 
 impl Desk {
@@ -119,7 +119,7 @@ impl Desk {
         self.declared.iter().map(|(declared, _)| declared)
     }
 
-    /// Whether events of other types are wanted, too.
+    /// Whether events of undeclared types are subscribed to as well.
     #[cfg(feature = "dds")]
     pub(crate) const fn takes_other_types(&self) -> bool {
         self.others.is_some()
@@ -130,7 +130,7 @@ impl Desk {
         &self.tell
     }
 
-    /// Takes in a value that came by itself. Says whether a callback has had enough.
+    /// Handles a value received without an event around it. Returns whether a callback has ended the subscription.
     #[cfg(feature = "dds")]
     pub(crate) fn take_value(&mut self, of: &Declared, cdr: &[u8]) -> bool {
         let found = Found::of(of.domain().unwrap_or_default(), of.name());
@@ -170,7 +170,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Says whether a callback has had enough.
+    /// Calls the callback for an event. Returns whether the callback has ended the subscription.
     fn hand_over(&mut self, found: &Found<'_>, understood: &Understood<'_>, number: Option<EventNumber>) -> bool {
         let came = self.types.type_code(understood.which);
         let is_named = !found.name.is_empty();
@@ -193,7 +193,7 @@ impl Desk {
         is_enough
     }
 
-    /// Whether the callback has had enough.
+    /// Calls the callback of a declared type. Returns whether the callback has ended the subscription.
     fn give_declared(
         &mut self,
         place: usize,
@@ -266,7 +266,7 @@ impl Desk {
         }
     }
 
-    /// What follows from what a callback said: whether it has had enough.
+    /// Handles a callback's result: returns whether the callback has ended the subscription.
     fn after(&mut self, name: &str, began: Instant, outcome: Result<(), Handling>) -> bool {
         let took = began.elapsed();
         let was_slow = core::mem::replace(&mut self.is_slow, took >= self.slow_after);
@@ -286,7 +286,7 @@ impl Desk {
     }
 }
 
-/// The octets of a value: as they lie if they are as they have to be, else made anew.
+/// The octets of a value: borrowed if they are in the native encoding, else converted.
 fn octets<'v>(plan: &Plan, reader: &mut Reader<'v>, value: &'v mut Vec<u8>) -> Result<&'v [u8], String> {
     if plan.has_native_layout(reader).map_err(|error| error.kind.to_string())? {
         let (begin, rest) = (reader.position(), reader.rest());
@@ -303,7 +303,7 @@ fn call(callback: &mut OnRaw, header: Header<'_>, type_code: &Arc<TypeCode>, cdr
     guarded(|| callback(RawEvent { domain, name, event_name, number, type_code, cdr }).map_err(Handling::Callback))
 }
 
-/// Treats a panic of a callback as any other failure.
+/// Runs a callback; a panic counts as any other failure.
 fn guarded(callback: impl FnOnce() -> Result<(), Handling>) -> Result<(), Handling> {
     catch_unwind(AssertUnwindSafe(callback))
         .unwrap_or_else(|panic| Err(Handling::Callback(CallbackError::Failed(words(panic.as_ref())))))

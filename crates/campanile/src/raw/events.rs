@@ -1,4 +1,4 @@
-//! Receiving octets one event after the other, instead of being called back.
+//! Receiving events as octets one after the other, instead of by callbacks.
 
 use super::{CallbackError, RawConsumer, RawEvent};
 use crate::declared::Declared;
@@ -8,21 +8,21 @@ use client::EventNumber;
 use giop::typecode::TypeCode;
 use std::sync::Arc;
 
-/// An event that is kept: as [`RawEvent`], with everything its own.
+/// A [`RawEvent`] that owns its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OwnedEvent {
-    /// The domain of its type; empty for an event that came as an Any.
+    /// The domain of its type; empty for an event that arrived as an Any.
     pub domain: String,
-    /// The name of its type; of an event that came as an Any, its struct's.
+    /// The name of its type; for an event that arrived as an Any, its struct's.
     pub name: String,
-    /// The name of the event itself; mostly empty.
+    /// The name of the event itself; usually empty.
     pub event_name: String,
-    /// Its number and when it came to the service: see [`RawEvent::number`].
+    /// Its number and time of arrival at the service: see [`RawEvent::number`].
     pub number: Option<EventNumber>,
-    /// Which of the declared types it is, by the place at which it was declared; `None` for one that is none of them.
+    /// Index of the declared type, in order of declaration; `None` for an undeclared one.
     pub declared: Option<usize>,
-    /// The type of the value: the declared one, or else the one that came.
+    /// The type of the value: the declared one, or else the received one.
     pub type_code: Arc<TypeCode>,
     /// The value.
     pub cdr: Vec<u8>,
@@ -42,15 +42,15 @@ impl OwnedEvent {
     }
 }
 
-/// The events of a consumer with everything their own, one after the other.
+/// The events of a consumer, owned, one after the other.
 pub type RawEvents = Events<OwnedEvent>;
 
 impl RawConsumer {
-    /// Subscribes, and keeps events until they are asked for: those of the declared types and, if `others`, all others as they come. At
-    /// most `waiting_max` wait here; beyond that, events wait at the service.
+    /// Subscribes, and queues events until they are taken: those of the declared types and, if `others`, all others in the type they arrive
+    /// with. At most `waiting_max` wait here; more wait at the service.
     ///
     /// # Errors
-    /// As [`ready`](Self::ready).
+    /// The same as of [`ready`](Self::ready).
     pub fn events(self, declared: &[Declared], others: bool, waiting_max: usize) -> Result<RawEvents, Error> {
         let queue = Arc::new(Queue::new(waiting_max));
         let putting = |declared: Option<usize>| {

@@ -1,4 +1,4 @@
-//! Events as octets with their type: what the languages that are bound to this crate use, and what its typed side is made of.
+//! Events as octets with their type: used by the bindings of other languages, and by the typed interface of this crate.
 //!
 //! # What a value is
 //!
@@ -79,21 +79,22 @@ pub use supplier::RawSupplier;
 use crate::error::Error;
 use crate::settings::Settings;
 
-/// Finds the channel of that name, or makes it, as suppliers and consumers do: for programs that use the crate `client` beside this one.
+/// A finder of the channel of that name, made if it does not exist, as for suppliers and consumers: for programs that use the crate
+/// `client` beside this one.
 ///
 /// # Errors
-/// [`Error::ChannelName`] for what cannot be one.
+/// [`Error::ChannelName`] for an invalid name.
 pub fn channel_finder(name: &str, settings: &Settings) -> Result<client::ChannelFinder, Error> {
     crate::channel::check_name(name)?;
     Ok(crate::channel::finder(name, settings))
 }
 
-/// What belongs to the process that made it. After a `fork` the child cannot use it, and dropping it there touches nothing: its
-/// sockets are the parent's, and what is said on them would be the parent's word.
+/// A value that belongs to the process that made it. After a `fork` the child cannot use it, and dropping it there does nothing: its
+/// sockets are the parent's, and output of the child would be taken for the parent's.
 #[derive(Debug)]
 pub(crate) struct Own<T> {
     maker: u32,
-    /// There until it is dropped.
+    /// The value, until dropped.
     it: Option<T>,
 }
 
@@ -102,7 +103,7 @@ impl<T> Own<T> {
         Self { maker: std::process::id(), it: Some(it) }
     }
 
-    /// It, in the process that made it.
+    /// The value, in the process that made it.
     ///
     /// # Errors
     /// [`Error::Forked`] in another.
@@ -110,12 +111,12 @@ impl<T> Own<T> {
         self.it.as_ref().filter(|_| self.is_here()).ok_or(Error::Forked)
     }
 
-    /// As [`here`](Self::here), to be changed; `None` in another process.
+    /// The value, mutable; `None` in another process.
     pub(crate) fn here_mut(&mut self) -> Option<&mut T> {
         if self.is_here() { self.it.as_mut() } else { None }
     }
 
-    /// It, for what is only read.
+    /// The value, for reading only.
     pub(crate) const fn anywhere(&self) -> Option<&T> {
         self.it.as_ref()
     }

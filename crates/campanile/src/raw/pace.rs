@@ -1,33 +1,33 @@
-//! When the thread of a publisher looks after it, and when it sends what was gathered.
+//! Timing of a publisher's thread: when it checks the publisher, and when it sends gathered events.
 
 use std::time::Duration;
 
-/// Shortest and longest time between two looks at events that are under way.
+/// Shortest and longest time between two checks of events under way.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 const LOOK_EVERY_MAX: Duration = Duration::from_millis(5);
 
-/// Says after each look when the next one is.
+/// Computes the time of the next check.
 pub(super) struct Pace {
     gather_time: Duration,
-    /// Until the next look, if something was published since the last.
+    /// Time until the next check, if something was published since the last.
     pub(super) pause: Duration,
-    /// Between looks for answers: longer while none come.
+    /// Time between checks for answers: longer while none arrive.
     for_answers: Duration,
 }
 
 impl Pace {
-    /// Events wait for each other for so long at most.
+    /// A pace with this maximum gathering time.
     pub(super) fn new(gather_time: Duration) -> Self {
         Self { gather_time, pause: gather_time.min(LOOK_EVERY_MAX), for_answers: LOOK_EVERY }
     }
 
-    /// Whether what was gathered is to be sent, the first of which has waited for so long.
+    /// Whether to send the gathered events, of which the first has waited for this time.
     pub(super) fn is_due(&self, waits: Option<Duration>) -> bool {
         waits.is_some_and(|waits| waits >= self.gather_time)
     }
 
-    /// A look has been taken. The first of what is gathered now has waited for so long; there were answers, or not; the fate of so many
-    /// events is not known.
+    /// Notes a check: the waiting time of the first gathered event, whether there were answers, and the number of events without an
+    /// outcome.
     pub(super) fn looked(&mut self, waits: Option<Duration>, was_answered: bool, outstanding: u64) {
         if outstanding == 0 {
             // The next look is after the next event.
@@ -48,11 +48,11 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    /// A publisher of one event every so often, with a thread that keeps a pace, by a simulated clock.
+    /// A simulated publisher of one event every so often, with a thread that keeps a pace.
     #[derive(Default)]
     struct Run {
         now: Duration,
-        /// When those were published that wait; when those are answered that were sent.
+        /// Publishing times of gathered events; answer times of sent ones.
         gathered: Vec<Duration>,
         answers: Vec<Duration>,
         sends: usize,
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Once, with unanswered events under way, whatever was gathered was sent within 5 ms, however long it was to wait.
+    /// With unanswered events under way, gathered events were once sent within 5 ms, whatever their gathering time.
     #[test]
     fn events_are_sent_together_as_long_as_they_may_wait_for_each_other() {
         for answered_after in [ms(0), ms(1), ms(3), ms(30), ms(400)] {

@@ -1,4 +1,4 @@
-//! Publishing many events without waiting for each.
+//! Publishers: publishing many events without waiting for each.
 
 use super::Own;
 use super::pace::Pace;
@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Longest time spent on what readers have not confirmed.
+/// Longest wait for unconfirmed events.
 #[cfg(feature = "dds")]
 const SYNC_MAX: Duration = Duration::from_secs(60);
-/// Longest time spent on the last answers when a publisher is dropped.
+/// Longest wait for the last answers when a publisher is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Settings of a [`RawPublisher`].
@@ -28,7 +28,7 @@ pub struct PublishOptions {
     pub gather_events_max: u32,
     /// Longest time that an event waits for others. Default 1 ms.
     pub gather_time_max: Duration,
-    /// Events that may be on the way without an answer; then `publish` waits. Default 4096.
+    /// Events on the way without an answer, at which `publish` waits. Default 4096.
     pub unanswered_max: u32,
 }
 
@@ -38,14 +38,14 @@ impl Default for PublishOptions {
     }
 }
 
-/// Publishes events without waiting for each: they are gathered for a moment and sent together, in order. Each gets a number, from 0
-/// on; what became of them is reported by [`counters`](Self::counters) and [`next_loss`](Self::next_loss).
+/// Publishes events without waiting for each: events are gathered for a moment and sent together, in order. Each gets a number, from 0 on;
+/// their outcomes are reported by [`counters`](Self::counters) and [`next_loss`](Self::next_loss).
 ///
-/// An event is never sent twice. When the connection breaks, what was under way is reported as lost, and publishing goes on when the
-/// service is back. A thread of the library's sends what was gathered when its time has come.
+/// An event is never sent twice. When the connection breaks, events under way are reported as lost, and publishing goes on when the service
+/// is back. A thread of the library sends gathered events in time.
 ///
-/// When it is dropped, answers are waited for until for 2 seconds none has come; what is not confirmed then is logged. To get it
-/// reported, call [`close`](Self::close).
+/// When dropped, it waits for answers until none has arrived for 2 seconds; events not confirmed then are logged. To get them reported,
+/// call [`close`](Self::close).
 #[derive(Debug)]
 pub struct RawPublisher {
     way: Way,
@@ -67,9 +67,9 @@ struct Running {
 #[derive(Debug)]
 struct Shared {
     inner: Arc<Inner>,
-    /// `None` once it has ended.
+    /// The publisher; `None` once closed.
     publisher: Mutex<Option<Publisher>>,
-    /// Something was published since the thread looked last.
+    /// Whether something was published since the thread's last check.
     is_busy: AtomicBool,
     has_ended: AtomicBool,
     gather_time: Duration,
@@ -96,10 +96,10 @@ impl RawPublisher {
             .map(|running| Self { way: Way::Gathered(Own::new(running)) })
     }
 
-    /// Takes an event and gives its number. Waits only when as many are on the way as may be.
+    /// Publishes an event and returns its number. Waits only while the maximum number of events is on the way.
     ///
     /// # Errors
-    /// The event was not taken: it is no value of the type, or there is no service. The fate of events that were taken is not an error
+    /// The event was not accepted: it is not a value of the type, or there is no service. The outcome of accepted events is not an error
     /// here.
     pub fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
         match &self.way {
@@ -109,12 +109,12 @@ impl RawPublisher {
         }
     }
 
-    /// Sends what was gathered now.
+    /// Sends the gathered events now.
     pub fn flush(&self) {
         self.with(|publisher| publisher.flush());
     }
 
-    /// Sends what was gathered and waits until the fate of all events is known.
+    /// Sends the gathered events and waits until the outcome of all events is known.
     #[must_use = "the result says whether all events arrived"]
     pub fn sync(&self) -> PublisherCounters {
         #[cfg(feature = "dds")]
@@ -124,7 +124,7 @@ impl RawPublisher {
         self.with(Publisher::sync)
     }
 
-    /// How many events became what, as far as is known.
+    /// Counts of events by outcome, as far as known.
     #[must_use]
     pub fn counters(&self) -> PublisherCounters {
         #[cfg(feature = "dds")]
@@ -140,14 +140,15 @@ impl RawPublisher {
         self.with(Publisher::next_loss)
     }
 
-    /// Ends it, when the fate of all events is known or for a minute no answer has come, and tells how many became what.
+    /// Closes the publisher when the outcome of all events is known or no answer has arrived for a minute, and returns the counts by
+    /// outcome.
     #[must_use = "the result says whether all events arrived"]
     pub fn close(self) -> PublisherCounters {
         let counters = self.sync();
         self.close_within(CLOSE_TIMEOUT).unwrap_or(counters)
     }
 
-    /// Ends it as when it is dropped, with another limit: when for that long no answer has come. `None` in a forked child.
+    /// Closes the publisher as on drop, with another limit on the time without an answer. `None` in a forked child.
     pub fn close_within(mut self, limit: Duration) -> Option<PublisherCounters> {
         match &mut self.way {
             Way::Gathered(running) => running.here_mut()?.end(limit),
@@ -174,7 +175,7 @@ impl RawPublisher {
     }
 }
 
-/// Over DDS: events are on their way when they are published, and what is counted is whether they arrived.
+/// Counts over DDS: events leave when they are published, and their confirmations are counted.
 #[cfg(feature = "dds")]
 #[derive(Debug)]
 struct Counted {
@@ -209,7 +210,7 @@ impl Drop for Counted {
     }
 }
 
-/// Says in the log that events were not confirmed.
+/// Logs that events were not confirmed.
 fn log_missing(channel: &str, counters: PublisherCounters) {
     if counters.confirmed < counters.published {
         let missing = counters.published - counters.confirmed;
@@ -279,7 +280,7 @@ impl Shared {
         self.publisher.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the thread does: sends what was gathered for long enough, and takes in answers until there are no more to come.
+    /// Body of the thread: sends events gathered for long enough, and reads answers until no more will come.
     fn send_in_time(&self) {
         let mut pace = Pace::new(self.gather_time);
         while !self.has_ended.load(Ordering::Acquire) {

@@ -1,9 +1,9 @@
-//! What publishing does while the service cannot be reached: it waits, as for a service that is restarted.
+//! Waiting of `publish` while the service is away, as during its restart.
 //!
-//! An event is tried again only if it certainly was not taken, and only where the failure is one that passes
-//! ([`InvokeError::is_connection_failure`](client::InvokeError::is_connection_failure)). Between attempts are pauses that grow, each cut
-//! short by chance ([`Backoff`]), so that the suppliers of a service that comes back do not come all at once. Threads of one supplier wait
-//! each for itself; the first that gets through wakes the others.
+//! An event is tried again only if it certainly was not taken, and only after a temporary failure
+//! ([`InvokeError::is_connection_failure`](client::InvokeError::is_connection_failure)). Pauses between attempts grow, each shortened at
+//! random ([`Backoff`]), so that the suppliers of a restarted service do not come all at once. Threads of one supplier wait independently;
+//! the first success wakes the others.
 
 use crate::error::Error;
 use client::Backoff;
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 /// Longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Time between two looks whether the caller still wants to wait.
+/// Interval of checks whether the caller still waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The waits of one supplier.
 #[derive(Debug)]
 pub(super) struct Restart {
-    /// Longest time that one event waits; zero for none.
+    /// Longest time that one event waits; zero for not at all.
     limit: Duration,
     state: Mutex<State>,
     changed: Condvar,
@@ -26,9 +26,9 @@ pub(super) struct Restart {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Threads that wait.
+    /// Number of waiting threads.
     waiting: u32,
-    /// Events that got through after a wait.
+    /// Number of events published after a wait.
     returns: u64,
     is_stopped: bool,
 }
@@ -38,8 +38,8 @@ impl Restart {
         Self { limit, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Publishes by `attempt`, again for as long as it fails for want of a service. While it waits, `goes_on` is asked every 50 ms; once it
-    /// says no, the last failure is the result.
+    /// Publishes by `attempt`, repeatedly while the service is away. While it waits, `goes_on` is called every 50 ms; once that returns
+    /// false, the last failure is the result.
     pub(super) fn outlast(
         &self,
         channel: &str,
@@ -68,12 +68,12 @@ impl Restart {
         }
     }
 
-    /// Number of threads that wait.
+    /// Number of waiting threads.
     pub(super) fn waiting(&self) -> u32 {
         self.lock().waiting
     }
 
-    /// Ends all waits, and has none begin any more.
+    /// Ends all waits, and prevents further ones.
     pub(super) fn stop(&self) {
         self.lock().is_stopped = true;
         self.changed.notify_all();
@@ -84,7 +84,7 @@ impl Restart {
     }
 }
 
-/// Whether the event was certainly not taken, for a reason that passes.
+/// Whether the event was certainly not taken, for a temporary reason.
 fn may_pass(error: &Error) -> bool {
     matches!(error, Error::Service(error) if error.is_connection_failure() && error.was_not_carried_out())
 }
@@ -92,7 +92,7 @@ fn may_pass(error: &Error) -> bool {
 /// The wait of one thread with one event.
 struct Wait<'a> {
     restart: &'a Restart,
-    /// `None` where the limit is beyond what the clock can say.
+    /// End of the wait; `None` if beyond the clock's range.
     ends: Option<Instant>,
     backoff: Backoff,
 }
@@ -107,7 +107,7 @@ impl<'a> Wait<'a> {
         Self { restart, ends: Instant::now().checked_add(restart.limit), backoff: Backoff::up_to(PAUSE_MAX) }
     }
 
-    /// Waits until the next attempt is due. `false` if there is to be none.
+    /// Waits until the next attempt is due. Returns `false` if there is none.
     fn pause(&mut self, goes_on: &mut impl FnMut() -> bool) -> bool {
         let now = Instant::now();
         if self.ends.is_some_and(|ends| ends <= now) {
@@ -133,7 +133,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Ends the wait of this thread after its event got through, and wakes the others.
+    /// Ends the wait of this thread after its event was published, and wakes the others.
     fn succeed(self, channel: &str) {
         let mut state = self.restart.lock();
         state.returns += 1;

@@ -1,4 +1,4 @@
-//! Publishing octets.
+//! Suppliers of events as octets.
 
 use super::Own;
 use super::publisher::{PublishOptions, RawPublisher};
@@ -17,34 +17,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// Publishes events into a channel: values as octets, of any types that are declared. See [the module](crate::raw).
+/// Publishes events into a channel: values as octets, of any declared types. See [the module](crate::raw).
 ///
-/// When the connection breaks or the service is restarted, `publish` finds back by itself, and makes the channel again if it is gone.
-/// While there is no service it waits for one, for as long as [`Settings::wait_for_restart`] says; then it answers an error, and
-/// succeeds when there is one again.
+/// When the connection breaks or the service is restarted, `publish` reconnects by itself, and makes the channel again if it is gone. It
+/// waits for an absent service for as long as [`Settings::wait_for_restart`] says; then it returns an error.
 #[derive(Debug)]
 pub struct RawSupplier {
     inner: Own<Arc<Inner>>,
 }
 
-/// What a supplier and its publishers share.
+/// State shared by a supplier and its publishers.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) link: Link,
     pub(super) channel: String,
     domain: String,
     form: EventForm,
-    /// Events published, by which ALMA's consumers see what is missing.
+    /// Number of events published, by which ALMA's consumers detect losses.
     count: AtomicU64,
-    /// The waits of `publish` for a service that is away.
+    /// The waits of `publish` for an absent service.
     restart: Restart,
 }
 
 impl RawSupplier {
-    /// Connects to a channel, which is made if there is none.
+    /// Connects to a channel, which is made if it does not exist.
     ///
     /// # Errors
-    /// The settings are wrong, the name is none, or the service cannot be reached or refuses.
+    /// The settings are wrong, the name is invalid, or the service cannot be reached or refuses.
     pub fn new(channel: &str, settings: &Settings) -> Result<Self, Error> {
         check_name(channel)?;
         let inner = Inner {
@@ -60,21 +59,21 @@ impl RawSupplier {
 
     /// Publishes an event and waits until the service has taken it.
     ///
-    /// Where the service cannot be reached, or says that it cannot take the event at present, and the event certainly was not taken, it is
-    /// tried again, with pauses of a second at most, for as long as [`Settings::wait_for_restart`] says.
+    /// If the service cannot be reached, or cannot take the event at present, and the event certainly was not taken, it is tried again,
+    /// with pauses of a second at most, for as long as [`Settings::wait_for_restart`] says.
     ///
     /// # Errors
-    /// [`Error::Value`] if the octets are no value of the type; otherwise what the service says, or that it cannot be reached.
-    /// [`Error::was_not_carried_out`] tells whether the event can be published again without being there twice.
+    /// [`Error::Value`] if the octets are not a value of the type; otherwise the service's error, or that it cannot be reached.
+    /// [`Error::was_not_carried_out`] tells whether the event can be published again without arriving twice.
     pub fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<(), Error> {
         self.publish_while(declared, cdr, || true)
     }
 
-    /// As [`publish`](Self::publish); while it waits for a restart, `goes_on` is asked every 50 ms, on this thread, and ends the wait by
-    /// `false`. For languages in which a user interrupts what waits.
+    /// Publishes as [`publish`](Self::publish) does; while it waits for a restart, `goes_on` is called every 50 ms, on this thread, and
+    /// ends the wait by returning `false`. For languages in which a user can interrupt a wait.
     ///
     /// # Errors
-    /// As `publish`; where `goes_on` said no, the failure that was waited about.
+    /// The same as of `publish`; after `goes_on` returned `false`, the last failure.
     pub fn publish_while(&self, declared: &Declared, cdr: &[u8], goes_on: impl FnMut() -> bool) -> Result<(), Error> {
         let inner = self.inner.here()?;
         match &inner.link {
@@ -93,16 +92,17 @@ impl RawSupplier {
         }
     }
 
-    /// Publishes through the same proxy without waiting for each event: for many of them.
+    /// Makes a publisher on the same proxy, which does not wait for each event.
     ///
     /// # Errors
-    /// If the service cannot be reached.
+    /// The service cannot be reached.
     pub fn publisher(&self, options: PublishOptions) -> Result<RawPublisher, Error> {
         RawPublisher::new(Arc::clone(self.inner.here()?), options)
     }
 
-    /// Has `callback` called for what [`publish`](Self::publish) does not answer: over DDS, readers that [do not match](Trouble::Incompatible). It
-    /// is called on other threads, may publish, and may be about to return when the supplier is dropped. Default: that is logged.
+    /// Has `callback` called for trouble that [`publish`](Self::publish) does not return: over DDS, readers that [do not
+    /// match](Trouble::Incompatible). It is called on other threads, may publish, and may still be returning when the supplier is dropped.
+    /// Default: trouble is logged.
     pub fn on_trouble(&self, callback: impl Fn(&Trouble) + Send + Sync + 'static) {
         match self.inner.here().map(|inner| &inner.link) {
             #[cfg(feature = "dds")]
@@ -111,7 +111,7 @@ impl RawSupplier {
         }
     }
 
-    /// How often it has had to find its way back to a service that was restarted, or had disconnected it.
+    /// Times that the supplier reconnected: the service was restarted, or had disconnected the supplier.
     #[must_use]
     pub fn reconnections(&self) -> u64 {
         match self.inner.anywhere().map(|inner| &inner.link) {
@@ -120,14 +120,14 @@ impl RawSupplier {
         }
     }
 
-    /// Number of threads in `publish` that wait for the service to be there again. Always 0 over DDS.
+    /// Number of threads in `publish` that wait for the service to come back. Always 0 over DDS.
     #[must_use]
     pub fn waiting(&self) -> u32 {
         self.inner.here().map_or(0, |inner| inner.restart.waiting())
     }
 
-    /// Ends what [`waiting`](Self::waiting) counts: each such `publish` answers the failure that it waits about, and later ones do not wait
-    /// for a restart any more. For programs about to close a supplier with which other threads publish.
+    /// Ends the waits that [`waiting`](Self::waiting) counts: each such `publish` returns its last failure, and later ones do not wait for
+    /// a restart any more. For programs about to close a supplier that other threads publish with.
     pub fn stop_waiting(&self) {
         if let Ok(inner) = self.inner.here() {
             inner.restart.stop();
@@ -140,7 +140,7 @@ impl RawSupplier {
         self.inner.anywhere().map_or("", |inner| &inner.channel)
     }
 
-    /// Takes leave of the service, when its publishers have, too. Dropping it does the same.
+    /// Disconnects from the service, once its publishers are gone as well. Dropping it does the same.
     pub fn close(self) {
         drop(self);
     }
@@ -159,7 +159,7 @@ impl Inner {
     }
 }
 
-/// Writes an event; what is wrong with its value is noted where the error that follows cannot say it.
+/// Writes an event; notes the fault of its value where the resulting error cannot carry it.
 pub(super) fn noted(
     fault: &Cell<Option<Fault>>,
     declared: &Declared,
@@ -173,7 +173,7 @@ pub(super) fn noted(
     })
 }
 
-/// The error with what was noted.
+/// The error, completed by the noted fault.
 pub(super) fn publish_error(fault: Cell<Option<Fault>>, declared: &Declared, error: InvokeError) -> Error {
     match fault.into_inner() {
         Some(fault) => declared.refused(&fault),

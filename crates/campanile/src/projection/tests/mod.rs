@@ -1,4 +1,4 @@
-//! Types and values that are made of each other.
+//! Tests with types and values derived from each other.
 
 mod random;
 
@@ -26,7 +26,7 @@ fn read(of: &TypeCode, octets: &[u8]) -> Value {
     without_names(Value::read(of, &mut Reader::new(octets, NATIVE), &mut Work::default()).unwrap())
 }
 
-/// The value as if its structs had no names, so that one can be written down shortly.
+/// The value with its structs' names removed, for short expected values.
 pub(super) fn without_names(value: Value) -> Value {
     match value {
         Value::Struct { fields, .. } => {
