@@ -1,8 +1,8 @@
 //! Rights of clients: the rules of access as a lane knows them.
 //!
-//! Rules are looked through once for each connection and channel; a connection's protocol remembers what came out with what else it knows
-//! of its pushes, or asks again, and finds it here. Where that depends on the event type, each type is looked up once. Where there are no
-//! rules, all of this is one comparison. Whether a client that pulls owns the proxy is found out once for each two of them.
+//! The rules are evaluated once for each connection and channel, and the result is cached here; a connection's protocol may cache it as
+//! well. Where the result depends on the event type, each type is looked up once. Without rules all of this is one comparison. Whether a
+//! pulling client owns its proxy is cached for each pair of them.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::protocols::{Access, Denied};
 use access::{Decision, Grant, Right, RuleNumber, Scope, Who, Why};
 use accounts::Account;
 
-/// Connections and channels of which is remembered what they may, and connections and owners of which is remembered whether they are one.
+/// Size of two caches: rights by connection and channel, and ownership by connection and owner.
 const PLACES: usize = 256;
-/// Lists of event types that connections share, and event types that were held against these. Of more, all are forgotten.
+/// Maximum lists of event types shared by connections, and maximum types checked against them. Beyond it the cache is emptied.
 const SCOPES_MAX: usize = 1_024;
 const VERDICTS_MAX: usize = 16_384;
-/// Verdicts that are found without looking into the table of all.
+/// Places of the cache of recent verdicts, which spares a look into the table of all.
 const RECENT: usize = 64;
 
 /// Limit of a client that may push events of some types only; `None` if it may push all.
@@ -55,7 +55,7 @@ struct Known {
     may: Result<Permit, Arc<Scope>>,
 }
 
-/// Whether a client is an object's owner in a channel.
+/// Cached answer whether a client owns an object in a channel.
 struct Owned {
     account: Arc<Account>,
     owner: Owner,
@@ -63,17 +63,17 @@ struct Owned {
     is_owner: bool,
 }
 
-/// See the module.
+/// Guard of a lane: evaluates the rules of access and caches the results.
 #[derive(Default)]
 pub(crate) struct Guard {
-    /// Nothing where every client may do everything.
+    /// Rules of access; `None` where every client may do everything.
     access: Option<Access>,
     known: Vec<Option<Known>>,
     owned: Vec<Option<Owned>>,
     scopes: HashMap<Vec<RuleNumber>, Arc<Scope>>,
-    /// By where the scope is, which stays there as long as it is here.
+    /// Verdicts by event type and by the address of their scope. The scope is kept with the verdict, so that its address is not reused.
     verdicts: HashMap<(usize, TypeId), (Arc<Scope>, Decision)>,
-    /// Those that were asked for lately, each at the place that its scope and its type have. All of them are among `verdicts`, too.
+    /// Recent verdicts, each at the place computed from its scope and type. All of them are among `verdicts`, too.
     recent: Vec<Option<((usize, TypeId), Decision)>>,
 }
 
@@ -84,7 +84,7 @@ impl Guard {
         self.access.is_some()
     }
 
-    /// These rules hold from now on.
+    /// Replaces the rules, and forgets every result of the earlier ones.
     pub(crate) fn handle_access(&mut self, access: Option<&Access>) {
         let is_same = match (&self.access, access) {
             (None, None) => true,
@@ -101,13 +101,13 @@ impl Guard {
         }
     }
 
-    /// Forgets what is known of clients: one has shown an identity, and its rights may have changed.
+    /// Forgets the cached rights and owners: a client has shown an identity, and its rights may have changed.
     pub(crate) fn forget_known(&mut self) {
         self.known.iter_mut().for_each(|place| *place = None);
         self.owned.iter_mut().for_each(|place| *place = None);
     }
 
-    /// Numbers of event types are used anew.
+    /// Forgets the verdicts on event types: the numbers of types are about to be reused.
     pub(crate) fn forget_types(&mut self) {
         self.forget_verdicts();
     }
@@ -120,7 +120,7 @@ impl Guard {
     /// What a client may do on a channel.
     ///
     /// # Errors
-    /// Nothing: these rules say so.
+    /// The client may do nothing there: the scope has the rules that deny it.
     #[inline]
     pub(crate) fn may(
         &mut self,
@@ -148,8 +148,8 @@ impl Guard {
         may
     }
 
-    /// Whether a client may take what a consumer of that owner gets: it is the owner, or administers the channel. From a consumer without
-    /// one only the latter takes.
+    /// Whether a client may take the events of a consumer that `owner` owns: as the owner, or as an administrator of the channel. A
+    /// consumer without an owner is open to administrators only.
     pub(crate) fn may_take(&mut self, account: &Arc<Account>, owner: Option<&Owner>, channel: ChannelId) -> bool {
         self.access.is_none()
             || owner.is_some_and(|owner| self.is_owner(account, owner, channel))
@@ -232,7 +232,7 @@ impl Guard {
         decision
     }
 
-    /// A line about something that was not allowed.
+    /// Log line about something that was not allowed.
     fn denial(&self, account: &Account, what: &dyn core::fmt::Display, channel: ChannelId, why: Why<'_>) -> String {
         let Some(access) = &self.access else { return String::new() };
         access.denial(&Who::of(account), what, access.channel(channel), why)

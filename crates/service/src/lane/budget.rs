@@ -1,63 +1,64 @@
-//! What a step of a lane's round may use, so that none keeps the others waiting, and how a connection's messages are metered.
+//! Budgets of the steps of a lane's round, so that no step delays the others, and the metering of a connection's messages.
 //!
 //! A step that reaches its budget leaves the rest to the next round, which begins at once. What is left for a connection waits in its
 //! address's queue ([`quotas`](crate::lane::io::quotas)); what came from another thread stays in its mailbox.
 //!
-//! Messages are counted, and the time that they take is measured, since a message may be passed on in a microsecond, or be
-//! an event about which thousands of constraints are asked. The clock is read before the second message, and then as often as
-//! the messages before let expect that it has to be: a lone message costs no reading, and hundreds of small ones a few.
+//! Messages are counted and timed, since one may be passed on in a microsecond, while another is an event to be tested against thousands of
+//! constraints. The clock is read before the second message, and then at intervals that follow from the messages before: a lone message
+//! costs no reading, and hundreds of small ones a few.
 
 use core::time::Duration;
 use std::time::Instant;
 
 use crate::time;
 
-/// What a step of a round, or one connection in it, may use.
+/// Budget of a step of a round, or of one connection in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// Events at most, or messages, or connections, as the step has them.
+    /// Maximum events, or messages, or connections: whatever the step handles.
     pub(crate) events: u32,
-    /// Octets at most.
+    /// Maximum octets.
     pub(crate) bytes: usize,
-    /// Time after which no further one is begun.
+    /// Time after which nothing further is begun.
     pub(crate) time: Duration,
 }
 
-/// The budgets of all steps. A step has the budget of what costs as much as its items do: some hundred microseconds for all of them.
+/// The budgets of all steps. Steps with items of similar cost share a budget, which allows some hundred microseconds in all.
 impl Budget {
-    /// Up to a microsecond each: messages of one mailbox, deliveries, losses that are reported, waits that end, subscribers of a probe.
+    /// Items of up to a microsecond: messages of one mailbox, deliveries, reports of losses, waits that end, subscribers of a probe.
     pub(crate) const MESSAGES: Self = Self::events(256);
-    /// Some microseconds each: events that another thread hands over, answers to suppliers, outboxes that are resumed, announcements.
-    /// The time is that of answers: what they release may release others without end.
+    /// Items of some microseconds: events that another thread hands over, answers to suppliers, resumed outboxes, announcements. The time
+    /// bounds answers, since each may release others without end.
     pub(crate) const EVENTS: Self = Self { time: Duration::from_micros(500), ..Self::events(64) };
-    /// Events that come back from disk, which is as fast as it can read.
+    /// Events that come back from disk. This is as fast as the disk can be read.
     pub(crate) const FROM_DISK: Self = Self::events(128);
-    /// Ten microseconds each: connections that are accepted, secured, or tried again, and suppliers that are polled where others may wait.
-    /// A storm of connections must not delay the events of those that are there.
+    /// Items of ten microseconds: connections that are accepted, secured or tried again, and suppliers polled where others may wait. A
+    /// storm of connections must not delay the events of those already open.
     pub(crate) const CONNECTIONS: Self = Self { time: Duration::from_micros(100), ..Self::events(16) };
-    /// Answers where others may wait: one to a pull may be as large as a hundred events.
+    /// Answers sent where others may wait: an answer to a pull may be as large as a hundred events.
     pub(crate) const LARGE_ANSWERS: Self = Self::events(8);
-    /// Scheduled events, each with all that it causes. With an earlier deadline another may come before the flood that was read first.
+    /// Scheduled events, each with everything that it causes. An event with an earlier deadline may arrive behind the flood that was read
+    /// first.
     pub(crate) const SCHEDULED: Self = Self { time: Duration::from_micros(20), ..Self::events(8) };
-    /// Events that waited for a filter's verdict or in Tempo's topics; so many between two looks at the clock.
+    /// Events that waited for a filter's verdict or in Tempo's topics, between two readings of the clock.
     pub(crate) const WAITING: Self = Self { time: Duration::from_micros(250), ..Self::events(16) };
-    /// Datagrams of one socket, or some more that came together. They are sorted before others are served, or one topic's flood would fill
-    /// the socket and have the system discard another topic's datagrams.
+    /// Datagrams of one socket; a batch that came together may exceed it. They are sorted before others are served: otherwise one topic's
+    /// flood fills the socket, and the system discards another topic's datagrams.
     pub(crate) const DATAGRAMS: Self = Self::events(1_024);
     /// Outboxes, channels, types and drops in one chunk of a report to administration.
     pub(crate) const REPORT: Self = Self::events(32);
-    /// Events restored at the start before messages are looked at, by chunks of about so much memory.
+    /// Events restored at the start before messages are looked at, in chunks of about this much memory.
     pub(crate) const RESTORED: Self = Self { time: Duration::from_millis(5), ..Self::bytes(1 << 20) };
-    /// All addresses together, until the rest of the round is served.
+    /// Time for all addresses together before the rest of the round is served.
     pub(crate) const ADDRESSES: Self = Self { time: Duration::from_millis(1), ..Self::UNLIMITED };
-    /// Events sent to one address, until the others have theirs. To write so much to a socket takes less than an address's time.
+    /// Octets of events sent to one address before the other addresses are served. Writing them takes less than an address's time.
     pub(crate) const SENT: Self = Self::bytes(256 << 10);
-    /// Output of a connection that clients made, and input in lines or frames: the rest must not keep others' events waiting.
+    /// Output of a connection that a client made, and its input of lines or frames; the remainder must not delay others' events.
     pub(crate) const STREAM: Self = Self::bytes(64 << 10);
-    /// Input that is part of one large message, about. A read that brings whole messages is the last in any case.
+    /// Approximate input that is part of one large message. A read that completes messages is the last in any case.
     pub(crate) const LARGE_MESSAGE: Self = Self::bytes(1 << 20);
-    /// Output gathered for one connection. Beyond it a system call's own cost is nothing beside that of the octets, and outboxes wait.
-    /// Where pushes are answered, what is gathered waits for so long at most; so many pushes are between two looks at the clock.
+    /// Output gathered for one connection. Beyond it the cost of a system call is negligible beside that of the octets, and outboxes wait.
+    /// Where pushes are answered, gathered output waits for this time at most; the clock is read once per this many pushes.
     pub(crate) const GATHERED: Self = Self { events: 32, bytes: 128 << 10, time: Duration::from_micros(50) };
 
     const UNLIMITED: Self = Self { events: u32::MAX, bytes: usize::MAX, time: Duration::MAX };
@@ -70,13 +71,13 @@ impl Budget {
         Self { bytes, ..Self::UNLIMITED }
     }
 
-    /// What one connection may use of a round, by its messages.
+    /// Budget of one connection in a round, by its messages.
     pub(crate) const fn of_connection(events: u32, time: Duration) -> Self {
         Self { time, ..Self::events(events) }
     }
 }
 
-/// What a connection has had of the latest round in which it had any.
+/// Usage of a connection in the latest round in which it was served.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoundUsage {
     round: u64,
@@ -88,20 +89,20 @@ pub(crate) struct RoundUsage {
 #[derive(Debug)]
 pub(crate) struct RoundMeter {
     before: RoundUsage,
-    /// What is left of its share.
+    /// Messages left of the connection's budget.
     messages: u32,
     time: Duration,
     began: Option<Instant>,
     handled: u32,
-    /// How many are handled before it is looked again whether the share is spent.
+    /// Number of handled messages at which the budget is checked again.
     look_at: u32,
 }
 
-/// Messages handled between two looks at the clock, at most.
+/// Maximum messages handled between two readings of the clock.
 const UNWATCHED_MAX: u32 = 64;
 
 impl RoundUsage {
-    /// Begins to handle messages.
+    /// Starts to meter a connection's messages in this round, with what is left of its budget.
     pub(crate) fn begin(self, round: u64, budget: Budget) -> RoundMeter {
         let before = if self.round == round { self } else { Self { round, ..Self::default() } };
         let messages = budget.events.saturating_sub(before.messages);
@@ -111,7 +112,7 @@ impl RoundUsage {
         RoundMeter { before, messages, time, began, handled: 0, look_at: u32::from(is_first) }
     }
 
-    /// Adds what has been had.
+    /// Adds what the meter has counted.
     pub(crate) fn note(&mut self, meter: &RoundMeter) {
         let RoundMeter { before, began, handled, .. } = meter;
         let time = began.map_or(Duration::ZERO, time::since);
@@ -120,19 +121,19 @@ impl RoundUsage {
 }
 
 impl RoundMeter {
-    /// Whether no further message is to be handled in this round, if there may be one.
+    /// Whether the budget is spent while `has_more` says that another message may be there.
     #[inline]
     pub(crate) fn is_over(&mut self, has_more: impl FnOnce() -> bool) -> bool {
         self.handled >= self.look_at && has_more() && self.look()
     }
 
-    /// A message is being handled.
+    /// Counts a message that is being handled.
     #[inline]
     pub(crate) const fn note_message(&mut self) {
         self.handled += 1;
     }
 
-    /// How many were handled.
+    /// Number of messages handled.
     pub(crate) const fn handled(&self) -> u32 {
         self.handled
     }
@@ -143,7 +144,7 @@ impl RoundMeter {
         self.is_spent(now.saturating_duration_since(began))
     }
 
-    /// Whether the share is spent after so long. If not, it is looked again when half of the rest may have gone.
+    /// Whether the budget is spent after `elapsed`. If not, the next check is due when about half of the rest is used.
     fn is_spent(&mut self, elapsed: Duration) -> bool {
         if self.handled >= self.messages || elapsed >= self.time {
             return true;

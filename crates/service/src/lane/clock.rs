@@ -1,4 +1,4 @@
-//! What time it is on a lane, and when it looks after what has a time limit.
+//! The lane's clock, and the sweep that looks after everything with a time limit.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -7,28 +7,28 @@ use engine::Time;
 
 use crate::time;
 
-/// Limits (connect, completion, calls) are looked after this often while there is one running.
+/// Interval of the sweep that checks time limits (connect, completion, calls), while one is running.
 const SWEEP: Duration = Duration::from_millis(50);
 
-/// A lane's clock. It is read once in each round, and where a round may last.
+/// A lane's clock. It is read once in each round, and again in steps that may take long.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// When it was last read.
+    /// Time of the last reading.
     pub(crate) now: Time,
-    /// The same moment by the world's clock, after 1 January 1970.
+    /// Time since 1 January 1970 by the world's clock, at the same reading.
     pub(crate) since_1970: Duration,
-    /// What lanes take for time 0.
+    /// The moment that lanes take for time 0.
     origin: Instant,
     next_sweep: Option<Time>,
 }
 
 impl Clock {
-    /// One that stands at 0 until it is read.
+    /// A clock that stands at 0 until it is read.
     pub(crate) const fn new(origin: Instant) -> Self {
         Self { now: Time(0), since_1970: Duration::ZERO, origin, next_sweep: None }
     }
 
-    /// What time it is by now.
+    /// Current time, read anew.
     #[inline]
     pub(crate) fn time(&self) -> Time {
         Time(u64::try_from(time::since(self.origin).as_nanos()).unwrap_or(u64::MAX))
@@ -41,24 +41,24 @@ impl Clock {
         self.since_1970 = time::since_1970();
     }
 
-    /// How long it is until then; nothing if that time has come.
+    /// Time left until `due`; zero if that is over.
     pub(crate) fn until(&self, due: Time) -> Duration {
         Duration::from_nanos(due.0).saturating_sub(time::since(self.origin))
     }
 
-    /// Has what has a time limit looked after, soon.
+    /// Plans a sweep, unless one is planned.
     pub(crate) fn plan_sweep(&mut self) {
         if self.next_sweep.is_none() {
             self.next_sweep = Some(self.now + SWEEP);
         }
     }
 
-    /// When that is to be, if it is.
+    /// When the next sweep is due, if one is planned.
     pub(crate) const fn next_sweep(&self) -> Option<Time> {
         self.next_sweep
     }
 
-    /// Whether the time for it has come. It is planned no more then.
+    /// Whether the planned sweep is due. It is planned no more then.
     pub(crate) fn begin_sweep(&mut self) -> bool {
         self.next_sweep.take_if(|due| *due <= self.now).is_some()
     }

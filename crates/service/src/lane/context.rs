@@ -2,9 +2,8 @@
 //!
 //! [`Context`] is handed to the parts that own state: connections to clients and what is sent on them
 //! ([`Protocols::outgoing`](crate::protocols::Protocols::outgoing)), the clients of JSON and of Tempo, events' forms
-//! ([`Protocols`](crate::protocols::Protocols)), rules of access, backlogs. A part sees its own fields and these, and no other part's: what
-//! delivers events knows neither the rules nor the intake. What admits events needs all of them, and is with
-//! [`Core`](crate::lane::run::Core).
+//! ([`Protocols`](crate::protocols::Protocols)), rules of access, backlogs. A part sees its own fields and the context's, and no other
+//! part's: delivery knows neither the rules nor the intake. Admission needs all of them, and is with [`Core`](crate::lane::run::Core).
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -29,11 +28,11 @@ use access::ClientNames;
 use accounts::{Account, Resource, Spent};
 use arc_swap::ArcSwap;
 
-/// Lists for the events of deliveries that are made in advance and kept, and events for which each has room at first.
+/// Number of event lists allocated in advance for deliveries, and the initial capacity of each in events.
 const LISTS: usize = 64;
 const LIST_EVENTS: usize = 16;
 
-/// What is used for deliveries again and again, and whether there are more.
+/// Event lists that deliveries reuse, and whether more deliveries are due.
 pub(crate) struct Deliveries {
     /// The engine may have more deliveries due than were begun at one go.
     pub(crate) undelivered: bool,
@@ -47,7 +46,7 @@ impl Default for Deliveries {
     }
 }
 
-/// See the module.
+/// Context that every part of a lane uses.
 pub(crate) struct Context {
     pub(crate) identity: Identity,
     pub(crate) clock: Clock,
@@ -55,32 +54,32 @@ pub(crate) struct Context {
     pub(crate) lane: Lane,
     pub(crate) deliveries: Deliveries,
     pub(crate) reporting: Reporting,
-    /// Where connections are posted for their TLS handshakes to be made.
+    /// Mailbox to the thread that makes TLS handshakes.
     pub(crate) unsecured: Option<Mailbox<Unsecured>>,
-    /// Where host names are posted to be looked up.
+    /// Mailbox to the resolver of host names.
     pub(crate) lookups: Mailbox<Lookup>,
     pub(crate) counters: Arc<Block>,
-    /// What the configuration calls clients.
+    /// Names that the configuration gives to clients.
     pub(crate) client_names: Arc<ArcSwap<ClientNames>>,
-    /// What events' origins are made of.
+    /// Origins for the events admitted here.
     pub(crate) origins: Origins,
 }
 
-/// Which lane it is.
+/// Identity of a lane.
 pub(crate) struct Identity {
     pub(crate) id: LaneId,
     pub(crate) thread: LaneThread,
-    /// The lane's priority, as clients count them. The main lane need not have one, and is less important than all others then.
+    /// The lane's priority, in CORBA's numbers. The main lane may have none, and is then less important than all others.
     pub(crate) priority: Option<i16>,
-    /// What the lane is called in the log.
+    /// The lane's name in the log.
     pub(crate) name: Arc<str>,
 }
 
 impl Context {
-    /// Has a host name looked up for a connection of a protocol's, which a client is charged for until it is answered.
+    /// Has a host name looked up for a protocol's connection. The client is charged until the lookup is answered.
     ///
     /// # Errors
-    /// Says why not.
+    /// The reason why it is not looked up.
     pub(crate) fn look_up(
         &mut self,
         connection: (Tag, Token),
@@ -96,10 +95,10 @@ impl Context {
         self.lookups.send(lookup).map_err(|_| "too many host names are being looked up".to_owned())
     }
 
-    /// Hands a connection that a protocol has made to a host over for its TLS handshake.
+    /// Hands a connection that a protocol has made over for its TLS handshake.
     ///
     /// # Errors
-    /// Says why not.
+    /// The reason why no handshake is made.
     pub(crate) fn begin_handshake(
         &mut self,
         (protocol, token): (Tag, Token),
@@ -119,22 +118,21 @@ impl Context {
         if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }
     }
 
-    /// Has a line about a connection logged, unless there are too many of them.
+    /// Logs a line about a connection, unless there are too many.
     pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String) {
         if !self.reporting.reports.log(level, text, self.clock.now) {
             self.counters.add(Counter::LogLinesLeftOut, 1);
         }
     }
 
-    /// Has a line logged about a connection that comes or goes, if such lines are wanted and there are not too many of them.
+    /// Logs a line about a connection that comes or goes, if such lines are enabled and not too many.
     pub(crate) fn log_debug(&mut self, text: impl FnOnce() -> String) {
         if log::log_enabled!(log::Level::Debug) && !self.reporting.reports.log_debug(text, self.clock.now) {
             self.counters.add(Counter::LogLinesLeftOut, 1);
         }
     }
 
-    /// Brings what is counted elsewhere into the registry: at the end of each round, and before a request is passed on that
-    /// may ask for it.
+    /// Copies figures counted elsewhere into the registry of counters: at the end of each round, and before a request that may read them.
     pub(crate) fn update_counters(&self) {
         let counters = &self.counters;
         let engine = self.lane.counters();
@@ -166,14 +164,13 @@ impl Context {
         counters.set(Counter::SystemCalls, system::calls_of_this_thread());
     }
 
-    /// Remote filters are being asked about an earlier event, which is to stay the earlier one.
+    /// Leaves a delivery in its outbox while remote filters are asked about an earlier event, so that the order stays.
     #[cold]
     pub(crate) fn leave_waiting(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         self.release_events(events);
         self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::NoRoom, self.clock.now);
     }
 
-    /// A list for events, used again.
     pub(crate) fn take_events(&mut self) -> Vec<Arc<Event>> {
         self.deliveries.lists.pop().unwrap_or_default()
     }

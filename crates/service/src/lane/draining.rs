@@ -1,5 +1,5 @@
-//! A lane of a service that is about to end: it takes no more events, goes on to deliver what it has, and reports to
-//! administration what is left whenever it is asked, a piece in each round, so that events go on between any two.
+//! A lane of a service that is about to end: it takes no more events and continues to deliver. Whenever administration asks, it reports
+//! what is left, one chunk in each round, so that deliveries go on in between.
 
 use engine::Undelivered;
 
@@ -8,7 +8,7 @@ use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::Worker;
 use crate::protocols::Made;
 
-/// Whether a lane still takes events, and how far it is with telling what is left.
+/// Whether a lane still takes events, and the progress of its report of what is left.
 #[derive(Debug, Default)]
 pub(crate) struct Draining {
     has_begun: bool,
@@ -17,10 +17,10 @@ pub(crate) struct Draining {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Look {
-    /// The place that is next, of what is being looked at.
+    /// Next place to look at, in the current part.
     next: u32,
     part: Part,
-    /// Something was found that is under way, and in no outbox.
+    /// Whether anything under way was found that is in no outbox.
     is_busy: bool,
 }
 
@@ -32,12 +32,12 @@ enum Part {
     Output(Made),
 }
 
-/// What a lane tells at the end of a look.
+/// Result that a lane reports at the end of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LookedAt {
-    /// Whether it has anything under way that is in no outbox.
+    /// Whether the lane has anything under way that is in no outbox.
     pub(crate) is_busy: bool,
-    /// How many events came in so far, those of other lanes included.
+    /// Number of events taken in so far, those of other lanes included.
     pub(crate) taken: u64,
 }
 
@@ -47,20 +47,20 @@ impl Draining {
         self.has_begun
     }
 
-    /// Whether there is something to tell.
+    /// Whether a look is under way.
     pub(crate) const fn is_looking(&self) -> bool {
         self.look.is_some()
     }
 }
 
 impl Worker {
-    /// The service is about to end, and administration asks what is left.
+    /// Stops taking events, and begins to report what is left: the service is about to end.
     pub(crate) fn drain(&mut self) {
         self.core.cx.reporting.draining = Draining { has_begun: true, look: Some(Look::default()) };
         self.clients.stop_listening();
     }
 
-    /// Reports a piece, unless earlier reports still wait for room.
+    /// Reports one chunk, unless earlier reports still wait for room.
     pub(crate) fn go_on_draining(&mut self) {
         if self.core.cx.reporting.reports.has_backlog() {
             return;
@@ -77,7 +77,7 @@ impl Worker {
         self.core.cx.reporting.reports.send(ToAdministration::Left { chunk, last });
     }
 
-    /// Looks at a few places. True if they were the last.
+    /// Looks at the next places. True if they were the last.
     #[cold]
     fn look_on(&mut self, look: &mut Look, chunk: &mut Vec<Undelivered>) -> bool {
         let (from, places) = (look.next, Budget::MESSAGES.events);

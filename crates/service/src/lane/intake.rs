@@ -1,9 +1,8 @@
-//! Events on their way into the engine: their turns, and the acknowledgements that are pending for suppliers.
+//! Events on their way into the engine, and the acknowledgements pending for their suppliers.
 //!
-//! A request with several events is answered once, when nothing speaks against it any more: not before there is room for each
-//! of its events again, and not before the remote filters on the suppliers' side have been asked about each. Until then its
-//! supplier has an acknowledgement *pending*. A [`Claim`] of the supplier's protocol identifies it; the protocol alone knows how it is
-//! answered. A [`Refused`] says why an event was not taken; the protocol puts it into its own words.
+//! A request with several events is answered once: after there is room for each of its events, and after the remote filters on the
+//! suppliers' side have answered about each. Until then its supplier's acknowledgement is *pending*. A [`Claim`] of the supplier's protocol
+//! identifies it, and only the protocol knows how to answer it. A [`Refused`] says why an event was not taken; the protocol translates it.
 
 pub(crate) mod acknowledgements;
 pub(crate) mod admission;
@@ -27,24 +26,24 @@ use crate::store::journal::StoreRefusal;
 /// Why an event was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The engine does not take it.
+    /// Refused by the engine.
     ByEngine(Refusal),
-    /// It is not what it has to be.
+    /// The bytes are no event of the form that they should have.
     Unreadable,
-    /// As many events as may wait for remote filters at its proxy.
+    /// The maximum number of events already waits for remote filters at this proxy.
     TooManyAwaitingFilter,
-    /// It is to outlive the process, and the store does not have it.
+    /// The event is persistent, and the store does not have it.
     NotStored(StoreRefusal),
-    /// The rules of access do not allow it to its supplier.
+    /// The rules of access do not allow this event to its supplier.
     NotPermitted,
 }
 
-/// What filters that are clients' objects say of an event.
+/// Verdict of remote filters on an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilterVerdict {
     Yes,
     No,
-    /// One that would have had to say yes did not answer, or failed.
+    /// A filter on which acceptance depended did not answer, or failed.
     Failed,
 }
 
@@ -57,13 +56,13 @@ enum AckRecipient {
     Peer(Token),
 }
 
-/// Acknowledgement that is due when a number of things have come about.
+/// Acknowledgement that is due after a number of conditions are met.
 #[derive(Debug, Clone, Copy)]
 struct PendingAck {
     to: AckRecipient,
-    /// How many.
+    /// Number of conditions that are not met yet.
     outstanding: u32,
-    /// The refusal that is sent instead.
+    /// Refusal to send instead of an acknowledgement.
     refused: Option<Refused>,
 }
 
@@ -74,9 +73,9 @@ pub(crate) struct Submission {
     claim: Claim,
     pending_ack: Option<Token>,
     refused: Option<Refused>,
-    /// The priority that their supplier gave.
+    /// Priority given by the supplier.
     pub(crate) priority: Option<i16>,
-    /// What limits the event types.
+    /// Event types that the supplier is limited to.
     permit: Permit,
 }
 
@@ -89,19 +88,19 @@ impl Submission {
         self.claim
     }
 
-    /// The same of a supplier that may supply some event types only.
+    /// Limits the submission to the event types of a permit.
     pub(crate) fn permitted(mut self, permit: Permit) -> Self {
         self.permit = permit;
         self
     }
 
-    /// What limits the event types.
+    /// Event types that the supplier is limited to.
     #[inline]
     pub(crate) const fn permit(&self) -> &Permit {
         &self.permit
     }
 
-    /// An event was not taken. Those after it are not to be looked at.
+    /// Notes that an event was refused. Those after it are not looked at.
     pub(crate) const fn refuse(&mut self, why: Refused) {
         self.refused = Some(why);
     }
@@ -115,7 +114,7 @@ impl Submission {
 /// Pending acknowledgements, and events that are not taken in yet.
 #[derive(Default)]
 pub(crate) struct Intake {
-    /// Pending acknowledgements that go when the engine says so, by its ticket.
+    /// Pending acknowledgements that are sent when the engine has room, by its ticket.
     blocked: HashMap<Ticket, Token>,
     pending_ack: Slots<PendingAck>,
     /// Acknowledgements that can be sent now.
@@ -124,7 +123,7 @@ pub(crate) struct Intake {
     pub(crate) awaiting_filter: AwaitingFilterQueues,
     /// Events that wait for the store.
     pub(crate) journal: Journal,
-    /// Answers that wait until all consumers have the event.
+    /// Acknowledgements that wait until all consumers have the event.
     pub(crate) acknowledgements: Acknowledgements,
 }
 
@@ -133,7 +132,7 @@ impl Intake {
         Self { journal, ..Self::default() }
     }
 
-    /// Has an acknowledgement wait for one thing more.
+    /// Adds a condition to the submission's acknowledgement, which becomes pending if it is not yet.
     pub(crate) fn await_ack(&mut self, submission: &mut Submission) -> Token {
         if let Some(token) = submission.pending_ack
             && let Some(pending_ack) = self.pending_ack.get_mut(token)
@@ -151,14 +150,14 @@ impl Intake {
         token
     }
 
-    /// One thing more is to come about before what is pending already is.
+    /// Adds a condition to an acknowledgement that is pending already.
     pub(crate) fn await_more(&mut self, token: Token) {
         if let Some(pending_ack) = self.pending_ack.get_mut(token) {
             pending_ack.outstanding += 1;
         }
     }
 
-    /// It comes about when the engine says that there is room.
+    /// Ties a condition of an acknowledgement to a ticket: it is met when the engine says that there is room.
     pub(crate) fn block(&mut self, ticket: Ticket, pending_ack: Token) {
         self.blocked.insert(ticket, pending_ack);
     }
@@ -170,16 +169,16 @@ impl Intake {
         self.blocked.insert(ticket, pending_ack);
     }
 
-    /// The acknowledgement pending for that, now that there is room.
+    /// Removes the acknowledgement that is pending for a ticket, now that there is room.
     pub(crate) fn take_blocked(&mut self, ticket: Ticket) -> Option<Token> {
         self.blocked.remove(&ticket)
     }
 
-    /// All events of a request have been looked at. True if its supplier can be answered that they were taken in, false
-    /// if the answer comes later.
+    /// Ends a submission after all events of its request have been looked at. True if its supplier can be answered now that all were taken
+    /// in, false if the answer comes later.
     ///
     /// # Errors
-    /// Says why not all of them were taken in.
+    /// The reason why not all of them were taken in.
     pub(crate) fn finish(&mut self, submission: &Submission) -> Result<bool, Refused> {
         let Some(token) = submission.pending_ack else { return submission.refused.map_or(Ok(true), Err) };
         if let Some(refused) = submission.refused {
@@ -196,8 +195,8 @@ impl Intake {
         refused.map_or(Ok(true), Err)
     }
 
-    /// One of the things has come about that an acknowledgement waits for, or an event was refused. After the last, a
-    /// protocol's client is answered soon; of another lane the event is returned that was held for it.
+    /// Meets one condition of a pending acknowledgement, or refuses it. After the last condition a protocol's client is answered soon; for
+    /// another lane, the token of its event that was blocked is returned.
     pub(crate) fn complete_ack(&mut self, token: Token, refused: Option<Refused>) -> Option<Token> {
         let pending_ack = self.pending_ack.get_mut(token)?;
         pending_ack.refused = refused.or(pending_ack.refused);

@@ -1,4 +1,4 @@
-//! A lane's sockets: the poll, what is read into, what waits to be written, and how much of a round each connection may have.
+//! A lane's sockets: the poll, read buffers, output, and each connection's quota of a round.
 
 pub(crate) mod buffers;
 pub(crate) mod datagrams;
@@ -27,24 +27,24 @@ use self::socket::Socket;
 use self::stream::Stream;
 use self::system::{Interest, Ready};
 
-/// What all connections of a lane share.
+/// Resources that all connections of a lane share.
 pub(crate) struct Io {
     pub(crate) poll: Poll,
-    /// What each address has of a round.
+    /// Quotas of the addresses in a round.
     pub(crate) quotas: Quotas,
-    /// What sockets are read into.
+    /// Buffers that sockets are read into.
     pub(crate) buffers: Buffers,
-    /// Of connections with nothing to write.
+    /// Spare buffers of connections with nothing to write.
     pub(crate) spares: Spares,
-    /// Addresses of which it was logged that they speak TLS where that is not spoken.
+    /// Addresses of clients that spoke TLS at a plain port, each logged once.
     pub(crate) logged_once: LoggedOnce,
-    /// The connections that clients made, and which of them gives way to others.
+    /// Connections that clients made, to choose the one that gives way when there is no place.
     pub(crate) occupied: Occupied,
 }
 
 impl Io {
-    /// Goes on with a connection that clients made after its output was written, and tells the poll what to report: room if the socket is
-    /// full, input if it is to be read, and otherwise its end if that matters. False if it cannot be watched.
+    /// Continues with a connection that a client made after its output was written, and updates its interest in the poll: room if the
+    /// socket is full, input if it is to be read, and otherwise its end if `end` says so. False if it cannot be watched.
     pub(crate) fn watch(
         &mut self,
         (socket, stream, rounds): (Socket, &Stream, &mut Rounds),

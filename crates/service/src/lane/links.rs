@@ -1,4 +1,4 @@
-//! What goes between threads: messages, and events that another lane has consumers for.
+//! Links between threads: messages, and events handed over to lanes that have consumers for them.
 
 pub(crate) mod lane_registry;
 pub(crate) mod lanes;
@@ -11,12 +11,12 @@ use crate::lane::io::slots::Slots;
 
 /// A lane's links to the others.
 pub(crate) struct Links {
-    /// The other lanes, and those that are yet to be taken in.
+    /// Links to the other lanes.
     pub(crate) lanes: LaneLinks,
     introductions: Inbox<Link>,
-    /// Events of other lanes that are held.
+    /// Events of other lanes that wait for their turn, or are blocked.
     pub(crate) taken_for_peers: Slots<TakenForPeer>,
-    /// No route leads here any more.
+    /// Whether the lane is retiring: no route leads here any more.
     pub(crate) retiring: bool,
 }
 
@@ -25,7 +25,7 @@ impl Links {
         Self { lanes: LaneLinks::new(links), introductions, taken_for_peers: Slots::new(), retiring: false }
     }
 
-    /// Takes in the lanes that were started lately.
+    /// Takes in the links to lanes that were started lately.
     pub(crate) fn meet_introduced(&mut self) {
         while let Some(link) = self.introductions.take() {
             self.lanes.meet(link);

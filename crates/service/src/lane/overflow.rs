@@ -1,4 +1,4 @@
-//! The lane's part of backlogs on disk: what its engine wants kept there, and what comes back.
+//! The lane's part of backlogs on disk: it passes on what its engine stores there, and takes back what is read.
 
 use std::num::NonZeroU64;
 
@@ -15,24 +15,24 @@ use crate::protocols::Protocols;
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
-/// What a lane has on disk, and on its way from there.
+/// Backlogs of a lane that are on disk, or on their way back.
 #[derive(Default)]
 pub(crate) struct Backlogs {
     /// `None` where there is no store.
     link: Option<Link>,
-    /// What came back and is not with its outbox yet: what is behind so many octets. No answer is looked at before it is.
+    /// Answer with events that have yet to reach their outbox, and the octets already taken from it. No other answer is looked at before.
     back: Option<FromOverflow>,
     taken: usize,
-    /// When the thread was last woken.
+    /// Time when the thread was last woken.
     rung: Time,
-    /// Octets of events that it has yet to write, and when it last had written some or had none to write.
+    /// Octets of events that the thread has yet to write, and the last time when it wrote some or had none to write.
     unwritten: usize,
     written: Time,
 }
 
-/// Shortest interval in which the thread is woken for what is to be stored: nothing waits for that, and the thread writes much at a time.
+/// Minimum interval in which the thread is woken to write: nothing waits for that, and it writes much at a time.
 const RING_EVERY: Duration = Duration::from_millis(10);
-/// Octets of events yet to be written above which it counts as behind; and how long it may write none until it is not waited for.
+/// Unwritten octets above which the thread is behind; and the time without progress after which it is not waited for.
 const UNWRITTEN_MAX: usize = 16 << 20;
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -43,7 +43,7 @@ impl Backlogs {
 }
 
 impl Worker {
-    /// Serves what the thread that keeps events on disk has posted, in that order. True if there is more.
+    /// Serves answers of the thread that keeps events on disk, in order. True if there are more.
     pub(crate) fn serve_overflow(&mut self) -> bool {
         let core = &mut self.core;
         let Some(link) = &mut core.backlogs.link else { return false };
@@ -73,14 +73,14 @@ impl Worker {
 }
 
 impl Backlogs {
-    /// Whether the thread has written what it was given, but for a little, or does not get on with it: its disk may fail.
+    /// Whether the thread has few octets left to write, or has made no progress for a second: its disk may fail.
     pub(crate) fn keeps_up_with_backlogs(&self, cx: &Context) -> bool {
         let Backlogs { link, unwritten, written, .. } = self;
         let has_room = link.as_ref().is_none_or(|link| link.messages.room() > 0) && *unwritten <= UNWRITTEN_MAX;
         has_room || *written + WRITTEN_WITHIN < cx.clock.now
     }
 
-    /// Has what the engine wants kept, and brought back, done.
+    /// Passes on the engine's requests to store events and to read them back.
     pub(crate) fn send_errands(&mut self, cx: &mut Context) {
         let Some(link) = &mut self.link else { return };
         let (mut has_some, mut is_awaited) = (false, false);
@@ -115,7 +115,7 @@ impl Backlogs {
         }
     }
 
-    /// Hands some of what came back to the outbox for which it was asked.
+    /// Hands some of the events that were read back to the outbox that requested them.
     fn take_back(&mut self, left: &mut u32, protocols: &mut Protocols, cx: &mut Context) {
         let Some(back) = self.back.take() else { return };
         let is_done = match &back {

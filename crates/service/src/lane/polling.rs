@@ -1,45 +1,45 @@
-//! A lane that runs by the clock: a polling server, as "Tempo: A Simple Time-Sensitive Messaging System" (Bauer, Garcés-Erice and
-//! Rooney) has it in section IV.A.
+//! A lane that runs by the clock: a polling server, as "Tempo: A Simple Time-Sensitive Messaging System" (Bauer, Garcés-Erice and Rooney)
+//! has it in section IV.A.
 //!
-//! It is released each period, serves what is pending until nothing is or its budget of processor time is spent, and sleeps until
-//! its next release. What comes in between does not wake it, and waits in the system's buffers. So an analysis of schedules takes
-//! it as a periodic thread; `campanile plan tempo` judges it beside others. What it has not used of a budget is not kept.
+//! It is released each period, serves pending work until nothing is left or its budget of processor time is spent, and sleeps until its
+//! next release. Input does not wake it meanwhile, and waits in the system's buffers. So an analysis of schedules takes it as a periodic
+//! thread; `campanile plan tempo` judges it beside others. The unused rest of a budget is lost.
 //!
-//! Releases are at multiples of the period, whatever a period took. A lane that was kept from running beyond its next release
-//! begins that one late; releases that it has missed altogether are left out.
+//! Releases are at multiples of the period. A lane that was kept from running beyond its next release begins that one late; releases missed
+//! altogether are skipped.
 
 use core::time::Duration;
 
 use engine::Time;
 
-/// When a lane runs, and for how long.
+/// Period and budget of a lane that runs by the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timing {
-    /// From one release to the next; above 0.
+    /// Time from one release to the next; above 0.
     pub(crate) period: Duration,
-    /// How long the thread may use a processor in one, before it begins something more.
+    /// Processor time in one period after which nothing more is begun.
     pub(crate) budget: Duration,
 }
 
-/// A lane between its releases, or since one.
+/// State of a time-driven lane: between two releases, or released.
 #[derive(Debug)]
 pub(crate) struct PollingServer {
     timing: Timing,
     /// The next release, on the lane's clock.
     next: Time,
-    /// While it runs: the thread's processor time at which the budget is spent.
+    /// The thread's processor time at which the budget is spent; `None` while the lane sleeps.
     spent_at: Option<Duration>,
-    /// What the lane takes for time 0, on the clock by which the system wakes it.
+    /// The lane's time 0, on the clock by which the system wakes it.
     origin: Duration,
 }
 
 impl PollingServer {
-    /// One that is released at once. `origin` is the lane's time 0 on the system's clock.
+    /// A lane that is released at once. `origin` is the lane's time 0 on the system's clock.
     pub(crate) const fn new(timing: Timing, origin: Duration) -> Self {
         Self { timing, next: Time(0), spent_at: None, origin }
     }
 
-    /// When it is to be released; `None` while it runs.
+    /// Time of the next release; `None` while the lane runs.
     pub(crate) fn sleeps_until(&self) -> Option<Time> {
         self.spent_at.is_none().then_some(self.next)
     }
@@ -49,7 +49,7 @@ impl PollingServer {
         self.origin.saturating_add(Duration::from_nanos(self.next.0))
     }
 
-    /// It is released, its time having come. The thread has used a processor for so long since it began.
+    /// Begins the release that is due. `used` is the thread's processor time so far.
     pub(crate) fn begin(&mut self, now: Time, used: Duration) {
         let period = u64::try_from(self.timing.period.as_nanos()).unwrap_or(u64::MAX).max(1);
         self.next = Time((now.0 / period).saturating_add(1).saturating_mul(period));
@@ -61,12 +61,12 @@ impl PollingServer {
         self.spent_at.is_some_and(|spent| used >= spent)
     }
 
-    /// It runs no more until its next release.
+    /// Ends the release: the lane sleeps until the next one.
     pub(crate) fn end(&mut self) {
         self.spent_at = None;
     }
 
-    /// Leaves out the releases that are over, at which there was nothing to do: a simulation gives an idle lane no turn.
+    /// Skips releases before `now`, at which there was nothing to do: a simulation does not run an idle lane.
     #[cfg(test)]
     pub(crate) fn leave_out_until(&mut self, now: Time) {
         self.next = self.release_from(now);

@@ -1,10 +1,9 @@
-//! What a lane and administration have to do with each other, from the lane's side.
+//! A lane's reports to administration.
 //!
-//! Telling administration how the outboxes stand, for `get_consumers` and `get_drops`: a piece in each round, so that
-//! events go on between any two, however many consumers there are.
+//! A survey reports the outboxes for `get_consumers` and `get_drops`: one chunk in each round, so that deliveries go on in between, however
+//! many consumers there are.
 //!
-//! An outbox that is there all the time is reported once, as it stands when its turn comes; of one that comes or goes
-//! meanwhile it depends on when.
+//! An outbox that exists throughout is reported once, in its state at that moment; one that is added or removed meanwhile may be missed.
 
 use core::ops::Range;
 
@@ -22,15 +21,15 @@ use crate::lane::run::Core;
 
 /// A lane's reports to administration, sent at once or when there is room.
 pub(crate) struct Reporting {
-    /// For reports that may be left out if there is no room.
+    /// Mailbox for reports that may be left out if there is no room.
     pub(crate) administration: Mailbox<ToAdministration>,
     /// Reports that wait for room.
     pub(crate) reports: Reports,
-    /// The survey of the outboxes under way, which is reported piece by piece.
+    /// Survey under way, reported chunk by chunk.
     pub(crate) surveying: Option<Surveying>,
-    /// Whether the service is about to end.
+    /// Progress of draining, before the service ends.
     pub(crate) draining: Draining,
-    /// Why consumers have begun to fail, until the notices of that go out.
+    /// Reasons why consumers have begun to fail, until the notices are sent.
     pub(crate) failures: HashMap<ProxyKey, String>,
 }
 
@@ -45,17 +44,17 @@ impl Reporting {
         }
     }
 
-    /// Administration asks whether the lane goes on and, perhaps, for more.
+    /// Begins a survey of the requested parts. Even with none, the answer shows that the lane is running.
     pub(crate) fn begin_survey(&mut self, parts: SurveyParts, lane: &Lane) {
         self.surveying = Some(Surveying::new(parts, lane));
     }
 
-    /// Whether there is something to tell, and room for it.
+    /// Whether a survey is under way, and there is room to report.
     pub(crate) fn has_to_survey(&self) -> bool {
         self.surveying.is_some() && !self.reports.has_backlog()
     }
 
-    /// Reports a piece, unless earlier reports still wait for room.
+    /// Reports one chunk, unless earlier reports still wait for room.
     fn go_on_surveying(&mut self, lane: &Lane, links: impl Fn(&Range<u32>) -> Option<Vec<LinkStatus>>) {
         if !self.has_to_survey() {
             return;
@@ -70,33 +69,33 @@ impl Reporting {
 }
 
 impl Core {
-    /// Reports a piece of the survey under way, if there is one.
+    /// Reports one chunk of the survey under way, if there is one.
     pub(crate) fn go_on_surveying(&mut self) {
         let Self { cx: Context { reporting, lane, clock, .. }, protocols, .. } = self;
         reporting.go_on_surveying(lane, |places| protocols.links_at(lane, clock.now, places));
     }
 }
 
-/// Places for outboxes, and entries of what was dropped, in one chunk.
+/// Outboxes, and entries of drops, in one chunk.
 const PLACES: u32 = Budget::REPORT.events;
-/// Event types that a lane reports, and flows over links.
+/// Maximum event types that a lane reports, and flows over links.
 const TYPES_MAX: usize = 4_096;
 const LINKS_MAX: u32 = 4_096;
 
-/// How far the telling has come.
+/// Progress of a survey.
 pub(crate) struct Surveying {
-    /// The place of the next outbox, if they are to be reported.
+    /// Place of the next outbox, if outboxes are to be reported.
     next: Option<u32>,
-    /// The place of the next channel, if they are to be reported.
+    /// Place of the next channel, if channels are to be reported.
     next_channel: Option<u32>,
-    /// The place of the next flow over a link, if they are to be reported.
+    /// Place of the next flow over a link, if links are to be reported.
     next_link: Option<u32>,
-    /// The place of the next event type, if they are to be reported, and how many more may be.
+    /// Place of the next event type, if types are to be reported, and how many more may be.
     next_type: Option<u32>,
     types_left: usize,
-    /// What is left of what was dropped: 1,024 entries at most, so that they are copied in one go.
+    /// Drops that have yet to be reported: 1,024 entries at most, so that they are copied at once.
     drops: Vec<TypeDrops>,
-    /// Reported with the last piece.
+    /// Drops that `drops` has no entries for, reported with the last chunk.
     drops_beyond: u64,
 }
 
@@ -116,7 +115,7 @@ impl Surveying {
         }
     }
 
-    /// The next piece, and whether it is the last.
+    /// The next chunk, and whether it is the last.
     #[cold]
     fn chunk(&mut self, lane: &Lane, links: impl Fn(&Range<u32>) -> Option<Vec<LinkStatus>>) -> (Survey, bool) {
         let mut chunk = Survey::default();

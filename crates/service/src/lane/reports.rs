@@ -1,8 +1,7 @@
-//! What a lane tells administration of its own accord: notices, and lines for the log, which it does not write itself
-//! because a log can block.
+//! Notices and log lines that a lane sends to administration. A lane does not log itself, since a log can block.
 //!
-//! A lane never waits for room in administration's mailbox, so what finds none waits here. And what clients can cause is
-//! counted and not logged line by line when there is too much of it.
+//! A lane never waits for room in administration's mailbox: reports without room wait here. Events that clients can cause are counted, and
+//! not logged line by line, when there are too many.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -12,21 +11,20 @@ use crate::lane::links::messages::{SupplierNews, ToAdministration};
 use crate::protocols::Denied;
 use engine::{Notice, ProxyKey, Time};
 
-/// Lines about connections in a second.
+/// Maximum lines per second about connections.
 const CONNECTION_LINES: u32 = 10;
-/// Lines about consumers in a second. A host that fails can take hundreds with it, and an operator that looks for one
-/// of them is to find it.
+/// Maximum lines per second about consumers. A host that fails can take hundreds with it, and an operator has to find each.
 const CONSUMER_LINES: u32 = 100;
-/// Lines about connections that come and go in a second, for debugging.
+/// Maximum lines per second, for debugging, about connections that come and go.
 const DEBUG_LINES: u32 = 100;
-/// Lines about what is not permitted, in a second. Administration leaves out those of one client that say the same.
+/// Maximum lines per second about denials. Administration leaves out repeated ones of one client.
 const DENIED_LINES: u32 = 50;
-/// Lines kept while administration has no room for them.
+/// Maximum lines that wait while administration has no room.
 const LINES_WAITING_MAX: usize = 1024;
 
 /// Reports to administration that wait.
 pub(crate) struct Reports {
-    /// Those that something depends on are bounded by what they speak of: a consumer, a call, a survey.
+    /// Reports in order. Those that must not be lost are bounded by their subjects: consumers, calls, surveys.
     waiting: VecDeque<ToAdministration>,
     connections: Allowance,
     consumers: Allowance,
@@ -46,12 +44,12 @@ impl Reports {
         }
     }
 
-    /// Tells something that administration has to know.
+    /// Queues a report that must not be lost.
     pub(crate) fn send(&mut self, message: ToAdministration) {
         self.waiting.push_back(message);
     }
 
-    /// Has a line about a connection logged. False when it is only counted.
+    /// Logs a line about a connection. False when it is only counted.
     pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String, now: Time) -> bool {
         let may = self.connections.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {
@@ -60,7 +58,7 @@ impl Reports {
         may
     }
 
-    /// Has a line for debugging logged. False when it is only counted.
+    /// Logs a line for debugging. False when it is only counted.
     pub(crate) fn log_debug(&mut self, text: impl FnOnce() -> String, now: Time) -> bool {
         let may = self.debug_lines.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {
@@ -78,7 +76,7 @@ impl Reports {
         may
     }
 
-    /// Tells what the engine wants known. False when it is only counted.
+    /// Reports a notice of the engine. False when it is only counted.
     pub(crate) fn notice(&mut self, notice: Notice, why: Option<String>, now: Time) -> bool {
         // That a consumer was disconnected is acted on, the others are lines for the log.
         let may = matches!(notice, Notice::ConsumerDisconnected { .. })
@@ -89,7 +87,7 @@ impl Reports {
         may
     }
 
-    /// Tells of a supplier that is pulled from. False when it is only counted.
+    /// Reports news about a supplier that is pulled from. False when it is only counted.
     pub(crate) fn supplier(&mut self, key: ProxyKey, news: SupplierNews, now: Time) -> bool {
         // That one is given up is acted on, the others are lines for the log.
         let may = matches!(news, SupplierNews::Disconnected(_))
@@ -100,14 +98,14 @@ impl Reports {
         may
     }
 
-    /// Reports that a connection to clients at an address has ended as that of a process which dies; nothing, while very many reports wait.
+    /// Reports that a connection to clients at an address has ended as that of a process which dies. Left out while very many reports wait.
     pub(crate) fn died(&mut self, host: &str, port: u16) {
         if self.waiting.len() < LINES_WAITING_MAX {
             self.waiting.push_back(ToAdministration::Died(host.to_owned(), port));
         }
     }
 
-    /// Hands over as much as there is room for.
+    /// Hands reports over as far as there is room.
     pub(crate) fn hand_over(&mut self, administration: &mut Mailbox<ToAdministration>, now: Time) {
         for allowance in [&mut self.connections, &mut self.consumers, &mut self.debug_lines, &mut self.denied] {
             if let Some(text) = allowance.sum_up(now) {
@@ -122,26 +120,26 @@ impl Reports {
         }
     }
 
-    /// Whether something is kept that administration had no room for.
+    /// Whether reports wait for room.
     pub(crate) fn has_backlog(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether there is something to hand over later.
+    /// Whether reports wait, or lines are to be summed up.
     pub(crate) fn is_waiting(&self) -> bool {
         let allowances = [&self.connections, &self.consumers, &self.debug_lines, &self.denied];
         !self.waiting.is_empty() || allowances.into_iter().any(Allowance::has_summary)
     }
 }
 
-/// A text that a client chose, fit for a log: without control characters, and not too long.
+/// A client's text made fit for a log: without control characters, and not too long.
 pub(crate) fn printable(text: &str) -> String {
     const CHARS: usize = 100;
     let shown = text.chars().take(CHARS).flat_map(char::escape_debug);
     shown.chain(text.chars().nth(CHARS).map(|_| '…')).collect()
 }
 
-/// How many lines about one subject may be logged in a second. The others are summed up.
+/// Limit of lines per second about one subject. Further lines are summed up.
 pub(crate) struct Allowance {
     subject: &'static str,
     per_second: u32,
@@ -158,14 +156,14 @@ impl Allowance {
         Self { subject, per_second, second: Time(0), said: 0, left_out: 0, left_out_since: None }
     }
 
-    /// Whether a line may be logged now, for which there is `room` otherwise.
+    /// Whether a line may be logged now; `room` is false if there is no room for it.
     pub(crate) fn take(&mut self, now: Time, room: bool) -> bool {
         let may = room && self.left(now) > 0;
         self.note(now, u32::from(may), u32::from(!may));
         may
     }
 
-    /// How many lines may be logged yet.
+    /// Number of lines that may still be logged in this second.
     pub(crate) fn left(&mut self, now: Time) -> u32 {
         if now.since(self.second) >= SECOND {
             self.second = now;
@@ -174,7 +172,7 @@ impl Allowance {
         self.per_second.saturating_sub(self.said)
     }
 
-    /// Lines were logged, and lines were left out.
+    /// Notes numbers of lines that were logged and left out.
     pub(crate) fn note(&mut self, now: Time, said: u32, left_out: u32) {
         self.said = self.said.saturating_add(said);
         if left_out > 0 {
@@ -183,14 +181,14 @@ impl Allowance {
         }
     }
 
-    /// The line about those that were left out, a second after the first of them.
+    /// The line about those left out, a second after the first of them.
     pub(crate) fn sum_up(&mut self, now: Time) -> Option<String> {
         self.left_out_since.take_if(|since| now.since(*since) >= SECOND)?;
         let count = core::mem::take(&mut self.left_out);
         Some(format!("{count} more lines about {} were left out; the counters have them", self.subject))
     }
 
-    /// Whether there is something to sum up.
+    /// Whether lines were left out that are not summed up.
     pub(crate) fn has_summary(&self) -> bool {
         self.left_out_since.is_some()
     }

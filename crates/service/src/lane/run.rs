@@ -1,8 +1,8 @@
 //! The lane's thread: wait, read, route, write; the only place where sockets are touched.
 //!
-//! One round of the duty cycle reads the clock once, picks up a new routing snapshot if there is one, serves connections
-//! that had more than their budget of the last round, then the mailboxes and each socket that is ready, then the timers. Nothing
-//! in a round waits: not for a socket, not for a consumer, not for administration.
+//! One round of the duty cycle reads the clock once, picks up a new routing snapshot if there is one, serves connections that used up their
+//! budget of the last round, then the mailboxes and each socket that is ready, then the timers. Nothing in a round waits: not for a socket,
+//! not for a consumer, not for administration.
 
 use core::time::Duration;
 use std::io;
@@ -47,63 +47,63 @@ use crate::store::journal;
 use access::ClientNames;
 use accounts::Accounts;
 
-/// What a lane is made with.
+/// Options of a lane's thread.
 pub(crate) struct WorkerOptions {
     pub(crate) id: LaneId,
     pub(crate) thread: LaneThread,
-    /// What it is called, and its priority, as clients count them.
+    /// Name of the lane, and its priority in CORBA's numbers.
     pub(crate) name: Arc<str>,
     pub(crate) priority: Option<i16>,
-    /// The main lane's: it alone accepts connections.
+    /// Listeners of the main lane, which alone accepts connections.
     pub(crate) listeners: Option<Listeners>,
-    /// When it runs, if that is by the clock.
+    /// Period and budget, if the lane runs by the clock.
     pub(crate) timing: Option<Timing>,
     pub(crate) ends: LaneEnds,
     pub(crate) counters: Arc<Block>,
     pub(crate) common: Common,
 }
 
-/// A lane's ends of what connects it with the other threads.
+/// A lane's ends of its connections with the other threads.
 pub(crate) struct LaneEnds {
     pub(crate) waker: Arc<Waker>,
     pub(crate) administration: Mailbox<ToAdministration>,
     pub(crate) from_administration: Inbox<ToLane>,
     pub(crate) resolver: Mailbox<Lookup>,
     pub(crate) resolved: Inbox<Resolved>,
-    /// To the thread that makes TLS handshakes, if there is one.
+    /// Link to the thread that makes TLS handshakes, if there is one.
     pub(crate) handshakes: Option<handshakes::Link>,
     pub(crate) introductions: Inbox<Link>,
     pub(crate) links: Vec<Link>,
-    /// To the store, and to what keeps backlogs, if there is one.
+    /// Links to the store, and to the thread that keeps backlogs, if there is one.
     pub(crate) store: Option<journal::Link>,
     pub(crate) overflow: Option<overflow::Link>,
 }
 
-/// What is the same for all lanes.
+/// Options that are the same for all lanes.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) published: Arc<ArcSwap<Published>>,
     pub(crate) protocols: protocols::Settings,
-    /// What clients have.
+    /// Accounts of clients.
     pub(crate) accounts: Arc<Accounts>,
-    /// What the configuration calls clients by their addresses.
+    /// Names that the configuration gives to clients' addresses.
     pub(crate) client_names: Arc<ArcSwap<ClientNames>>,
-    /// For messages that find no room in what clients may have for those that are not complete.
+    /// Reserve of memory for incomplete messages.
     pub(crate) reserve: Arc<Reserve>,
-    /// What the events of all channels may take.
+    /// Memory pool for the events of all channels.
     pub(crate) memory: Arc<MemoryPool>,
-    /// What those of their consumers' backlogs may take on disk.
+    /// Pool for the disk space of all consumers' backlogs.
     pub(crate) backlogs: Arc<MemoryPool>,
     pub(crate) message_completion: Duration,
-    /// What one connection may have of a round.
+    /// Budget of one connection in a round.
     pub(crate) connection_budget: Budget,
-    /// The order in which the main lane's topics have their turns.
+    /// Discipline of the main lane's topics.
     pub(crate) main_discipline: Discipline,
-    /// Whether events' lifetimes only put them in order (`compatibility.timeout_never_expires`).
+    /// Whether lifetimes only order events and never expire them (`compatibility.timeout_never_expires`).
     pub(crate) keeps_expired: bool,
-    /// When the service began: what lanes take for time 0.
+    /// Start of the service, which lanes take for time 0.
     pub(crate) origin: Instant,
-    /// What events' origins are made of.
+    /// Origins for events.
     pub(crate) origins: Origins,
 }
 
@@ -112,12 +112,12 @@ pub(crate) struct Worker {
     pub(crate) clients: Clients,
     inboxes: Inboxes,
     stopping: bool,
-    /// If it runs by the clock; else it runs whenever there is something to do.
+    /// Period and budget, if the lane runs by the clock; otherwise it runs whenever there is work.
     pub(crate) polling: Option<PollingServer>,
     pub(crate) core: Core,
 }
 
-/// What other threads have posted, and the waker that says so.
+/// Messages of other threads, and the waker that announces them.
 struct Inboxes {
     from_administration: Inbox<ToLane>,
     resolved: Inbox<Resolved>,
@@ -125,18 +125,18 @@ struct Inboxes {
     waker: Arc<Waker>,
 }
 
-/// The owners on an event's path, apart from the connections that events come in on ([`Clients`]).
+/// The owners of state on an event's path, except the connections of suppliers ([`Clients`]).
 ///
-/// Ingress is the rules, the intake and what stands with this type; egress is [`Protocols`] and the backlogs, which are handed the context
-/// and see neither the rules nor the intake.
+/// Ingress consists of the rules, the intake and this type's methods; egress of [`Protocols`] and the backlogs, which are handed the
+/// context and see neither rules nor intake.
 pub(crate) struct Core {
     pub(crate) cx: Context,
     pub(crate) published: arc_swap::Cache<Arc<ArcSwap<Published>>, Arc<Published>>,
-    /// The other lanes, and events taken over from them.
+    /// Links to other lanes, and events taken over from them.
     pub(crate) links: Links,
-    /// Events on their way in, and acknowledgements that are pending.
+    /// Events on their way in, and pending acknowledgements.
     pub(crate) intake: Intake,
-    /// Events on disk.
+    /// Backlogs on disk.
     pub(crate) backlogs: Backlogs,
     pub(crate) saturation: Saturation,
     /// Connections and proxies by protocol, and the forms of events.
@@ -145,7 +145,7 @@ pub(crate) struct Core {
     pub(crate) access: Guard,
 }
 
-/// How long it is waited, at the start, for what there is no memory for to be written, until messages are looked at.
+/// Time to wait, at the start, until events without memory are written, before messages are looked at.
 const WAITS_FOR_BACKLOGS: Duration = Duration::from_millis(10);
 
 impl Worker {
@@ -210,18 +210,18 @@ impl Worker {
         })
     }
 
-    /// Runs until it is to stop.
+    /// Runs until the lane is to stop.
     pub(crate) fn run(mut self) {
         while self.live() {}
         self.end();
     }
 
-    /// Closes what is open.
+    /// Closes all connections.
     pub(crate) fn end(mut self) {
         of_each!(P => P::CLOSE_ALL(&mut self));
     }
 
-    /// Waits for something to serve, and serves it. False if it is to stop.
+    /// Waits for work, and serves it. False if the lane is to stop.
     pub(crate) fn live(&mut self) -> bool {
         if self.stopping {
             return false;
@@ -236,7 +236,7 @@ impl Worker {
         true
     }
 
-    /// The same for a lane that runs by the clock: sleeps until it is released, or has a round more of its budget.
+    /// Runs a time-driven lane as [`Self::live`] does: sleeps until the next release, or has another round within its budget.
     fn live_by_the_clock(&mut self) -> bool {
         let Some(polling) = &mut self.polling else { return true };
         if let Some(release) = polling.sleeps_until() {
@@ -274,7 +274,7 @@ impl Worker {
         true
     }
 
-    /// Waits so long at most until a socket is ready. False if that is impossible from now on.
+    /// Waits until a socket is ready, for `patience` at most. False if the poll fails for good.
     fn wait_for_sockets(&mut self, patience: Option<Duration>) -> bool {
         let waited = self.core.cx.io.poll.wait(patience);
         if let Err(error) = &waited {
@@ -283,18 +283,17 @@ impl Worker {
         waited.is_ok()
     }
 
-    /// Whether there is something to do that the poll does not speak of.
+    /// Whether there is work that the poll does not report.
     pub(crate) fn is_due(&self) -> bool {
         self.patience().is_some_and(|patience| patience.is_zero())
     }
 
-    /// How long it waits for its sockets at most. `None` is without end.
+    /// Maximum time to wait for sockets. `None` is without end.
     pub(crate) fn patience(&self) -> Option<Duration> {
         if self.stopping || self.goes_on() { Some(Duration::ZERO) } else { self.timeout() }
     }
 
-    /// Whether there is something to do that the poll does not report: for connections that have had their share of the
-    /// last round, among others.
+    /// Whether there is work that the poll does not report, such as connections that used up their budget of the last round.
     fn goes_on(&self) -> bool {
         let core = &self.core;
         core.intake.journal.is_restoring()
@@ -308,8 +307,8 @@ impl Worker {
             || (core.cx.reporting.draining.is_looking() && !core.cx.reporting.reports.has_backlog())
     }
 
-    /// How long it is until it has something to do, and may do it. `None` is without end. What a simulation asks: it gives no turns
-    /// to a lane that is released and has nothing to do.
+    /// Time until the lane has work and may do it. `None` is without end. A simulation does not run a lane that is released and has no
+    /// work.
     #[cfg(test)]
     pub(crate) fn until_due(&mut self) -> Option<Duration> {
         let patience = self.patience();
@@ -326,10 +325,10 @@ impl Worker {
         patience.map(|patience| clock.until(polling.release_from(now + patience)))
     }
 
-    /// Waits so long at most for something to serve, and serves it.
+    /// Waits for work for `timeout` at most, and serves it.
     ///
     /// # Panics
-    /// If the test that calls it has gone on for a minute since it first did: it waits for something that does not come.
+    /// The test has called it for more than a minute: it waits for something that does not happen.
     #[cfg(test)]
     #[track_caller]
     pub(crate) fn round_within(&mut self, timeout: Duration) {
@@ -342,7 +341,7 @@ impl Worker {
         self.round();
     }
 
-    /// Serves what the poll found.
+    /// Serves one round.
     fn round(&mut self) {
         let began = self.core.read_clock();
         self.core.refresh();
@@ -375,8 +374,8 @@ impl Worker {
         self.end_retired();
     }
 
-    /// Sends the answers that can be sent. A client that has one goes on, and what it sends may release others: where there is
-    /// no end of that, the sockets are looked at before it goes on.
+    /// Sends the acknowledgements and replies that can be sent. A client that gets one goes on, and its requests may release others: if
+    /// that does not end, the sockets are looked at first.
     pub(crate) fn answer_all(&mut self) {
         let mut until = None;
         while self.core.has_to_answer() {
@@ -393,7 +392,7 @@ impl Worker {
         }
     }
 
-    /// Sends so many answers at most that were withheld until there was room again, in the order in which their events came.
+    /// Sends up to `most` acknowledgements that were withheld until there was room, in the order of their events.
     fn answer_released(&mut self, most: u32) {
         for _ in 0..most {
             let Some((claim, refused)) = self.core.intake.next_released() else { return };
@@ -409,7 +408,7 @@ impl Worker {
         Some(self.core.cx.clock.until(due))
     }
 
-    /// Serves what was deferred, and what the poll found.
+    /// Serves deferred work, and the sockets that the poll found ready.
     fn serve_sockets(&mut self) {
         let found = self.core.cx.io.poll.len();
         if !self.core.cx.io.quotas.begin_round(found <= 1) {
@@ -433,7 +432,7 @@ impl Worker {
         self.serve_deferred();
     }
 
-    /// Gives each address its quota, where one is to give way, and otherwise serves all that was deferred.
+    /// Serves deferred work: within each address's quota where quotas bind, otherwise all of it.
     fn serve_deferred(&mut self) {
         if self.core.cx.io.quotas.is_idle() {
             return;
@@ -483,7 +482,7 @@ impl Worker {
         }
     }
 
-    /// Serves what other threads have posted.
+    /// Serves the messages of other threads.
     #[inline(never)]
     pub(crate) fn serve_inboxes(&mut self) {
         // There may be messages for many connections.
@@ -509,7 +508,7 @@ impl Worker {
         }
     }
 
-    /// A lane to which no route leads ends when it has nothing left: no connection, and nothing to answer or to be answered.
+    /// Ends a retired lane when it is empty: without connections, and without answers to send or to wait for.
     fn end_retired(&mut self) {
         if !self.core.links.retiring {
             return;
@@ -525,7 +524,7 @@ impl Worker {
         }
     }
 
-    /// Serves what administration has posted. True if there is more.
+    /// Serves messages of administration. True if there are more.
     fn serve_administration(&mut self) -> bool {
         for _ in 0..Budget::MESSAGES.events {
             let Some(message) = self.inboxes.from_administration.take() else { return false };
@@ -551,7 +550,7 @@ impl Worker {
         self.inboxes.from_administration.waiting() > 0
     }
 
-    /// Serves what the resolver has posted. True if there is more.
+    /// Serves results of the resolver. True if there are more.
     fn serve_resolver(&mut self) -> bool {
         for _ in 0..Budget::MESSAGES.events {
             let Some(Resolved { connection, addresses }) = self.inboxes.resolved.take() else { return false };
@@ -561,7 +560,7 @@ impl Worker {
         self.inboxes.resolved.waiting() > 0
     }
 
-    /// Serves what the thread that makes TLS handshakes has posted. True if there is more.
+    /// Serves results of the thread that makes TLS handshakes. True if there are more.
     fn serve_handshakes(&mut self) -> bool {
         for _ in 0..Budget::CONNECTIONS.events {
             let Some(secured) = self.inboxes.secured.as_mut().and_then(Inbox::take) else { return false };
@@ -588,11 +587,11 @@ impl Worker {
     }
 }
 
-/// Events of usual sizes that a lane has memory for from its start, so that the first ones need not wait for it.
+/// Number of events of usual sizes for which a lane allocates memory at its start.
 const READY_EVENTS: usize = 64;
 const READY_BYTES: [usize; 4] = [128, 256, 512, 1024];
 
-/// The engine's part of a lane. A pool's lanes have their order of turns from the routing.
+/// Makes the engine's part of a lane. A pool's lanes have their disciplines from the routing.
 fn ready_lane(id: LaneId, common: &Common, may_overflow: bool) -> Lane {
     let mut lane = Lane::with_id(id, Time(0));
     if may_overflow {
@@ -649,7 +648,7 @@ impl Core {
         }
     }
 
-    /// Brings everything that the engine wants done to the sockets and to administration.
+    /// Carries out everything that the engine requests of sockets and of administration.
     pub(crate) fn flush_engine(&mut self) {
         while let Some((outbox, _)) = self.cx.lane.poll_timed_out() {
             self.protocols.outgoing().abandon(outbox, &mut self.cx);
@@ -684,8 +683,8 @@ impl Core {
         self.cx.reporting.reports.hand_over(&mut self.cx.reporting.administration, self.cx.clock.now);
     }
 
-    /// Sends what the engine says is due. There may be more if `undelivered` says so: a one-way consumer with a long backlog and a fast
-    /// connection must not keep the others waiting, and an event for more consumers than that reaches the rest in the next rounds.
+    /// Sends the deliveries that are due. `undelivered` is set if there may be more: a one-way consumer with a long backlog and a fast
+    /// connection must not delay the others, and an event for more consumers than the budget allows reaches the rest in the next rounds.
     pub(crate) fn deliver(&mut self) {
         // First, since the other lanes can work on it while this one goes on.
         self.send_handovers();
@@ -715,7 +714,7 @@ impl Core {
         self.cx.deliveries.undelivered = true;
     }
 
-    /// Hands over a delivery that was pulled, or has remote filters asked about any other.
+    /// Hands over a delivery that was pulled, or asks remote filters about any other.
     #[inline(never)]
     fn deliver_specially(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>) {
         if delivery.pulled {
@@ -728,7 +727,7 @@ impl Core {
         }
     }
 
-    /// Whether an answer that had to wait can be sent.
+    /// Whether any acknowledgement or reply can be sent.
     fn has_to_answer(&self) -> bool {
         self.intake.has_released() || any_of!(P => P::HAS_TO_ANSWER(self))
     }
@@ -743,7 +742,8 @@ impl Core {
         }
     }
 
-    /// Administration writes the line, at most one in a second: a text would have to be allocated, here between two events.
+    /// Reports a finding to administration, which logs it, at most once a second: a text would have to be allocated, here between two
+    /// events.
     fn note_saturation(&mut self, finding: Finding) {
         if finding == Finding::Saturated {
             self.cx.counters.add(Counter::LaneSaturated, 1);
@@ -751,7 +751,7 @@ impl Core {
         self.cx.reporting.reports.send(ToAdministration::Saturation(Arc::clone(&self.cx.identity.name), finding));
     }
 
-    /// Whether something is under way that is in no outbox, apart from what waits to be written.
+    /// Whether anything is under way that is in no outbox, except unwritten output.
     pub(crate) fn has_under_way(&self) -> bool {
         let Self { cx: Context { lane, .. }, links, intake, .. } = self;
         let is_passing = !links.taken_for_peers.is_empty() || links.lanes.are_awaited();

@@ -1,7 +1,7 @@
-//! Whether a lane ever waits.
+//! Detection of lanes that never wait.
 //!
-//! A lane with work that never ends serves all of it late, and at a real-time priority it keeps less important ones from
-//! running at all; nothing else would say so.
+//! A lane with endless work serves all of it late, and at a real-time priority it starves less important ones; nothing else would report
+//! that.
 
 use core::time::Duration;
 
@@ -9,28 +9,28 @@ use engine::Time;
 
 use crate::lane::io::net;
 
-/// A lane that has not waited for so long is saturated.
+/// Time without a wait after which a lane is saturated.
 const SATURATED_AFTER: Duration = Duration::from_secs(1);
 
-/// What is known of a lane's waits.
+/// Observed waits of a lane.
 #[derive(Default)]
 pub(crate) struct Saturation {
-    /// When they were counted last, and how many there had been.
+    /// Time of the last count, and the number of waits counted then.
     counted: Option<(Time, u64)>,
     saturated: bool,
 }
 
-/// What is new about it.
+/// Change of a lane's saturation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// It has not waited for a second.
+    /// The lane has not waited for a second.
     Saturated,
-    /// It waits again.
+    /// The lane waits again.
     Recovered,
 }
 
 impl Finding {
-    /// What the log says of a lane.
+    /// Level and text of the log line about a lane.
     pub(crate) fn describe(self, lane: &str) -> (log::Level, String) {
         match self {
             Self::Saturated => {
@@ -42,7 +42,7 @@ impl Finding {
 }
 
 impl Saturation {
-    /// Called in each round. The system is asked once a second at most.
+    /// Checks the lane's waits. It is called in each round, and asks the system once a second at most.
     pub(crate) fn check(&mut self, now: Time) -> Option<Finding> {
         if self.counted.is_some_and(|(time, _)| now.since(time) < SATURATED_AFTER) {
             return None;

@@ -1,8 +1,8 @@
-//! When lanes run: real-time scheduling by the priority that clients name, processors, locked memory.
+//! Scheduling of lanes: real-time priorities, processors, locked memory.
 //!
-//! The lanes of pools run at `SCHED_FIFO` (sched(7)) where the process may do that, at a native priority from 1 to 98 that
-//! follows from the lane's priority; 99 is left to the kernel's own threads. What keeps the system reachable when such
-//! a lane has work without end is the kernel: it leaves ordinary threads their part of each second.
+//! The lanes of pools run at `SCHED_FIFO` (sched(7)) if the process may do that, at a native priority from 1 to 98 that follows from the
+//! lane's priority; 99 is left to the kernel's own threads. If such a lane has endless work, the kernel keeps the system reachable: it
+//! reserves ordinary threads a part of each second.
 
 #![expect(unsafe_code, reason = "no safe wrapper offers a thread's scheduling policy or its own resource usage")]
 
@@ -14,14 +14,14 @@ use rustix::process::{Pid, Resource, getrlimit};
 
 use crate::config::PriorityMapping;
 
-/// The native priorities that lanes may have.
+/// Range of native priorities for lanes.
 const LOWEST: i32 = 1;
 const HIGHEST: i32 = 98;
 
-/// Gives a thread the policy `SCHED_FIFO` at a native priority; nothing gives it back the ordinary one.
+/// Gives a thread the policy `SCHED_FIFO` at a native priority; `None` returns it to the ordinary policy.
 ///
 /// # Errors
-/// When the process may not (`CAP_SYS_NICE`, or `RLIMIT_RTPRIO` of at least that priority), or the thread is gone.
+/// The process may not (`CAP_SYS_NICE`, or `RLIMIT_RTPRIO` of at least that priority), or the thread is gone.
 pub(crate) fn set_policy(thread: Pid, native: Option<i32>) -> io::Result<()> {
     let (policy, sched_priority) = native.map_or((libc::SCHED_OTHER, 0), |native| (libc::SCHED_FIFO, native));
     let thread = thread.as_raw_nonzero().get();
@@ -32,10 +32,10 @@ pub(crate) fn set_policy(thread: Pid, native: Option<i32>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Gives the calling thread the policy `SCHED_FIFO` at a native priority, 1 to 99, as a lane has it; there is no way back.
+/// Gives the calling thread the policy `SCHED_FIFO` for good, at a native priority, 1 to 99, as a lane has it.
 ///
 /// # Errors
-/// When the process may not (`CAP_SYS_NICE`, or `RLIMIT_RTPRIO` of at least that priority).
+/// The process may not (`CAP_SYS_NICE`, or `RLIMIT_RTPRIO` of at least that priority).
 pub fn run_at_fifo(native: i32) -> io::Result<()> {
     set_policy(rustix::thread::gettid(), Some(native))
 }
@@ -43,25 +43,25 @@ pub fn run_at_fifo(native: i32) -> io::Result<()> {
 /// Tries on the calling thread whether it may have a real-time priority.
 ///
 /// # Errors
-/// When it may not.
+/// The thread may not.
 pub(crate) fn try_real_time() -> io::Result<()> {
     let thread = rustix::thread::gettid();
     set_policy(thread, Some(LOWEST))?;
     set_policy(thread, None)
 }
 
-/// Nice values of threads that give way to lanes (R5), which run at 0: of administration and handshakes, and of what takes the processor
-/// for a second at a time. At 19 administration had a seventieth of a lane's weight: beside other programs, or threads of its own service
-/// that are busy, it answered after seconds, and a lane waited for it where both allocate.
+/// Nice value of threads that give way to lanes (R5), which run at 0: administration, handshakes, and threads that use the processor for a
+/// second at a time. At 19 administration had a seventieth of a lane's weight: beside other programs, or busy threads of its own service,
+/// it took seconds to answer, and delayed a lane when both allocated.
 pub(crate) const BEHIND_LANES: i32 = 10;
 pub(crate) const BEHIND_ALL: i32 = 19;
 
-/// Gives this thread a nice value. On Linux that belongs to the thread.
+/// Sets the nice value of this thread. On Linux it belongs to the thread.
 pub(crate) fn give_way(nice: i32) {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), nice);
 }
 
-/// How often the calling thread has waited of its own accord since it began.
+/// How often the calling thread has waited voluntarily since it began.
 pub(crate) fn waits_of_this_thread() -> u64 {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: `usage` lives until the call returns, which only writes to it.
@@ -74,7 +74,7 @@ pub(crate) fn waits_of_this_thread() -> u64 {
     u64::try_from(usage.ru_nvcsw).unwrap_or(0)
 }
 
-/// The native priority of one that clients name (0 to 32,767).
+/// The native priority for a CORBA priority (0 to 32,767).
 fn native(mapping: PriorityMapping, priority: i16) -> i32 {
     let priority = i32::from(priority.max(0));
     match mapping {
@@ -84,9 +84,9 @@ fn native(mapping: PriorityMapping, priority: i16) -> i32 {
     }
 }
 
-/// The native priorities of several that clients name, given rising. Where the mapping would give two of them the same one,
-/// the more important one gets the next (and, where the range ends, the less important one the one before), as long as
-/// there are no more than there are native priorities.
+/// The native priorities for several CORBA priorities, given in rising order. Where the mapping would give two of them the same one, the
+/// more important one gets the next (at the end of the range, the less important one the one before), as long as there are enough native
+/// priorities.
 pub(crate) fn natives(mapping: PriorityMapping, priorities: &[i16]) -> Vec<(i16, i32)> {
     let mut all: Vec<(i16, i32)> = priorities.iter().map(|priority| (*priority, native(mapping, *priority))).collect();
     let mut least = LOWEST;
@@ -102,8 +102,7 @@ pub(crate) fn natives(mapping: PriorityMapping, priorities: &[i16]) -> Vec<(i16,
     all
 }
 
-/// What keeps ordinary threads from getting their part of each second beside real-time threads that never wait; nothing
-/// if they get it.
+/// Warning if ordinary threads do not get their part of each second beside real-time threads that never wait; `None` if they do.
 pub(crate) fn unreachable_beside_real_time() -> Option<&'static str> {
     let read = |path: &str| fs::read_to_string(path).ok();
     let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -118,10 +117,10 @@ pub(crate) fn unreachable_beside_real_time() -> Option<&'static str> {
     (runtime.trim() == "0").then_some("/sys/kernel/debug/sched/fair_server/cpu0/runtime is 0")
 }
 
-/// Binds the calling thread to these processors. Those it inherits are kept where the list is empty.
+/// Binds the calling thread to these processors. An empty list keeps those that it inherited.
 ///
 /// # Errors
-/// When none of them is there.
+/// None of the processors exists.
 pub(crate) fn bind_to(processors: &[u16]) -> io::Result<()> {
     if processors.is_empty() {
         return Ok(());
@@ -131,11 +130,11 @@ pub(crate) fn bind_to(processors: &[u16]) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Keeps all memory of the process, present and future, from being paged out.
+/// Locks all memory of the process, present and future.
 ///
 /// # Errors
-/// When the process may not lock as much as it likes (`CAP_IPC_LOCK`, or an unlimited `RLIMIT_MEMLOCK`): it would get no
-/// memory at all any more when a limit is reached.
+/// The process may not lock unlimited memory (`CAP_IPC_LOCK`, or an unlimited `RLIMIT_MEMLOCK`): at a limit it would get no more memory at
+/// all.
 pub(crate) fn lock_memory() -> io::Result<()> {
     use rustix::mm::{MlockAllFlags, mlockall};
     let limit = getrlimit(Resource::Memlock).current;
@@ -153,10 +152,10 @@ fn may_lock_memory() -> bool {
     capabilities & 1 << 14 != 0
 }
 
-/// Octets of its stack that a lane touches before its first event, so that none has to wait for the memory.
+/// Octets of its stack that a lane touches before its first event, so that no event waits for the memory.
 const STACK_TOUCHED: usize = 256 << 10;
 
-/// Has the system provide the memory beneath the calling thread's stack.
+/// Has the system provide the memory of the calling thread's stack.
 #[inline(never)]
 pub(crate) fn touch_stack() {
     let mut stack = [0u8; STACK_TOUCHED];

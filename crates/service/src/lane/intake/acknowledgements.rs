@@ -1,7 +1,8 @@
-//! Answers that wait until all consumers have the event (`AcknowledgeAfter` `Delivered`), and no longer than their suppliers said.
+//! Acknowledgements that wait until all consumers have the event (`AcknowledgeAfter` `Delivered`), within the time that the supplier
+//! allows.
 //!
-//! Such an event has a number, by which the engine tells [when it is complete](engine::Completion). Of one that is to outlive the process
-//! it is the store's, and the store tells when all have it; of any other it names the lane where the answer waits, and other lanes that
+//! Such an event has a number, by which the engine reports [its completion](engine::Completion). The store gives a persistent event its
+//! number, and reports when all consumers have it. The number of any other event names the lane where the acknowledgement waits; lanes that
 //! take the event over notify that lane.
 
 use core::num::NonZeroU64;
@@ -13,17 +14,17 @@ use hashbrown::HashMap;
 use crate::lane::intake::Token;
 use crate::lane::links::messages::LaneThread;
 
-/// Set in the numbers of events that lanes number themselves: of others the store does.
+/// Bit set in numbers that lanes give, and clear in those of the store.
 const OF_LANES: u64 = 1 << 63;
-/// Where in them the lane is.
+/// Position of the lane in a number.
 const LANE_SHIFT: u32 = 40;
 const LANE_MASK: u64 = (1 << 23) - 1;
 
-/// The answers of a lane that wait.
+/// Acknowledgements of a lane that wait for consumers.
 #[derive(Debug, Default)]
 pub(crate) struct Acknowledgements {
     waiting: HashMap<u64, Awaited>,
-    /// When each has waited for long enough.
+    /// Time limit of each.
     due: BTreeSet<(Time, u64)>,
     last: u64,
     /// Notifications due to other lanes: the lane, and the event.
@@ -34,18 +35,18 @@ pub(crate) struct Acknowledgements {
 struct Awaited {
     pending_ack: Token,
     until: Time,
-    /// Lanes that have taken it over, and that have done with it.
+    /// Number of lanes that have taken the event over, and of those that have completed it.
     taken_over: u32,
     done: u32,
     is_done_here: bool,
 }
 
-/// Whether a lane gave an event its number.
+/// Whether the number was given by a lane, not by the store.
 pub(crate) const fn is_of_lanes(watch: NonZeroU64) -> bool {
     watch.get() & OF_LANES != 0
 }
 
-/// The lane that waits for an event with such a number.
+/// The lane where the acknowledgement for this number waits.
 const fn home_of(watch: NonZeroU64) -> LaneThread {
     LaneThread((watch.get() >> LANE_SHIFT & LANE_MASK) as u32)
 }
@@ -64,14 +65,14 @@ impl Acknowledgements {
         NonZeroU64::new(OF_LANES | lane << LANE_SHIFT | self.last).unwrap_or(NonZeroU64::MAX)
     }
 
-    /// The pending acknowledgement waits until the event with that number is complete, or that time has come.
+    /// Has a pending acknowledgement wait until the event of that number is complete, or until that time.
     pub(crate) fn wait(&mut self, watch: NonZeroU64, pending_ack: Token, until: Time) {
         let awaited = Awaited { pending_ack, until, taken_over: 0, done: 0, is_done_here: false };
         self.waiting.insert(watch.get(), awaited);
         self.due.insert((until, watch.get()));
     }
 
-    /// Takes in what the engine of this lane reports of an event. Returns the pending acknowledgement, if nothing more is waited for.
+    /// Handles the engine's report about an event. Returns the pending acknowledgement, if it waits for nothing more.
     pub(crate) fn note(&mut self, completed: Completion, here: LaneThread) -> Option<Token> {
         let (Completion::TakenOver { watch, .. } | Completion::ForAll { watch }) = completed else { return None };
         let is_elsewhere = is_of_lanes(watch) && home_of(watch) != here;
@@ -93,7 +94,7 @@ impl Acknowledgements {
         self.conclude(watch)
     }
 
-    /// Another lane has done with an event.
+    /// Notes that another lane has completed an event. Returns the pending acknowledgement, if it waits for nothing more.
     pub(crate) fn note_done_elsewhere(&mut self, watch: NonZeroU64) -> Option<Token> {
         self.waiting.get_mut(&watch.get())?.done += 1;
         self.conclude(watch)
@@ -104,14 +105,14 @@ impl Acknowledgements {
         if awaited.is_done_here && awaited.done > awaited.taken_over { self.end(watch) } else { None }
     }
 
-    /// An event is complete for all.
+    /// Ends the wait for an event that is complete for all consumers.
     pub(crate) fn end(&mut self, watch: NonZeroU64) -> Option<Token> {
         let Awaited { pending_ack, until, .. } = self.waiting.remove(&watch.get())?;
         self.due.remove(&(until, watch.get()));
         Some(pending_ack)
     }
 
-    /// Removes a pending acknowledgement whose time is over by `now`, the earliest first.
+    /// Removes a pending acknowledgement that is overdue at `now`, the earliest first.
     pub(crate) fn pop_overdue(&mut self, now: Time) -> Option<Token> {
         loop {
             let (until, watch) = *self.due.first().filter(|(until, _)| *until <= now)?;
@@ -123,7 +124,7 @@ impl Acknowledgements {
         }
     }
 
-    /// Passes on the notifications that are due to other lanes. Each is gone if `tell` returns true.
+    /// Passes the notifications due to other lanes to `tell`; those for which it returns true are removed.
     pub(crate) fn tell(&mut self, mut tell: impl FnMut(LaneThread, NonZeroU64) -> bool) {
         self.to_tell.retain(|(lane, watch)| !tell(*lane, *watch));
     }

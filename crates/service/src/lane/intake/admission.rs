@@ -1,12 +1,11 @@
-//! Events on their way in: from a protocol to the engine, at once, when the store has them, when filters have been asked about them, or in
-//! their turn.
+//! Admission of events, from a protocol to the engine: at once, after the store has them, after remote filters have answered, or in their
+//! turn.
 //!
-//! Turns: where a lane has several topics, events that were read wait until the engine gives them theirs.
+//! Where a lane has several topics, events that were read wait until the engine gives them their turn.
 //!
-//! Their suppliers' replies are pending meanwhile, one-way ones too, so that a connection is not read any further when it has
-//! as many requests waiting as it may have unanswered: a supplier that floods fills its own socket and no other. Between
-//! turns the lane looks at its sockets again, so that an event with an earlier deadline is served before the flood that
-//! came before it.
+//! Their suppliers' acknowledgements are pending meanwhile, those of one-way pushes too. A connection with the maximum of unanswered
+//! requests is not read any further, so that a supplier that floods fills only its own socket. Between turns the lane looks at its sockets
+//! again, so that an event with an earlier deadline is served before the flood that came before it.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -30,8 +29,7 @@ use crate::time::UtcClock;
 use std::hint::black_box;
 
 impl Core {
-    /// Hands an event to the engine, or has it wait: until it is kept, for its turn, or behind those of its proxy about which remote
-    /// filters are asked.
+    /// Hands an event to the engine, or has it wait: for the store, for its turn, or behind events of its proxy that await remote filters.
     pub(crate) fn admit(&mut self, submission: &mut Submission, pending_event: PendingEvent) {
         let Some(mut pending_event) = self.access.admits_type(submission, pending_event, &mut self.cx) else { return };
         self.cx.origins.assign(&mut pending_event);
@@ -74,7 +72,7 @@ impl Core {
         self.cx.counters.add(Counter::EventBytesIn, octets);
     }
 
-    /// The acknowledgement pending for an event waits until all consumers have it, for so long at most.
+    /// Has an event's acknowledgement wait until all consumers have the event, for `within` at most.
     pub(crate) fn await_delivery(&mut self, pending_event: &mut PendingEvent, pending_ack: Token, within: Duration) {
         let Self { intake, cx: Context { identity, clock, .. }, .. } = self;
         let event: &mut engine::Event = pending_event;
@@ -83,28 +81,28 @@ impl Core {
         clock.plan_sweep();
     }
 
-    /// Notes what the engine tells of an event for which an answer may wait.
+    /// Handles the engine's report about an event for which an acknowledgement may wait.
     pub(crate) fn note_completed(&mut self, completed: Completion) {
         if let Some(pending_ack) = self.intake.acknowledgements.note(completed, self.cx.identity.thread) {
             self.complete_ack(pending_ack, None);
         }
     }
 
-    /// Nothing more is waited for, for an event.
+    /// Completes the acknowledgement of an event that all consumers have.
     pub(crate) fn note_completed_for_all(&mut self, watch: NonZeroU64) {
         if let Some(pending_ack) = self.intake.acknowledgements.end(watch) {
             self.complete_ack(pending_ack, None);
         }
     }
 
-    /// Another lane has done with an event.
+    /// Notes that another lane has completed an event.
     pub(crate) fn note_done_elsewhere(&mut self, watch: NonZeroU64) {
         if let Some(pending_ack) = self.intake.acknowledgements.note_done_elsewhere(watch) {
             self.complete_ack(pending_ack, None);
         }
     }
 
-    /// Sends the answers that have waited for long enough, and notifies other lanes of their events.
+    /// Completes the acknowledgements that are overdue, and notifies other lanes of their events.
     pub(crate) fn sweep_acknowledgements(&mut self) {
         while let Some(pending_ack) = self.intake.acknowledgements.pop_overdue(self.cx.clock.now) {
             self.cx.counters.add(Counter::AcknowledgedEarly, 1);
@@ -113,7 +111,7 @@ impl Core {
         self.tell_of_done();
     }
 
-    /// Notifies other lanes that their events are done with here, as far as there is room. The rest follow in the next sweep.
+    /// Notifies other lanes that their events are complete here, as far as there is room. The rest follow in the next sweep.
     pub(crate) fn tell_of_done(&mut self) {
         let Self { intake, links, cx: Context { clock, .. }, .. } = self;
         if !intake.acknowledgements.is_empty() {
@@ -122,31 +120,31 @@ impl Core {
         intake.acknowledgements.tell(|lane, watch| links.lanes.send_completed(lane, watch));
     }
 
-    /// All events of a request have been looked at. True if its supplier can be answered that they were taken in, false
-    /// if the answer comes later.
+    /// Ends a submission after all events of its request have been looked at. True if its supplier can be answered now that all were taken
+    /// in, false if the answer comes later.
     ///
     /// # Errors
-    /// Says why not all of them were taken in.
+    /// The reason why not all of them were taken in.
     pub(crate) fn finish_submission(&mut self, submission: &Submission) -> Result<bool, Refused> {
         self.intake.finish(submission)
     }
 
-    /// Something has come about for which a supplier's reply was withheld. `refused` is sent instead, if an event was refused.
+    /// Meets one condition of a pending acknowledgement. If `refused` is given, that is sent instead.
     pub(crate) fn complete_ack(&mut self, pending_ack: Token, refused: Option<Refused>) {
         if let Some(taken) = self.intake.complete_ack(pending_ack, refused) {
             self.complete_peer_ack(taken);
         }
     }
 
-    /// The remote filters have ruled on the first event of a proxy that waits: it goes on or not, and those behind it are
-    /// looked at before the round is over, or in the next ones.
+    /// Applies the remote filters' verdict to the first waiting event of a proxy: it is admitted or dropped. Those behind it are looked at
+    /// in this round or the next.
     pub(crate) fn apply_filter_verdict(&mut self, source: ProxyKey, filter_verdict: FilterVerdict) {
         self.carry_out(source, filter_verdict);
         self.intake.awaiting_filter.look_again(source);
     }
 
-    /// Looks at events that waited behind those on which remote filters have ruled, for a stated time: of one proxy after the other, until
-    /// filters have to be asked about one of its events too.
+    /// Admits events that waited behind those on which remote filters have answered, for a limited time: proxy by proxy, until filters have
+    /// to be asked about one of the proxy's events too.
     pub(crate) fn resume_awaiting_filter(&mut self) {
         if !self.intake.awaiting_filter.has_to_go_on() {
             return;
@@ -160,8 +158,7 @@ impl Core {
         }
     }
 
-    /// Looks at the events of a proxy that wait until filters have to be asked about one of them: the others need no filter, and
-    /// follow at once, as long as there is time for it.
+    /// Admits waiting events of a proxy until remote filters have to be asked about one of them, or the time is over.
     #[inline(never)]
     fn check_awaiting_filter(&mut self, source: ProxyKey, until: Time) {
         while let Some(AwaitingFilter { pending_event, pending_ack }) = self.intake.awaiting_filter.next(source) {
@@ -178,7 +175,7 @@ impl Core {
         }
     }
 
-    /// Does with the first event of a proxy what filters have said of it.
+    /// Applies the verdict to the first waiting event of a proxy.
     fn carry_out(&mut self, source: ProxyKey, filter_verdict: FilterVerdict) {
         let Some(AwaitingFilter { mut pending_event, pending_ack }) = self.intake.awaiting_filter.next(source) else {
             return;
@@ -194,7 +191,7 @@ impl Core {
         self.complete_ack(pending_ack, None);
     }
 
-    /// Hands an event to the engine that has waited. It comes back if remote filters have to be asked about it.
+    /// Hands an event that has waited to the engine. It is returned if remote filters have to be asked about it.
     pub(crate) fn admit_waiting(
         &mut self,
         source: ProxyKey,
@@ -227,7 +224,7 @@ impl Core {
         true
     }
 
-    /// Hands in an event that has waited, or has it wait behind those of its proxy about which remote filters are asked.
+    /// Hands in an event in its turn, or queues it behind those of its proxy that await remote filters.
     pub(super) fn admit_queued(&mut self, source: ProxyKey, pending_event: PendingEvent, pending_ack: Token) {
         if self.intake.awaiting_filter.is_waiting(source) {
             if self.intake.awaiting_filter.has_room(source, &pending_event) {
@@ -245,7 +242,7 @@ impl Core {
         }
     }
 
-    /// Has an event wait for the store, if it is to be kept or comes behind one that is. Otherwise it comes back.
+    /// Has an event wait for the store, if it is persistent or follows one that waits. Otherwise it is returned.
     pub(crate) fn wait_for_store(
         &mut self,
         submission: &mut Submission,
@@ -290,7 +287,7 @@ impl Core {
         }
     }
 
-    /// Hears what became of events, and tells the store of those that it keeps.
+    /// Handles the engine's completion reports, and passes those of persistent events to the store.
     pub(crate) fn process_completions(&mut self) {
         let mut has_some = false;
         while self.intake.journal.has_room_for_news()
@@ -308,7 +305,7 @@ impl Core {
         }
     }
 
-    /// Takes an event in that was a dead letter for a consumer: for that alone or, if it is not connected any more, for all of its channel.
+    /// Takes a dead letter in again: for its consumer alone or, if that is not connected any more, for its whole channel.
     #[cold]
     fn deliver_again(&mut self, again: Again) {
         let Again { number, consumer: ProxyKey { channel, proxy }, record, .. } = again;
@@ -317,7 +314,7 @@ impl Core {
         self.restore_event(number, is_connected.then(|| Arc::from([proxy])), &record);
     }
 
-    /// Takes an event in that is kept.
+    /// Takes in an event restored from the store.
     fn restore_event(&mut self, number: u64, consumers: Option<Arc<[ProxyId]>>, record: &[u8]) {
         let Some(watch) = NonZeroU64::new(number) else { return };
         let Some(record) = Record::read(record) else {
@@ -342,7 +339,7 @@ impl Core {
 }
 
 impl Worker {
-    /// Serves what the store has posted. True if there is more.
+    /// Serves the messages of the store. True if there are more.
     pub(crate) fn serve_store(&mut self) -> bool {
         let Core { intake, .. } = &mut self.core;
         let Some(link) = &intake.journal.link else { return false };
@@ -359,9 +356,9 @@ impl Worker {
         self.core.intake.journal.link.as_ref().is_some_and(|link| link.answers.waiting() > 0)
     }
 
-    /// Takes in some of the events that were kept when the process began, before any other. False if there are more.
+    /// Takes in some of the events that the store had when the process began, before any other. False if there are more.
     ///
-    /// What there is no memory for is to be on disk before more is taken in.
+    /// Events for which there is no memory have to be on disk before more are taken in.
     #[cold]
     pub(crate) fn restore_events(&mut self) -> bool {
         let until = self.core.cx.clock.now + Budget::RESTORED.time;
@@ -381,7 +378,7 @@ impl Worker {
         !self.core.intake.journal.is_restoring()
     }
 
-    /// Serves turns, as many as may be before the sockets are looked at again.
+    /// Hands in events in their turns, as many as the budget allows before the sockets are looked at again.
     pub(crate) fn serve_queued_events(&mut self) {
         if self.core.cx.lane.queued_events() == 0 {
             return;

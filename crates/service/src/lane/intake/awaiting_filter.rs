@@ -1,5 +1,4 @@
-//! Events of proxies for which filters that are clients' objects are asked: they wait in their order until it is said of each
-//! whether it passes.
+//! Queues of events that await remote filters: one for each proxy, in order, until there is a verdict on each event.
 
 use std::collections::VecDeque;
 
@@ -8,11 +7,11 @@ use hashbrown::HashMap;
 
 use crate::lane::io::slots::Token;
 
-/// Events of one proxy that may wait for remote filters, and bytes of them.
+/// Maximum events of one proxy that wait for remote filters, and maximum octets of them.
 const AWAITING_FILTER_MAX: usize = 1024;
 const AWAITING_FILTER_BYTES_MAX: usize = 16 << 20;
 
-/// An event that waits for remote filters, or behind one that does.
+/// An event that awaits remote filters, or follows one that does.
 pub(crate) struct AwaitingFilter {
     pub(crate) pending_event: PendingEvent,
     pub(crate) pending_ack: Token,
@@ -22,7 +21,7 @@ pub(crate) struct AwaitingFilter {
 #[derive(Default)]
 pub(crate) struct AwaitingFilterQueues {
     queues: HashMap<ProxyKey, Queue>,
-    /// Proxies with events that wait for no filter but for the next round.
+    /// Proxies with waiting events that need no filter and are looked at in the next round.
     again: VecDeque<ProxyKey>,
 }
 
@@ -50,29 +49,28 @@ impl AwaitingFilterQueues {
         queue.events.push_back(AwaitingFilter { pending_event, pending_ack });
     }
 
-    /// There may be more of a proxy's events that need no filter.
+    /// Notes that further events of a proxy may need no filter.
     pub(crate) fn look_again(&mut self, source: ProxyKey) {
         if self.is_waiting(source) {
             self.again.push_back(source);
         }
     }
 
-    /// The next proxy with events that wait for no filter.
+    /// Removes the next proxy with events to look at again.
     pub(crate) fn next_again(&mut self) -> Option<ProxyKey> {
         self.again.pop_front()
     }
 
-    /// Whether there are events that wait for no filter.
+    /// Whether proxies have events to look at again.
     pub(crate) fn has_to_go_on(&self) -> bool {
         !self.again.is_empty()
     }
 
-    /// The first event of a proxy.
     pub(crate) fn first(&self, source: ProxyKey) -> Option<&AwaitingFilter> {
         self.queues.get(&source)?.events.front()
     }
 
-    /// Takes out the first event of a proxy.
+    /// Removes the first event of a proxy.
     pub(crate) fn next(&mut self, source: ProxyKey) -> Option<AwaitingFilter> {
         let queue = self.queues.get_mut(&source)?;
         let first = queue.events.pop_front()?;
@@ -88,7 +86,7 @@ impl AwaitingFilterQueues {
         }
     }
 
-    /// Forgets proxies that are gone and for which nothing waits.
+    /// Forgets the empty queues of proxies that are gone.
     pub(crate) fn forget_but(&mut self, is_there: impl Fn(ProxyKey) -> bool) {
         self.queues.retain(|key, queue| !queue.events.is_empty() || is_there(*key));
     }

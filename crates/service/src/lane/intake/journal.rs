@@ -1,6 +1,6 @@
-//! Events that are to outlive the process: they wait until the store has them, and then go on like any other.
+//! Persistent events of a lane: they wait until the store has them, and then go on like any other.
 //!
-//! Those of a supplier keep their order: what it sends behind one that waits does so too, whatever was promised of it.
+//! A supplier's events stay in order: an event that follows a waiting one waits too, whatever its own reliability.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -22,21 +22,21 @@ use crate::store::origins::SeenOrigin;
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
-/// The events of a lane that wait for the store, or behind one that does.
+/// Events of a lane that wait for the store, or follow one that does.
 #[derive(Default)]
 pub(crate) struct Journal {
     /// `None` where there is no store.
     pub(super) link: Option<Link>,
-    /// In their order. Those that are with the store, or have yet to be posted, are behind those that can go on.
+    /// Waiting events in order. Those that can go on are in front; those to be posted, or with the store, are behind.
     waiting: VecDeque<Waiting>,
-    /// How many of the first have been looked at for being posted.
+    /// Number of events, from the front, that have been examined for posting.
     examined: usize,
-    /// Events that are with the store, and octets of them.
+    /// Events that are with the store, and their octets.
     sent: usize,
     sent_bytes: usize,
-    /// The number of the last that was posted: by it its answer is known.
+    /// Number of the last posting, which its answer repeats.
     last_posting: u64,
-    /// How many wait of each supplier.
+    /// Number of waiting events by supplier.
     by_source: HashMap<ProxyKey, u32>,
 }
 
@@ -44,32 +44,32 @@ pub(super) struct Waiting {
     pub(super) source: ProxyKey,
     pub(super) pending_ack: Token,
     pub(super) state: State,
-    /// How long its answer waits for consumers afterwards, if it does.
+    /// Time for which the acknowledgement waits for consumers afterwards, if it does.
     pub(super) within: Option<Duration>,
 }
 
-/// What the store has said.
+/// Message of the store.
 pub(super) enum Received {
-    /// What became of an event that is with it.
+    /// Outcome of an event that was posted.
     Answer,
-    /// All have an event that it kept.
+    /// A persistent event is complete for all consumers.
     Completed(NonZeroU64),
-    /// One that it kept as a dead letter is to be delivered once more.
+    /// A dead letter in the store is to be delivered once more.
     Again(Box<Again>),
 }
 
 pub(super) enum State {
-    /// It is to be kept.
+    /// The event is persistent and has yet to be posted.
     ToSend(PendingEvent),
-    /// The store has it.
+    /// The event is with the store.
     Sent { posting: u64, bytes: usize },
-    /// It is on the disk, or is not to be kept.
+    /// The event is on disk, or not persistent.
     Done(PendingEvent),
-    /// It is not kept.
+    /// The store has refused the event.
     Failed(PendingEvent, StoreRefusal),
 }
 
-/// How long it is waited for events that were kept when the process began, until messages are looked at.
+/// Time to wait for events being restored, before messages are looked at.
 const RESTORED_WITHIN: Duration = Duration::from_millis(10);
 
 impl Journal {
@@ -81,12 +81,12 @@ impl Journal {
         self.link.is_some()
     }
 
-    /// Whether there are events that were kept when the process began, and are to be taken in before all others.
+    /// Whether events are still being restored, which are taken in before all others.
     pub(crate) fn is_restoring(&self) -> bool {
         self.link.as_ref().is_some_and(|link| link.restored.is_some())
     }
 
-    /// Some of them. Nothing if there are none at the moment, or none any more.
+    /// The next restored events; `None` if there are none at the moment, or none any more.
     pub(super) fn next_restored(&mut self) -> Option<Chunk> {
         let link = self.link.as_mut()?;
         match link.restored.as_ref()?.recv_timeout(RESTORED_WITHIN) {
@@ -113,7 +113,7 @@ impl Journal {
         self.waiting.push_back(waiting);
     }
 
-    /// Posts as many events as may be with the store.
+    /// Posts waiting events, up to the maximum that may be with the store.
     pub(super) fn send(&mut self) {
         let Some(link) = &mut self.link else { return };
         while let Some(waiting) = self.waiting.get_mut(self.examined) {
@@ -139,13 +139,13 @@ impl Journal {
         }
     }
 
-    /// Whether there is room to report an event's outcome to the store. Places for as many events as may be posted are left.
+    /// Whether there is room to report an event's outcome to the store, with places left for the events that may be posted.
     pub(super) fn has_room_for_news(&self) -> bool {
         self.link.as_ref().is_none_or(|link| link.messages.room() > EVENTS_MAX)
     }
 
-    /// Tells the store what became of an event, if it is one of its own. It looks from time to time. `goes_elsewhere`: what is
-    /// undeliverable for consumers of a channel goes to another one.
+    /// Reports an event's completion to the store, if the store numbered it. The store is not woken. `goes_elsewhere` says whether a
+    /// channel passes undeliverable events to another channel.
     pub(super) fn tell(&mut self, completed: Completion, goes_elsewhere: impl FnOnce(ChannelId) -> bool) -> bool {
         let is_its = completed.watch().is_none_or(|watch| !acknowledgements::is_of_lanes(watch));
         let Some(link) = self.link.as_mut().filter(|_| is_its) else { return false };
@@ -160,21 +160,21 @@ impl Journal {
         link.messages.send_quietly(message).is_ok()
     }
 
-    /// An event of another service was kept, and then not taken: the store forgets that it was seen.
+    /// Has the store forget the origin of an event of another service that was stored, and then refused.
     pub(crate) fn forget_origin(&mut self, origin: SeenOrigin) {
         if let Some(link) = &mut self.link {
             let _ = link.messages.send_quietly(ToStore::NotTaken(origin));
         }
     }
 
-    /// Has the store look now, if an answer waits for that or it has much to look at.
+    /// Wakes the store, if an acknowledgement depends on it or many messages wait.
     pub(super) fn notify(&mut self, is_awaited: bool) {
         if let Some(link) = self.link.as_mut().filter(|link| is_awaited || link.messages.room() <= EVENTS_MAX) {
             link.messages.notify();
         }
     }
 
-    /// Takes an answer of the store in. Nothing if there is none.
+    /// Handles the next message of the store, if there is one.
     pub(super) fn receive(&mut self) -> Option<Received> {
         let answer = self.link.as_mut().and_then(|link| link.answers.take())?;
         let (posting, state) = match answer {
@@ -194,7 +194,7 @@ impl Journal {
         Some(Received::Answer)
     }
 
-    /// The next that need not wait any more.
+    /// Removes the first event if it need not wait any more.
     pub(super) fn next(&mut self) -> Option<Waiting> {
         let is_over = |waiting: &mut Waiting| matches!(waiting.state, State::Done(_) | State::Failed(..));
         let first = self.waiting.pop_front_if(is_over)?;
@@ -205,14 +205,14 @@ impl Journal {
         Some(first)
     }
 
-    /// Forgets suppliers that are gone and of which nothing waits.
+    /// Forgets suppliers that are gone and have no waiting event.
     pub(crate) fn forget_but(&mut self, is_there: impl Fn(ProxyKey) -> bool) {
         self.by_source.retain(|source, count| *count > 0 || is_there(*source));
     }
 }
 
 impl Protocols {
-    /// Makes the event again that a record is of, which came at `came` by the world's clock.
+    /// Builds the event of a record, which arrived at `came` by the world's clock.
     pub(crate) fn event_of(
         &mut self,
         record: &Record<'_>,

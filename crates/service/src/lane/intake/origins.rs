@@ -1,4 +1,4 @@
-//! Origins of the events that this process admits first, by which links know them wherever they go.
+//! Origins of the events that this process admits first, by which links recognise them everywhere.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use engine::Event;
 
 use crate::random;
 
-/// The era of events that the store had before events were numbered. No process has it.
+/// Era of events stored before events were numbered. No process has it.
 const OF_STORE: u64 = 0;
 
-/// What origins are made of. Clones number together.
+/// Source of origins. Its clones share one sequence of numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Origins {
-    /// The number by which other services know this one: that of the store, where there is one. Never 0.
+    /// Number by which other services know this one: the store's, where there is a store. Never 0.
     pub(crate) service: u64,
-    /// The number of this process: its incarnation, and the era of its origins. Never 0.
+    /// Number of this process: its incarnation, and the era of its origins. Never 0.
     pub(crate) incarnation: u64,
-    /// The last number that an event got. It is of all lanes: receivers keep what they have seen above a low mark, and take what is far
-    /// below that for seen, so that numbers have to rise from one lane to the next, too.
+    /// Last number given, shared by all lanes. Numbers have to rise across lanes: receivers remember numbers above a low mark, and take
+    /// those far below it for seen.
     last: Arc<AtomicU64>,
-    /// Whether events are numbered: where there is a link, or may be one.
+    /// Whether events are numbered: only where a link exists or may exist.
     is_on: Arc<AtomicBool>,
 }
 
 impl Origins {
-    /// Those of a service in this process.
+    /// Origins of a service in this process.
     pub(crate) fn new(service: u64, is_on: bool) -> Self {
         Self { service, incarnation: random::identity(), last: Arc::default(), is_on: Arc::new(is_on.into()) }
     }
 
-    /// Has all lanes number events from now on. One that a lane admits at this moment may get none, and is known by its serial.
+    /// Has all lanes number events from now on. An event admitted at this moment may get no number, and is known by its serial.
     pub(crate) fn begin(&self) {
         self.is_on.store(true, Ordering::Relaxed);
     }
@@ -39,7 +39,7 @@ impl Origins {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// Gives an event an origin, unless it has one, where events are numbered.
+    /// Gives an event an origin, if events are numbered and it has none.
     #[inline]
     pub(crate) fn assign(&self, event: &mut Event) {
         if self.is_on() && event.origin().is_none() {
@@ -48,7 +48,7 @@ impl Origins {
         }
     }
 
-    /// The same of an event that the store has: the origin is the same after each restart.
+    /// Gives a stored event its origin, as [`Self::assign`] does, but the same one after each restart.
     pub(crate) fn assign_stored(&self, event: &mut Event, number: u64) {
         if self.is_on() && event.origin().is_none() {
             event.set_origin(self.service, OF_STORE, number, &[]);

@@ -1,32 +1,31 @@
-//! The buffers that a lane reads into.
+//! Read buffers of a lane, lent to its connections.
 //!
-//! They are the lane's and not the connections': a connection has one while it is read and until the messages in it are
-//! dealt with, so that one on which nothing is under way costs none, and they can be so large that one system call brings
-//! hundreds of requests. One that cannot be given back, because more than a few kilobytes of what was read have to wait (a
-//! message that is not complete, or requests of a client that has had its share), stays where it is as long as not too many
-//! are out; beyond that, what waits is copied into a buffer of its size, which is counted.
+//! A connection has a buffer only while it is read and until its messages are handled, so that an idle connection costs none, and buffers
+//! can be so large that one system call brings hundreds of requests. If more than a few kilobytes have to wait (an incomplete message, or
+//! requests beyond the client's budget), the connection keeps the buffer as long as not too many are lent; beyond that, the waiting bytes
+//! are copied into a buffer of their size, which is counted.
 
 /// Bytes asked of a socket at once.
 pub(crate) const READ_BYTES: usize = 128 << 10;
-/// Buffers that may be out beside the one in use, and so the most that a lane keeps.
+/// Maximum buffers kept by connections beside the one in use, and so the most that a lane has.
 const OUT_MAX: usize = 16;
 
-/// Reader of a connection, into a buffer that may be lent to it.
+/// A connection that reads into a lent buffer.
 pub(crate) trait Borrower {
-    /// Whether a buffer was lent and is being used.
+    /// Whether a buffer is lent to this connection.
     fn is_lent(&self) -> bool;
-    /// Whether what is being read is larger than the buffer that was lent, and has filled it.
+    /// Whether the message being read is larger than the lent buffer, and has filled it.
     fn has_outgrown_loan(&self) -> bool;
-    /// Lends it a buffer, which comes back at once where there is no use for it.
+    /// Lends the connection a buffer, which is returned if the connection has no use for it.
     #[must_use = "a buffer that comes back can be lent again"]
     fn lend(&mut self, buffer: Vec<u8>) -> Option<Vec<u8>>;
-    /// Takes back the buffer that was lent, if one was. What waits in it is kept.
+    /// Takes back the lent buffer, if there is one. Bytes that wait in it are kept.
     fn reclaim(&mut self) -> Option<Vec<u8>>;
-    /// Octets that would have to be kept elsewhere if the buffer were taken back now; 0 if that is next to nothing.
+    /// Octets that would be copied elsewhere if the buffer were taken back now; 0 if that is next to nothing.
     fn rest_to_keep(&self) -> usize;
 }
 
-/// See the module.
+/// Spare buffers of a lane, and the number lent.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     spare: Vec<Vec<u8>>,
@@ -34,7 +33,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Has a connection ready to be read.
+    /// Makes a connection ready to be read.
     pub(crate) fn lend(&mut self, borrower: &mut impl Borrower) {
         if borrower.is_lent() {
             if !borrower.has_outgrown_loan() {
@@ -49,8 +48,8 @@ impl Buffers {
         }
     }
 
-    /// Takes back what was lent, unless much of what was read still waits and there are buffers enough for others. False
-    /// if that had to be copied because there are not.
+    /// Takes back the lent buffer, unless many bytes still wait in it and enough buffers are left for others. False if the bytes had to be
+    /// copied because too few are left.
     pub(crate) fn take_back(&mut self, borrower: &mut impl Borrower) -> bool {
         if !borrower.is_lent() {
             return true;
@@ -63,7 +62,7 @@ impl Buffers {
         !is_large
     }
 
-    /// Takes back what was lent in any case: from a connection that leaves the lane.
+    /// Takes back the lent buffer in any case, from a connection that leaves the lane.
     pub(crate) fn recover(&mut self, borrower: &mut impl Borrower) {
         if let Some(buffer) = borrower.reclaim() {
             self.out -= 1;

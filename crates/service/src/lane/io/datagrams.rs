@@ -1,7 +1,8 @@
 //! A UDP socket, read and written many datagrams at a time.
 //!
 //! One system call takes up to 32 buffers' worth of what has arrived (`recvmmsg`), each of which may have several datagrams of one sender
-//! in it (UDP GRO); one sends all that is gathered for one receiver, as datagrams of one size of which the last may be shorter (UDP GSO).
+//! in it (UDP GRO). One system call sends all that is gathered for one receiver, as datagrams of one size of which the last may be shorter
+//! (UDP GSO).
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -13,20 +14,19 @@ use rustix::net::{SendFlags, sendto, sockopt};
 
 use super::system::count;
 
-/// Octets that the system keeps of what has arrived and was not read, and of what is to be sent; it takes off what is beyond its own
-/// limit (`net.core.rmem_max`).
+/// Size of the system's receive buffer and of its send buffer, in octets; the system lowers them to its own limit (`net.core.rmem_max`).
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
-/// Octets of a buffer that is read into: as many as there are in the largest datagram, or in what arrived of one sender together.
+/// Size of a read buffer, in octets: the largest datagram, or all that arrived together from one sender.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The socket.
+/// A UDP socket of the lane.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     socket: UdpSocket,
     state: UdpSocketState,
 }
 
-/// What sockets are read into.
+/// Datagrams of one read, and the buffers that sockets are read into.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     bytes: Vec<u8>,
@@ -35,10 +35,10 @@ pub(crate) struct Received {
 }
 
 impl Datagrams {
-    /// Takes a socket over, which waits for nothing from then on.
+    /// Takes over a socket and makes it non-blocking.
     ///
     /// # Errors
-    /// When the system refuses what is needed of it.
+    /// The system refuses a socket option.
     pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new((&socket).into())?;
         if socket.local_addr()?.is_ipv4() {
@@ -51,7 +51,7 @@ impl Datagrams {
         Ok(Self { socket, state })
     }
 
-    /// Datagrams that one system call can send.
+    /// Maximum datagrams that one system call can send.
     pub(crate) fn at_once(&self) -> usize {
         self.state.max_gso_segments()
     }
@@ -59,7 +59,7 @@ impl Datagrams {
     /// Reads what has arrived, as much as one system call takes. True if there may be more.
     ///
     /// # Errors
-    /// When nothing has, or the socket fails.
+    /// Nothing has arrived, or the socket fails.
     pub(crate) fn receive(&self, into: &mut Received) -> io::Result<bool> {
         count();
         into.bytes.resize(BATCH_SIZE * BUFFER_BYTES, 0);
@@ -75,7 +75,7 @@ impl Datagrams {
     /// Sends datagrams of `size` octets each to one address, of which the last may be shorter.
     ///
     /// # Errors
-    /// When the socket has no room now (`WouldBlock`), or they cannot be sent.
+    /// The socket has no room now (`WouldBlock`), or the datagrams cannot be sent.
     pub(crate) fn send(&self, to: SocketAddr, octets: &[u8], size: usize) -> io::Result<()> {
         count();
         if octets.len() <= size {
@@ -95,7 +95,7 @@ impl AsFd for Datagrams {
 }
 
 impl Received {
-    /// Takes over what has arrived in a simulation, as much as one system call takes. Says how many datagrams.
+    /// Stores datagrams that arrived in a simulation, as many as one system call takes. Returns their number.
     #[cfg(test)]
     pub(crate) fn fill(&mut self, datagrams: impl Iterator<Item = (SocketAddr, Vec<u8>)>) -> usize {
         self.bytes.resize(BATCH_SIZE * BUFFER_BYTES, 0);
@@ -110,7 +110,7 @@ impl Received {
         self.count
     }
 
-    /// Whether it is one datagram, or none.
+    /// Whether there is one datagram, or none.
     pub(crate) fn is_single(&self) -> bool {
         self.iter().nth(1).is_none()
     }
@@ -126,7 +126,7 @@ impl Received {
     }
 }
 
-/// An address without what of it may differ from datagram to datagram of one sender.
+/// The address without the parts that may differ between datagrams of one sender.
 fn plain(mut address: SocketAddr) -> SocketAddr {
     if let SocketAddr::V6(address) = &mut address {
         address.set_flowinfo(0);

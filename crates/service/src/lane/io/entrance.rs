@@ -1,4 +1,4 @@
-//! Where clients connect, whichever protocol they come to: so many are let in a round, each with a place that its address is charged for.
+//! Accepts the clients of every protocol: a limited number in each round, each with a place that is charged to its address.
 
 use core::fmt;
 use std::net::{SocketAddr, TcpStream};
@@ -19,12 +19,12 @@ use crate::protocols::{Tag, WireProtocol, by_tag};
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use engine::Time;
 
-/// A socket that listens.
+/// A listening socket of a protocol.
 pub(crate) struct Entrance {
     pub(crate) listener: Option<Listener>,
-    /// Connections are being refused; that has been logged.
+    /// Whether connections are being refused, which has been logged.
     refusing: bool,
-    /// Not listening for connections, for want of descriptors.
+    /// Whether listening has stopped for want of descriptors.
     deaf: bool,
 }
 
@@ -32,35 +32,35 @@ pub(crate) struct Entrance {
 pub(crate) struct Arrival {
     pub(crate) stream: Stream,
     pub(crate) address: SocketAddr,
-    /// Its place among the connections, and with that its account.
+    /// The client's place among the connections, and its account.
     pub(crate) place: Charge,
-    /// The address that is charged for what is done for it, among those of the lane.
+    /// The client's address on this lane, for its quota.
     pub(crate) quota: Token,
-    /// It only looks at events.
+    /// Whether the client may only look at events.
     pub(crate) looks_on: bool,
-    /// When it came.
+    /// Time of arrival.
     pub(crate) at: Time,
 }
 
-/// An operator that comes over HTTP: a connection for lines of JSON that came through no port.
+/// An operator over HTTP that has a connection for lines of JSON, through no port of that protocol.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     pub(crate) tcp: TcpStream,
-    /// Where the HTTP connection came from.
+    /// Peer address of the HTTP connection.
     pub(crate) address: SocketAddr,
-    /// What was shown there.
+    /// Account with the identity shown over HTTP.
     pub(crate) account: Arc<Account>,
-    /// It only looks at events.
+    /// Whether the operator may only look at events.
     pub(crate) looks_on: bool,
 }
 
 impl Entrance {
-    /// One that is open, or none.
+    /// An entrance, open if there is a listener.
     pub(crate) const fn new(listener: Option<Listener>) -> Self {
         Self { listener, refusing: false, deaf: false }
     }
 
-    /// Closes it: the system refuses connections from now on.
+    /// Closes the listener: the system refuses connections from now on.
     pub(crate) fn close(&mut self) {
         self.listener = None;
         self.deaf = false;
@@ -81,7 +81,7 @@ impl fmt::Display for Named<'_> {
 }
 
 impl Context {
-    /// A client has begun to speak TLS where that is not spoken, which is said once of its address.
+    /// Notes that a client speaks TLS at a plain port. It is logged once for each address.
     #[cold]
     pub(crate) fn note_tls_at_plain_port(&mut self, protocol: Tag, address: SocketAddr) {
         self.counters.add(Counter::TlsAtPlainPort, 1);
@@ -98,7 +98,7 @@ impl Context {
 }
 
 impl Worker {
-    /// Accepts connections to a protocol.
+    /// Accepts waiting connections of a protocol, as many as the budget allows.
     #[cold]
     pub(crate) fn accept(&mut self, protocol: Tag, layer: Layer) {
         let mut began = self.core.cx.clock.time();
@@ -154,7 +154,7 @@ impl Worker {
         }
     }
 
-    /// Has a protocol keep a connection.
+    /// Hands a connection to its protocol. Returns how many of the protocol's are open, if it was kept.
     fn greet(&mut self, protocol: Tag, arrival: Arrival) -> Option<usize> {
         let (address, account) = (arrival.address, Arc::clone(arrival.place.account()));
         let open = by_tag!(protocol, P => P::LET_IN(self, arrival))?;
@@ -164,7 +164,7 @@ impl Worker {
         Some(open)
     }
 
-    /// Has a handshake made with a client that has connected. The connection is closed if there is no place among the handshakes under way.
+    /// Starts the TLS handshake of a client's connection, which is closed if too many handshakes are under way.
     fn begin_handshake(&mut self, protocol: Tag, tcp: Tcp, address: SocketAddr, place: Charge) {
         let account = Arc::clone(place.account());
         let charge = match account.charge(Resource::Handshakes, 1) {
@@ -187,7 +187,7 @@ impl Worker {
         }
     }
 
-    /// The TLS handshake of a connection is over.
+    /// Handles the end of a connection's TLS handshake.
     #[cold]
     pub(crate) fn handle_secured(&mut self, secured: Secured) {
         let Secured { stream, address, whose, name } = secured;
@@ -212,7 +212,7 @@ impl Worker {
         }
     }
 
-    /// Admits an operator that comes over HTTP, with its identity there. Its connection counts as one from its address.
+    /// Lets in an operator that comes over HTTP, with its identity there. Its connection counts as one from its address.
     #[cold]
     pub(crate) fn let_in_visitor(&mut self, visitor: Visitor) {
         let Visitor { tcp, address, account, looks_on } = visitor;
@@ -231,10 +231,10 @@ impl Worker {
         }
     }
 
-    /// A place for a connection from there.
+    /// Charges a place for a connection from `address`.
     ///
     /// # Errors
-    /// Why there is none, for its client.
+    /// The reason why there is none, for its client.
     fn place_for(&mut self, protocol: Tag, layer: Layer, address: SocketAddr) -> Result<Charge, &'static str> {
         let Some(account) = self.clients.open_account(address.ip(), &self.core.cx) else {
             return Err("no connections are taken here");
@@ -269,14 +269,14 @@ impl Worker {
         })
     }
 
-    /// Whether there is a place beside the limit, which one of those that have such places may make.
+    /// Whether a place in the reserve beside the limit is free, or was freed by a connection there.
     fn is_place_reserved(&mut self, account: &Account) -> bool {
         let accounts = account.accounts();
         let reaches = accounts.limit(Resource::Connections).saturating_add(RESERVED);
         accounts.used(Resource::Connections) < reaches || self.have_one_give_way(true)
     }
 
-    /// Closes the connection that has been idle for longest, of those in the reserve or of the others. False if none is.
+    /// Closes the longest idle connection of those in the reserve, or of the others. False if none is idle.
     #[cold]
     fn have_one_give_way(&mut self, in_reserve: bool) -> bool {
         let now = self.core.cx.clock.now;
@@ -299,14 +299,14 @@ impl Worker {
         true
     }
 
-    /// Logs the first refusal of an episode; the counter has the others.
+    /// Logs the first refusal of an episode; later ones are only counted.
     fn note_refusal(&mut self, protocol: Tag, layer: Layer, text: impl FnOnce() -> String) {
         if !core::mem::replace(&mut self.clients.entrance(protocol, layer).refusing, true) {
             self.core.cx.log(log::Level::Warn, text);
         }
     }
 
-    /// Begins or stops to listen for connections.
+    /// Starts or stops listening for connections.
     fn listen(&mut self, protocol: Tag, layer: Layer, listening: bool) {
         let interest = if listening { Interest::READ } else { Interest::NONE };
         let entrance = self.clients.entrance(protocol, layer);
@@ -319,7 +319,7 @@ impl Worker {
         }
     }
 
-    /// Listens again where there were no descriptors.
+    /// Listens again at the ports that stopped for want of descriptors.
     pub(crate) fn listen_again(&mut self) {
         for (protocol, layer) in Tag::ALL.into_iter().flat_map(|protocol| Layer::ALL.map(|layer| (protocol, layer))) {
             if self.clients.entrance(protocol, layer).deaf {

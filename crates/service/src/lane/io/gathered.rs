@@ -1,5 +1,5 @@
-//! What was gathered for consumers in a round, and when it is written: at the end of the round, or before that where it has
-//! waited for so long, or is so much, that what comes on top is not to be waited for.
+//! Connections with output gathered in a round, and the time at which it is written: at the end of the round, or earlier if it has waited
+//! for too long or has grown too large.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -9,21 +9,21 @@ use engine::Time;
 use crate::lane::budget::Budget;
 use crate::lane::io::slots::Token;
 
-/// One-way pushes are gathered for so much longer than [`Budget::GATHERED`], and than writing took: no consumer's next push waits for it,
-/// and one to each of a hundred consumers costs up to a quarter less. Where pushes are answered, queues were longer with that.
+/// How many times longer one-way pushes are gathered than [`Budget::GATHERED`] says, and than the last writing took. No consumer's next
+/// push waits for them, and pushing to a hundred consumers costs up to a quarter less. Where pushes are answered, this made queues longer.
 const ONE_WAY_TIMES: [u32; 2] = [2, 3];
 
-/// Connections for which something was gathered.
+/// Connections with gathered output.
 pub(crate) struct Gathered {
     due: VecDeque<Token>,
-    /// One for which so much was gathered that it is to be written to at once.
+    /// Connection with so much output that it is written at once.
     overfull: Option<Token>,
-    /// When what was gathered was last written before the end of a round, and how long that took.
+    /// Time of the last writing before the end of a round, and its duration.
     written_at: Time,
     write_took: Duration,
-    /// Pushes gathered since the clock was last looked at.
+    /// Pushes gathered since the clock was last read.
     pushes: u32,
-    /// Whether a push that was gathered since all was last written is to be answered.
+    /// Whether an answer is expected to any push gathered since everything was last written.
     expects_answers: bool,
 }
 
@@ -41,48 +41,48 @@ impl Default for Gathered {
 }
 
 impl Gathered {
-    /// Whether there is none.
+    /// Whether no connection has gathered output.
     pub(crate) fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
 
-    /// How many there are.
+    /// Number of connections with gathered output.
     pub(crate) fn len(&self) -> usize {
         self.due.len()
     }
 
-    /// One more, which is not among them.
+    /// Adds a connection, which must not be among them yet.
     pub(crate) fn note_due(&mut self, token: Token) {
         self.due.push_back(token);
     }
 
-    /// The one that is written to next.
+    /// Removes the connection that is written to next.
     pub(crate) fn next(&mut self) -> Option<Token> {
         self.due.pop_front()
     }
 
-    /// Has those with the least to write be written to first.
+    /// Sorts the connections by their output, smallest first.
     pub(crate) fn sort_by(&mut self, bytes: impl Fn(Token) -> usize) {
         self.due.make_contiguous().sort_unstable_by_key(|token| bytes(*token));
     }
 
-    /// A push was gathered.
+    /// Counts a gathered push.
     pub(crate) const fn note_push(&mut self, one_way: bool) {
         self.pushes += 1;
         self.expects_answers |= !one_way;
     }
 
-    /// So much was gathered for one that it is to be written to at once.
+    /// Notes that a connection has so much output that it is written at once.
     pub(crate) const fn note_overfull(&mut self, token: Token) {
         self.overfull = Some(token);
     }
 
-    /// The one that is to be written to at once.
+    /// Removes the connection that is written to at once, if there is one.
     pub(crate) const fn take_overfull(&mut self) -> Option<Token> {
         self.overfull.take()
     }
 
-    /// Whether so many pushes were gathered that the clock is to be looked at.
+    /// Whether so many pushes were gathered that the clock is to be read.
     pub(crate) const fn begin_look(&mut self) -> bool {
         let looks = self.pushes >= Budget::GATHERED.events;
         if looks {
@@ -91,25 +91,25 @@ impl Gathered {
         looks
     }
 
-    /// Whether what was gathered has waited for so long that it is to be written, in a round that began then.
+    /// Whether gathered output has waited for the maximum time, in a round that began at `round_began`.
     pub(crate) fn has_waited(&self, now: Time, round_began: Time) -> bool {
         !self.is_empty() && now.since(self.written_at.max(round_began)) >= self.gathers_for()
     }
 
-    /// All was written before the end of a round.
+    /// Notes that everything was written before the end of a round, and how long that took.
     pub(crate) fn note_written(&mut self, began: Time, ended: Time) {
         self.written_at = ended;
         self.write_took = ended.since(began);
     }
 
-    /// All was written.
+    /// Notes that everything was written.
     pub(crate) const fn note_all_written(&mut self) {
         self.pushes = 0;
         self.expects_answers = false;
     }
 
-    /// How long what is gathered may wait in a round that goes on: as long as writing took the last time in any case. Then a lane that has
-    /// ever more to write spends no more than about half of its time in system calls, and what waits does not wait twice as long.
+    /// How long gathered output may wait within a round: at least as long as the last writing took. So a lane with endless output spends
+    /// about half of its time in system calls at most, and output does not wait twice as long.
     fn gathers_for(&self) -> Duration {
         let [longer, than_writing] = if self.expects_answers { [1, 1] } else { ONE_WAY_TIMES };
         (longer * Budget::GATHERED.time).max(than_writing * self.write_took)

@@ -1,17 +1,17 @@
-//! Addresses of which something was said, so that it is said once.
+//! Addresses about which a line was logged, so that it is logged once.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Of so many it is remembered; of the one noted first it may be said again then.
+/// Maximum addresses remembered. Beyond it the oldest is forgotten, and may be logged again.
 const ADDRESSES_MAX: usize = 256;
 
-/// See the module.
+/// The latest addresses about which a line was logged.
 #[derive(Debug, Default)]
 pub(crate) struct LoggedOnce(VecDeque<IpAddr>);
 
 impl LoggedOnce {
-    /// Whether it is to be said of an address now.
+    /// Whether the line is new for this address. The address is remembered.
     pub(crate) fn is_first(&mut self, ip: IpAddr) -> bool {
         if self.0.contains(&ip) {
             return false;

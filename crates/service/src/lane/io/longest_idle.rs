@@ -1,4 +1,4 @@
-//! Which connections make room for others: those that have been idle for longest.
+//! Connections ranked by the time for which they have been idle: the longest idle makes room for others.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,30 +8,30 @@ use hashbrown::HashMap;
 
 use crate::lane::io::slots::Token;
 
-/// Connections, of each address and of all, in the order in which they were found to be in use.
+/// Connections of each address, and of all, in the order in which they were last found to be in use.
 ///
-/// What a connection is used for does not change its rank, so that using it costs nothing: the search for the longest idle one finds
-/// out, and ranks it anew. A connection is never idle for longer than its rank says.
+/// Using a connection does not change its rank, and so costs nothing: the search for the longest idle connection finds out, and ranks it
+/// anew. A connection is never idle for longer than its rank says.
 #[derive(Default)]
 pub(crate) struct LongestIdle {
     of_all: BTreeSet<(Time, Token)>,
     of_each: BTreeSet<(IpAddr, Time, Token)>,
-    /// The address of each, and its rank.
+    /// Address and rank of each connection.
     ranks: HashMap<Token, (IpAddr, Time)>,
 }
 
-/// How many are looked at for one that is to make room. As many as clients like may have been used since they were last looked at.
+/// Maximum connections examined in one search. Any number of them may have been used since the last search.
 const LOOKED_AT_MAX: usize = 256;
 
 impl LongestIdle {
-    /// A connection is there.
+    /// Adds a connection.
     pub(crate) fn add(&mut self, token: Token, ip: IpAddr, now: Time) {
         self.of_all.insert((now, token));
         self.of_each.insert((ip, now, token));
         self.ranks.insert(token, (ip, now));
     }
 
-    /// Removes a connection. Returns its address, if it was there.
+    /// Removes a connection. Returns its address, if it was among them.
     pub(crate) fn remove(&mut self, token: Token) -> Option<IpAddr> {
         let (ip, rank) = self.ranks.remove(&token)?;
         self.of_all.remove(&(rank, token));
@@ -39,8 +39,8 @@ impl LongestIdle {
         Some(ip)
     }
 
-    /// The longest idle one of those that an address has, or of all; where very many were in use since they were last looked at, the
-    /// longest idle one of some. `idle_since` says since when a connection is idle, if it is.
+    /// The longest idle connection of an address, or of all; if very many were used since the last search, the longest idle of those
+    /// examined. `idle_since` returns the time since which a connection is idle, or `None` if it is in use.
     pub(crate) fn next(
         &mut self,
         of: Option<IpAddr>,

@@ -1,7 +1,7 @@
 //! A lane's sockets, its poll and its waker.
 //!
-//! These are the [system's](super::system). In the crate's own tests they may be those of [a simulation](crate::simulation)
-//! instead, where one runs on the thread: the product has none of that, and pays nothing for it.
+//! They are the [system's](super::system). In the crate's tests a thread that runs [a simulation](crate::simulation) has simulated ones
+//! instead; the product contains none of that.
 
 #[cfg(not(test))]
 pub(crate) use self::of_system::{
@@ -18,7 +18,7 @@ pub(crate) use crate::simulation::sockets::{
 #[cfg(test)]
 pub(crate) const fn bound_unsent(_: &Tcp, _: u32) {}
 
-/// Whether an address is this host's: a socket can have it.
+/// Whether an address is this host's, so that a socket can be bound to it.
 pub(crate) fn is_here(ip: std::net::IpAddr) -> bool {
     std::net::UdpSocket::bind((ip, 0)).is_ok()
 }
@@ -39,7 +39,6 @@ mod of_system {
     /// A socket that takes connections.
     pub(crate) type Listener = TcpListener;
 
-    /// What a lane takes connections from.
     pub(crate) const fn listener(listener: TcpListener) -> Listener {
         listener
     }

@@ -1,8 +1,8 @@
-//! Which connection gives way where there is no place for another.
+//! Choice of the connection that gives way when there is no place for another.
 //!
-//! Every address may have a few connections whatever its share, so that a few hundred addresses together can have all. At the limit the
-//! connection that has been idle for longest and carries no proxy gives way, of the address that has most. Its protocol says whether a
-//! connection is idle.
+//! Every address may have a few connections whatever its quota, so that a few hundred addresses can fill all places together. At the limit,
+//! the address with most connections loses the one that has been idle for longest and carries no proxy. A connection's protocol says
+//! whether it is idle.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,12 +13,12 @@ use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::slots::Token;
 use crate::protocols::Tag;
 
-/// Places beside the limit, for protocols with a reserve (`WireProtocol::HAS_RESERVE`) where none gives way: proxies are not made there, so that
-/// such a connection is idle when what it was for is done.
+/// Places beyond the limit, for protocols with a reserve (`WireProtocol::HAS_RESERVE`) when no connection gives way. No proxies are made
+/// there, so that such a connection is idle as soon as its request is done.
 pub(crate) const RESERVED: u64 = 8;
-/// Addresses that are looked through for a connection that is to give way: those that have most.
+/// Maximum addresses searched for a connection that can give way, beginning with those that have most connections.
 const ADDRESSES_TRIED_MAX: usize = 8;
-/// Time in which it is logged once that connections give way.
+/// Interval in which at most one line is logged about connections that give way.
 const LOGGED_EVERY_NS: u64 = 60_000_000_000;
 
 /// The connections of all protocols of a lane, by address.
@@ -30,7 +30,7 @@ pub(crate) struct Occupied {
 }
 
 impl Occupied {
-    /// A connection is there.
+    /// Adds a connection.
     pub(crate) fn arrive(&mut self, protocol: Tag, token: Token, ip: IpAddr, now: Time) {
         if let Some(of_protocol) = self.by_protocol.get_mut(protocol as usize) {
             of_protocol.add(token, ip, now);
@@ -38,7 +38,7 @@ impl Occupied {
         }
     }
 
-    /// A connection is gone, or another lane's.
+    /// Removes a connection that is gone or has moved to another lane.
     pub(crate) fn leave(&mut self, protocol: Tag, token: Token) {
         let Some(ip) = self.by_protocol.get_mut(protocol as usize).and_then(|of_protocol| of_protocol.remove(token))
         else {
@@ -52,7 +52,7 @@ impl Occupied {
         }
     }
 
-    /// The connection that gives way. `idle_since` says since when one is idle, if it is and may give way.
+    /// The connection that gives way. `idle_since` returns the time since which a connection is idle, or `None` if it may not give way.
     pub(crate) fn next(
         &mut self,
         now: Time,
@@ -79,7 +79,7 @@ impl Occupied {
         }
     }
 
-    /// Whether it is to be logged that a connection gives way: once in a minute.
+    /// Whether the next line about a connection that gives way is due: at most one in a minute.
     pub(crate) fn is_news(&mut self, now: Time) -> bool {
         let is_news = self.logged.is_none_or(|logged| logged.0 + LOGGED_EVERY_NS <= now.0);
         if is_news {

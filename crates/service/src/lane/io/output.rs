@@ -1,9 +1,8 @@
-//! What waits to be written to one socket.
+//! Output queue of one socket.
 //!
-//! Messages are gathered and written together, with one system call for all that are due at the end of a round. Headers,
-//! replies and small bodies are copied one behind the other into one buffer; a body of more than a few kilobytes is not
-//! copied but held until the socket has taken it. Nothing here ever waits: what the socket does not take now stays, and
-//! the caller has the poll report when there is room.
+//! Messages are gathered, and all that are due at the end of a round are written with one system call. Headers, replies and small bodies
+//! are copied one behind the other into one buffer; a body of more than a few kilobytes is not copied but held until the socket has taken
+//! it. Nothing here blocks: bytes that the socket does not take now stay queued, and the caller has the poll report when there is room.
 //!
 //! The buffer is the lane's ([`Spares`]): a connection has one only while something is due on it.
 
@@ -17,17 +16,17 @@ use crate::lane::io::stream::Stream;
 #[cfg(test)]
 use crate::simulation::{Break, goes_wrong};
 
-/// Which bytes of an event go out.
+/// Which bytes of an event are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// As they arrived.
+    /// The bytes as they arrived.
     Native,
     /// The translation with this index.
     Alternate(usize),
 }
 
 impl Body {
-    /// The bytes meant.
+    /// The selected bytes of an event.
     pub(crate) fn of(self, event: &Event) -> &[u8] {
         match self {
             Self::Native => &event.bytes,
@@ -36,20 +35,20 @@ impl Body {
     }
 }
 
-/// A body of up to this many bytes is copied behind its header. With 64 octets that costs a fifth less than pointing to it, with
-/// 32 KB a seventh more; in between no difference was found.
+/// Maximum body copied behind its header, in octets. Copying 64 octets costs a fifth less than pointing to them, copying 32 KB a seventh
+/// more; in between no difference was found.
 const COPIED_MAX: usize = 2 << 10;
-/// Bodies are copied until so much waits: behind a socket that is full they are pointed to, whatever their size, since
-/// the event's own memory is counted in its channel's budget and a copy would not be.
+/// Queued octets from which bodies of any size are pointed to. Behind a full socket a copy would not be counted, whereas the event's own
+/// memory is in its channel's budget.
 const COPIED_BYTES_MAX: usize = 256 << 10;
-/// Whole messages (replies of administration's) are not copied from this size on.
+/// Minimum size of whole messages (administration's replies) that are not copied.
 const OWN_SEGMENT_MIN: usize = 16 << 10;
-/// Bytes that are gone are moved out of the buffer when there are so many, and more of them than of those that wait.
+/// Minimum of written bytes at the buffer's front that are moved out of it, if they are also more than those that wait.
 const GONE_BYTES_MAX: usize = 64 << 10;
-/// Slices offered to one system call, where there are many.
+/// Maximum slices offered to one system call, if there are many.
 const SLICES: usize = 256;
 
-/// What goes out from where it lies, between the gathered bytes.
+/// Bytes sent from where they lie, between the gathered bytes.
 enum Contents {
     Event(Arc<Event>, Body),
     Bytes(Vec<u8>),
@@ -57,9 +56,9 @@ enum Contents {
 
 struct Segment {
     contents: Contents,
-    /// It goes out before the gathered byte at this place.
+    /// Position in the gathered bytes before which this segment is sent.
     at: usize,
-    /// Bytes of it that are gone.
+    /// Octets of the segment already written.
     from: usize,
 }
 
@@ -73,35 +72,35 @@ impl Segment {
     }
 }
 
-/// What is due on one socket, in order.
+/// Output queue of one socket, in order.
 #[derive(Default)]
 pub(crate) struct Output {
-    /// What was gathered. It is gone up to `from`.
+    /// Gathered bytes, of which those before `from` are written.
     buffer: Vec<u8>,
     from: usize,
     segments: VecDeque<Segment>,
-    /// Bytes of the pieces that wait, and of those of them that are events.
+    /// Octets of the segments that wait, and those of events among them.
     segment_bytes: usize,
     event_bytes: usize,
-    /// Bytes that the socket has taken.
+    /// Total octets that the socket has taken.
     taken: u64,
 }
 
 /// How a write ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// Nothing waits any more.
+    /// Everything is written.
     All,
     /// The socket is full.
     Full,
-    /// As much was written as might be; the socket may take more.
+    /// The budget is spent; the socket may take more.
     BudgetSpent,
 }
 
-/// What the outputs of a lane have done with: buffers, which are used again, and events, which are to be released.
+/// Spare buffers of a lane, and written events that are to be released.
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,
-    /// Bytes of these.
+    /// Capacity of the spare buffers, in octets.
     bytes: usize,
     pub(crate) events: Vec<Arc<Event>>,
 }
@@ -119,16 +118,16 @@ impl Default for Spares {
 }
 
 impl Spares {
-    /// Places for buffers and for events to begin with.
+    /// Initial places for buffers and for events.
     const COUNT: usize = 256;
-    /// Bytes that are kept, and of the largest buffer that is.
+    /// Maximum octets of all spare buffers, and of one of them.
     const BYTES_MAX: usize = 32 << 20;
     const BUFFER_BYTES_MAX: usize = 512 << 10;
-    /// Bytes of a new buffer, and how many there are from the start. What of them is never written to takes no memory.
+    /// Octets of a new buffer, and the number of buffers at the start. Memory that is never written to is not used.
     const BUFFER_BYTES: usize = 64 << 10;
     const READY: usize = 32;
 
-    /// A buffer, empty.
+    /// An empty buffer.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         match self.buffers.pop() {
             Some(buffer) => {
@@ -139,7 +138,7 @@ impl Spares {
         }
     }
 
-    /// Keeps a buffer that is not needed any more, if it is of a usual size.
+    /// Keeps a buffer that is not needed any more, if it has the usual size.
     pub(crate) fn keep(&mut self, mut buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         if (Self::BUFFER_BYTES..=Self::BUFFER_BYTES_MAX).contains(&bytes) && self.bytes + bytes <= Self::BYTES_MAX {
@@ -151,45 +150,45 @@ impl Spares {
 }
 
 impl Output {
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.queued_bytes() == 0
     }
 
-    /// Bytes that wait.
+    /// Octets in the queue.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.buffer.len() - self.from + self.segment_bytes
     }
 
-    /// Bytes that wait and are kept here only. Events are counted in their channels' budgets.
+    /// Octets in the queue that exist only here. Events are counted in their channels' budgets.
     #[inline]
     pub(crate) fn own_bytes(&self) -> usize {
         self.queued_bytes() - self.event_bytes
     }
 
-    /// How many bytes have gone before, counted from the first there ever was.
+    /// Octets written since the connection began.
     pub(crate) const fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// What [`Output::taken`] will be when all that waits now is gone.
+    /// Value that [`Output::taken`] reaches when all queued octets are written.
     pub(crate) fn end(&self) -> u64 {
         self.taken + self.queued_bytes() as u64
     }
 
-    /// Has it gather into a buffer of its lane's.
+    /// Provides a buffer of the lane's, if the queue has none.
     pub(crate) fn lend(&mut self, spares: &mut Spares) {
         if self.buffer.capacity() == 0 {
             self.buffer = spares.take();
         }
     }
 
-    /// The buffer at the end of which a message is appended, or only its head if its body follows with [`Output::push_event`].
+    /// The buffer, to append a message, or only its head if its body follows with [`Output::push_event`].
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// Adds an event's bytes. The event comes back if they were copied.
+    /// Queues an event's bytes. The event is returned if they were copied.
     pub(crate) fn push_event(&mut self, event: Arc<Event>, body: Body) -> Option<Arc<Event>> {
         let bytes = body.of(&event);
         let is_copied = bytes.len() <= COPIED_MAX && self.queued_bytes() < COPIED_BYTES_MAX;
@@ -203,7 +202,7 @@ impl Output {
         None
     }
 
-    /// Adds a whole message, which is not copied if it is large.
+    /// Queues a whole message, which is not copied if it is large.
     pub(crate) fn push_bytes(&mut self, bytes: Vec<u8>) {
         if bytes.len() < OWN_SEGMENT_MIN {
             return self.buffer.extend_from_slice(&bytes);
@@ -212,10 +211,10 @@ impl Output {
         self.segments.push_back(Segment { contents: Contents::Bytes(bytes), at: self.buffer.len(), from: 0 });
     }
 
-    /// Writes as much as the socket takes, `bytes_max` at most. What it has done with is left in `spares`.
+    /// Writes as much as the socket takes, up to `bytes_max`. Written buffers and events are left in `spares`.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// The connection is broken.
     pub(crate) fn flush(&mut self, stream: &mut Stream, spares: &mut Spares, bytes_max: usize) -> io::Result<Flushed> {
         let mut room = bytes_max;
         while !self.is_empty() {
@@ -252,7 +251,7 @@ impl Output {
         Ok(Flushed::All)
     }
 
-    /// Offers the socket as many slices as go into one system call. Says how many bytes those were.
+    /// Offers the socket as many slices as fit into one system call. Returns how many octets were offered, and the result.
     fn write_slices<const COUNT: usize>(&self, stream: &mut Stream, room: usize) -> (usize, io::Result<usize>) {
         let mut slices = [IoSlice::new(&[]); COUNT];
         let (mut offered, mut count) = (0, 0);
@@ -267,7 +266,7 @@ impl Output {
         (offered, stream.write_vectored(slices.get(..count).unwrap_or_default()))
     }
 
-    /// What waits, in order.
+    /// Queued bytes, in order.
     fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let last = self.segments.back().map_or(self.from, |segment| segment.at);
         let mut from = self.from;
@@ -279,7 +278,7 @@ impl Output {
         segments.chain(behind).filter(|slice| !slice.is_empty())
     }
 
-    /// So many bytes are gone.
+    /// Removes `written` octets from the queue.
     fn consume(&mut self, mut written: usize, spares: &mut Spares) {
         self.taken += written as u64;
         while let Some(segment) = self.segments.front_mut() {
@@ -306,7 +305,7 @@ impl Output {
         self.tidy(spares);
     }
 
-    /// Gives the buffer back if it has nothing left, and moves what is gone out of it if that is much.
+    /// Returns the buffer to the spares if it is empty, or moves written bytes out of it if they are many.
     fn tidy(&mut self, spares: &mut Spares) {
         if self.is_empty() {
             self.from = 0;
@@ -320,13 +319,13 @@ impl Output {
         }
     }
 
-    /// Drops everything, for a connection that is broken.
+    /// Empties the queue of a broken connection.
     pub(crate) fn clear(&mut self, spares: &mut Spares) {
         self.consume(self.queued_bytes(), spares);
     }
 }
 
-/// Whether an error only says "not now".
+/// Whether an error is only `WouldBlock`.
 pub(crate) fn would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }

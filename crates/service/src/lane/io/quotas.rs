@@ -1,12 +1,10 @@
-//! What each address may have of a round, and the one queue of work that is deferred, so that a client with many connections does not
-//! keep the others waiting.
+//! Quotas of addresses in a round, and the queue of deferred work, so that a client with many connections does not delay the others.
 //!
-//! What is done for a connection (its socket is read, it is closed, its answers are written) is charged to its address by the
-//! time that it takes. An address that has used up its quota of a round is deferred to the next, which begins at once. Deferred work
-//! waits in a queue of its address, behind that of the address's other connections, and the addresses take turns: so everything is
-//! served, and connections that become ready in between are served between two addresses. Output is written when the round ends, in the
-//! order in which it became due; that of an address that has used up its quota is skipped, and comes first in the next round. Where all
-//! connections are from one address there is no other to give way to, and nothing is measured or deferred.
+//! Work for a connection (to read its socket, to close it, to write its answers) is charged to its address by the time that it takes. An
+//! address that has used up its quota of a round is deferred to the next, which begins at once. Deferred work waits in one queue for each
+//! address, and the addresses take turns: so everything is served, and connections that become ready meanwhile are served between two
+//! addresses. Output is written when the round ends, in the order in which it became due; output of an address without quota left is
+//! skipped, and comes first in the next round. If all connections are from one address, nothing is measured or deferred.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -19,12 +17,12 @@ use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
 
-/// Something that is to be done for a connection.
+/// Work to do for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Its socket is ready.
+    /// The connection's socket is ready.
     Ready(Ready),
-    /// It goes on without its socket having to say so: messages of it were read before and not looked at, or it is to connect.
+    /// The connection continues without its socket: messages that were read have yet to be handled, or it is to connect.
     Resume(Socket),
 }
 
@@ -33,44 +31,44 @@ struct Address {
     ip: IpAddr,
     connections: u32,
     deferred: VecDeque<Work>,
-    /// It is queued for a turn.
+    /// Whether the address is queued for a turn.
     is_queued: bool,
-    /// What it has had of a round, and of which.
+    /// Time spent for the address, and the round in which it was.
     spent: Duration,
     round: u64,
-    /// The last round in which something was written for it.
+    /// Last round in which output of the address was written.
     written: u64,
-    /// Octets of events sent to it in a round, and in which.
+    /// Octets of events sent to the address, and the round in which they were.
     sent: usize,
     sent_in: u64,
 }
 
-/// The addresses of a lane's connections, and what is deferred for them.
+/// Addresses of a lane's connections, with their quotas and their deferred work.
 pub(crate) struct Quotas {
     budget: Budget,
     addresses: Slots<Address>,
     by_ip: HashMap<IpAddr, Token>,
-    /// Those for which something is deferred.
+    /// Addresses with deferred work.
     queued_addresses: VecDeque<Token>,
-    /// Connections that clients made, with output that is due in this round.
+    /// Connections that clients made, with output due in this round.
     due: VecDeque<Socket>,
-    /// Those with output that is due in the next: to which nothing was written in this one, since their addresses had used up their budgets,
-    /// and behind them those to which as much was written as may be.
+    /// Connections with output due in the next round: first those skipped because their addresses had no quota left, then those with output
+    /// beyond their budgets.
     skipped: VecDeque<Socket>,
     rests: VecDeque<Socket>,
     round: u64,
     binds: bool,
-    /// In every round, one address or many.
+    /// Whether quotas bind in every round, even with one address.
     always_binds: bool,
-    /// What is left of the quota of the address that is being served.
+    /// Time left of the quota of the address being served.
     left: Duration,
 }
 
-/// Room in an address's queue to begin with, so that an ordinary client's first requests have it.
+/// Initial capacity of an address's queue, enough for an ordinary client's first requests.
 const PLACES: usize = 8;
 
 impl Quotas {
-    /// An address may have as much of a round as one connection.
+    /// Quotas in which an address has the same budget of a round as one connection.
     pub(crate) fn new(budget: Budget) -> Self {
         Self {
             budget,
@@ -87,12 +85,12 @@ impl Quotas {
         }
     }
 
-    /// Has quotas bind where there is one address, too: a round is no longer than that then.
+    /// Makes quotas bind even with one address, so that a round is no longer than a quota.
     pub(crate) const fn always_bind(&mut self) {
         self.always_binds = true;
     }
 
-    /// A connection has come.
+    /// Adds a connection of an address.
     pub(crate) fn arrive(&mut self, ip: IpAddr) -> Token {
         let Self { addresses, by_ip, .. } = self;
         let new = || Address {
@@ -113,7 +111,7 @@ impl Quotas {
         token
     }
 
-    /// A connection has gone.
+    /// Removes a connection of an address.
     pub(crate) fn leave(&mut self, token: Token) {
         let Some(address) = self.addresses.get_mut(token) else { return };
         address.connections = address.connections.saturating_sub(1);
@@ -123,7 +121,7 @@ impl Quotas {
         }
     }
 
-    /// Begins a round in which at most one socket is ready, or more. True if quotas bind in it.
+    /// Begins a round; `is_single` if at most one socket is ready. True if quotas bind in this round.
     pub(crate) fn begin_round(&mut self, is_single: bool) -> bool {
         self.round += 1;
         self.left = self.budget.time;
@@ -137,12 +135,11 @@ impl Quotas {
         self.binds
     }
 
-    /// There is more to do in this round than was known.
+    /// Makes quotas bind: there is more to do in this round than was known.
     pub(crate) fn bind(&mut self) {
         self.binds = self.always_binds || self.by_ip.len() > 1;
     }
 
-    /// The number of the round.
     pub(crate) const fn round(&self) -> u64 {
         self.round
     }
@@ -158,55 +155,55 @@ impl Quotas {
         self.binds
     }
 
-    /// What one connection may have, of what is left to its address.
+    /// Budget of one connection, within the time left to its address.
     pub(crate) const fn budget(&self) -> Budget {
         Budget { time: self.left, ..self.budget }
     }
 
-    /// Has a socket that is ready served when it is its address's turn.
+    /// Defers a ready socket until its address has its turn.
     pub(crate) fn serve_later(&mut self, rounds: &mut Rounds, ready: Ready) {
         if !core::mem::replace(&mut rounds.is_deferred, true) {
             self.defer(rounds.quota, Work::Ready(ready));
         }
     }
 
-    /// Has messages that were read and not looked at handled when it is their address's turn.
+    /// Defers messages that were read but not handled until their address has its turn.
     pub(crate) fn resume_later(&mut self, rounds: &mut Rounds, socket: Socket) {
         if !core::mem::replace(&mut rounds.has_backlog, true) {
             self.defer(rounds.quota, Work::Resume(socket));
         }
     }
 
-    /// Has what is due on a connection written when the round ends.
+    /// Queues a connection's output to be written when the round ends.
     pub(crate) fn write_later(&mut self, rounds: &mut Rounds, socket: Socket) {
         if !core::mem::replace(&mut rounds.is_due, true) {
             self.due.push_back(socket);
         }
     }
 
-    /// Has the rest of what is due on a connection written in the next round.
+    /// Queues the rest of a connection's output to be written in the next round.
     pub(crate) fn write_on(&mut self, rounds: &mut Rounds, socket: Socket) {
         if !core::mem::replace(&mut rounds.is_due, true) {
             self.rests.push_back(socket);
         }
     }
 
-    /// Has what is due on a connection written in the next round, to which nothing may be written in this one.
+    /// Queues a connection for the next round: its output may not be written in this one.
     pub(crate) fn skip(&mut self, socket: Socket) {
         self.skipped.push_back(socket);
     }
 
-    /// The connections to which something is to be written in this round.
+    /// Connections with output to write in this round.
     pub(crate) const fn due(&mut self) -> &mut VecDeque<Socket> {
         &mut self.due
     }
 
-    /// Whether nothing is deferred, and nothing due.
+    /// Whether no work is deferred, and no output due.
     pub(crate) fn is_done(&self) -> bool {
         self.is_idle() && self.due.is_empty() && self.skipped.is_empty() && self.rests.is_empty()
     }
 
-    /// Has something wait behind what is deferred for the same address.
+    /// Defers work behind the earlier work of the same address.
     pub(crate) fn defer(&mut self, token: Token, work: Work) {
         let Some(address) = self.addresses.get_mut(token) else { return };
         address.deferred.push_back(work);
@@ -215,17 +212,17 @@ impl Quotas {
         }
     }
 
-    /// Whether nothing is deferred.
+    /// Whether no work is deferred.
     pub(crate) fn is_idle(&self) -> bool {
         self.queued_addresses.is_empty()
     }
 
-    /// For how many addresses something is deferred.
+    /// Number of addresses with deferred work.
     pub(crate) fn queued_addresses(&self) -> usize {
         self.queued_addresses.len()
     }
 
-    /// The address that has its turn, and how many things are deferred for it.
+    /// The next address to have its turn, and the number of its deferred items.
     pub(crate) fn next_address(&mut self) -> Option<(Token, usize)> {
         loop {
             let token = self.queued_addresses.pop_front()?;
@@ -239,19 +236,19 @@ impl Quotas {
         }
     }
 
-    /// The first thing that is deferred for an address.
+    /// Removes the first deferred item of an address.
     pub(crate) fn take(&mut self, token: Token) -> Option<Work> {
         self.addresses.get_mut(token)?.deferred.pop_front()
     }
 
-    /// Charges an address for what was done for it. True if its quota is used up.
+    /// Charges an address for the time of its work. True if its quota is used up.
     pub(crate) fn charge(&mut self, token: Token, time: Duration) -> bool {
         self.charge_aside(token, time);
         self.resume(token);
         self.left.is_zero()
     }
 
-    /// Charges an address for what was done for it while another is served.
+    /// Charges an address for work done while another address is being served.
     pub(crate) fn charge_aside(&mut self, token: Token, time: Duration) {
         let round = self.round;
         if let Some(address) = self.addresses.get_mut(token) {
@@ -260,12 +257,12 @@ impl Quotas {
         }
     }
 
-    /// Something is done for an address out of turn: what is left of its quota is what it may have.
+    /// Begins work for an address out of turn, within what is left of its quota.
     pub(crate) fn resume(&mut self, token: Token) {
         self.left = self.budget.time.saturating_sub(self.spent(token));
     }
 
-    /// Ends the turn of an address. True if something is still deferred for it.
+    /// Ends the turn of an address. True if it still has deferred work.
     pub(crate) fn end_service(&mut self, token: Token) -> bool {
         self.left = self.budget.time;
         let Some(address) = self.addresses.get_mut(token).filter(|address| !address.deferred.is_empty()) else {
@@ -283,8 +280,8 @@ impl Quotas {
         address.is_some_and(|address| address.spent >= self.budget.time)
     }
 
-    /// Whether something may be written for an address: once in each round in any case, or an address that sends much
-    /// would never have its answers.
+    /// Whether output may be written for an address. The first write in a round always may, or an address that sends much would never get
+    /// its answers.
     pub(crate) fn may_write(&mut self, token: Token) -> bool {
         let is_spent = self.is_spent(token);
         let round = self.round;
@@ -292,13 +289,13 @@ impl Quotas {
         core::mem::replace(&mut address.written, round) != round || !is_spent
     }
 
-    /// Whether an address has been sent as many octets of events as may be in one round.
+    /// Whether an address has been sent the maximum of octets of events for one round.
     pub(crate) fn has_been_sent_enough(&self, token: Token) -> bool {
         let is_spent = |address: &Address| address.sent_in == self.round && address.sent >= Budget::SENT.bytes;
         self.are_shared() && self.addresses.get(token).is_some_and(is_spent)
     }
 
-    /// Octets of events are sent to an address.
+    /// Counts octets of events sent to an address.
     pub(crate) fn note_sent(&mut self, token: Token, octets: usize) {
         if !self.are_shared() {
             return;
@@ -316,24 +313,24 @@ impl Quotas {
     }
 }
 
-/// A connection's part in its lane's rounds: its address, what it has had of the latest round, and what is still to come.
+/// State of a connection in its lane's rounds: its address, its usage of the latest round, and what is still to come.
 pub(crate) struct Rounds {
-    /// The address that is charged for what is done for it, among those of the lane.
+    /// The connection's address on this lane, for its quota.
     pub(crate) quota: Token,
-    /// Its socket is ready, and waits for the turn of that address.
+    /// Whether the socket is ready and waits for its address's turn.
     pub(crate) is_deferred: bool,
-    /// It has had its share of a round, and whole messages of it may wait for the next.
+    /// Whether the connection has used up its budget of a round, and complete messages may wait.
     pub(crate) has_backlog: bool,
-    /// What it has had of the latest round.
+    /// Usage in the latest round.
     pub(crate) usage: RoundUsage,
-    /// It is among those that are written to when the round ends.
+    /// Whether the connection is queued to be written to.
     pub(crate) is_due: bool,
-    /// What the poll was last asked to report.
+    /// Interest last set in the poll.
     pub(crate) interest: Interest,
 }
 
 impl Rounds {
-    /// Of a connection that has had nothing yet, and of which the poll is to report this.
+    /// State of a new connection, for which the poll is to report `interest`.
     pub(crate) fn new(quota: Token, interest: Interest) -> Self {
         Self { quota, is_deferred: false, has_backlog: false, usage: RoundUsage::default(), is_due: false, interest }
     }

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-/// Names an entry of a [`Slots`]. A token of an entry that is gone finds nothing, even when its place is in use again.
+/// Identifies an entry of a [`Slots`]. The token of a removed entry finds nothing, even when its place is in use again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Token {
     index: u32,
@@ -10,16 +10,16 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// As a number it has 54 bits, which leaves ten of an epoll datum for kind and protocol: 26 for the place, since the limits allow far
-    /// fewer entries than that of anything, and 28 for the generation.
+    /// Bits of a token as a number, 54: ten of an epoll datum are left for kind and protocol. It has 26 for the place, since the limits
+    /// allow far fewer entries of anything, and 28 for the generation.
     pub(crate) const BITS: u32 = 54;
     const INDEX_BITS: u32 = 26;
     const INDEX_MASK: u32 = (1 << Self::INDEX_BITS) - 1;
     const GENERATION_MASK: u32 = (1 << (Self::BITS - Self::INDEX_BITS)) - 1;
-    /// No other comes before it in order.
+    /// The token that comes first in order.
     pub(crate) const FIRST: Self = Self { index: 0, generation: 0 };
 
-    /// Its place, which it shares with those that were there before.
+    /// Place of the entry, which is reused after it.
     pub(crate) const fn index(self) -> usize {
         self.index as usize
     }
@@ -40,7 +40,7 @@ struct Place<T> {
     value: Option<T>,
 }
 
-/// The table.
+/// Table of entries by token.
 pub(crate) struct Slots<T> {
     places: Vec<Place<T>>,
     free: Vec<u32>,
@@ -92,7 +92,7 @@ impl<T> Slots<T> {
         self.free.len() == self.places.len()
     }
 
-    /// Those in so many places from one on; `None` if there are no places from there on.
+    /// The entries in `places` places from `first` on; `None` if there are no places from there on.
     pub(crate) fn range(&self, first: u32, places: u32) -> Option<impl Iterator<Item = &T>> {
         let places_left = self.places.get(first as usize..).filter(|left| !left.is_empty())?;
         Some(places_left.iter().take(places as usize).filter_map(|place| place.value.as_ref()))
@@ -103,7 +103,7 @@ impl<T> Slots<T> {
         self.places.len()
     }
 
-    /// Those in some of the places.
+    /// The entries in some of the places.
     pub(crate) fn range_mut(&mut self, places: Range<usize>) -> impl Iterator<Item = (Token, &mut T)> {
         let first = u32::try_from(places.start).unwrap_or(u32::MAX);
         let end = places.end.min(self.places.len());

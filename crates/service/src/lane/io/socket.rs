@@ -1,26 +1,26 @@
-//! What a socket of a lane's poll is.
+//! Identity of each socket in a lane's poll.
 
 use crate::lane::io::slots::Token;
 use crate::protocols::Tag;
 
-/// Owner and purpose of a socket. The poll keeps it as a number, the datum.
+/// Owner and purpose of a socket. The poll stores it as a number, the datum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Socket {
     /// Not a socket: the waker with which other threads wake the lane.
     Waker,
-    /// Where the clients of a protocol connect, in the clear or with TLS.
+    /// A listener for clients of a protocol, in the clear or with TLS.
     Listener(Tag, Layer),
-    /// Where datagrams of the clients of a protocol arrive.
+    /// Socket for the datagrams of a protocol's clients.
     Datagrams(Tag),
-    /// Where those arrive that are sent to a group which a protocol has joined.
+    /// Socket for datagrams sent to a group that a protocol has joined.
     Group(Tag),
     /// A connection that a client made.
     Incoming(Tag, Token),
-    /// A connection that was made to a client.
+    /// A connection made to a client.
     Outgoing(Tag, Token),
 }
 
-/// What lies between a connection and what a protocol hears on it.
+/// Layer between a connection and its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layer {
     Plain,
@@ -28,22 +28,22 @@ pub(crate) enum Layer {
 }
 
 impl Layer {
-    /// Both of them.
+    /// Both layers.
     pub(crate) const ALL: [Self; 2] = [Self::Plain, Self::Tls];
 }
 
-/// The datum has the kind in its two highest bits, then eight for the protocol, then the token.
+/// Position of the kind, in the two highest bits of the datum. Eight bits for the protocol follow, then the token.
 const KIND: u32 = 62;
 const PROTOCOL: u32 = Token::BITS;
 const WAKER: u64 = 0;
-/// Beside the waker, which has neither protocol nor token.
+/// Flag beside the waker's kind, which has neither protocol nor token.
 const DATAGRAMS: u64 = 1;
 const GROUP: u64 = 2;
 const LISTENER: u64 = 1;
 const INCOMING: u64 = 2;
 
 impl Socket {
-    /// As the poll keeps it.
+    /// The socket as the number that the poll stores.
     #[inline]
     pub(crate) const fn datum(self) -> u64 {
         match self {
@@ -56,7 +56,7 @@ impl Socket {
         }
     }
 
-    /// What the poll has kept.
+    /// The socket of a datum.
     #[inline]
     pub(crate) fn of_datum(datum: u64) -> Self {
         let (protocol, token) = (Tag::numbered(datum >> PROTOCOL), Token::from_bits(datum));
@@ -72,7 +72,7 @@ impl Socket {
         }
     }
 
-    /// Whether it is a connection.
+    /// Whether the socket is a connection.
     pub(crate) const fn is_connection(self) -> bool {
         matches!(self, Self::Incoming(..) | Self::Outgoing(..))
     }

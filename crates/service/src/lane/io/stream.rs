@@ -1,11 +1,10 @@
 //! A connection's bytes, in the clear or through TLS.
 //!
-//! Protocols read and write the same way in both cases. What TLS adds: plaintext may have arrived of which a socket says nothing any more
-//! ([`Stream::has_more`]), and what was sealed may be with the socket in part. Such plaintext counts as written when all of its ciphertext
-//! is with the socket: until then it stays in the connection's output, is charged there, and has the poll tell of room as ever.
+//! Protocols read and write both in the same way. With TLS, plaintext may have arrived that the poll does not report any more
+//! ([`Stream::has_more`]), and the socket may have taken only part of a sealed record. Plaintext counts as written when the socket has all
+//! of its ciphertext: until then it stays in the connection's output, is charged there, and has the poll report room.
 //!
-//! Handshakes are not made here but on [a thread of their own](crate::handshakes): no lane ever does more for TLS than to open and to seal
-//! records.
+//! Handshakes are not made here but on [a thread of their own](crate::handshakes): a lane only opens and seals records.
 
 use core::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
@@ -15,12 +14,12 @@ use tls::{Session, sealed_bytes_max};
 use crate::lane::io::net::{self, Tcp};
 use crate::lane::io::output::would_block;
 
-/// Octets read of a socket, or sealed for one, at once.
+/// Maximum octets read from a socket, or sealed for one, at once.
 const AT_ONCE: usize = 64 << 10;
-/// Octets that are read however little room there is for their plaintext.
+/// Minimum octets read, however little room there is for their plaintext.
 const READ_MIN: usize = 4 << 10;
 
-/// Working space of a thread that has connections with TLS.
+/// Working buffers of a thread that has connections with TLS.
 struct Scratch {
     read: Vec<u8>,
     plain: Vec<u8>,
@@ -35,7 +34,7 @@ thread_local! {
     });
 }
 
-/// See the module.
+/// A connection's byte stream, in the clear or through TLS.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(Tcp),
@@ -47,11 +46,11 @@ pub(crate) enum Stream {
 pub(crate) struct Secure {
     tcp: Tcp,
     session: Session,
-    /// Plaintext that has arrived and for which there was no room.
+    /// Received plaintext for which the reader's buffer had no room.
     surplus: Vec<u8>,
-    /// What is to be sent and the socket has not taken: records, of which the first may have gone in part.
+    /// Records that the socket has not taken; the first may have been sent in part.
     unsent: Vec<u8>,
-    /// Octets of plaintext in `unsent` that are not reported as written yet.
+    /// Octets of plaintext in `unsent` that are not yet reported as written.
     sealed: usize,
 }
 
@@ -69,7 +68,7 @@ impl From<std::net::TcpStream> for Stream {
 }
 
 impl Stream {
-    /// The socket: for the poll.
+    /// The socket, for the poll.
     pub(crate) const fn tcp(&self) -> &Tcp {
         match self {
             Self::Plain(tcp) => tcp,
@@ -77,10 +76,10 @@ impl Stream {
         }
     }
 
-    /// Appends what has arrived, as far as the buffer has room without growing. 0 at the end of what the peer sends.
+    /// Appends what has arrived, as far as the buffer has room without growing. 0 at the end of the peer's stream.
     ///
     /// # Errors
-    /// `WouldBlock` when there is nothing; otherwise the connection is broken, or what came is not what TLS has.
+    /// `WouldBlock` when nothing has arrived; otherwise the connection is broken, or the peer violates TLS.
     #[inline]
     pub(crate) fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         match self {
@@ -98,7 +97,7 @@ impl Stream {
         }
     }
 
-    /// The same of several slices, one behind the other.
+    /// Writes as [`Self::write`] does, from several slices one behind the other.
     #[inline]
     pub(crate) fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
@@ -107,7 +106,7 @@ impl Stream {
         }
     }
 
-    /// Whether something has arrived of which the poll does not tell.
+    /// Whether input has arrived that the poll does not report.
     #[inline]
     pub(crate) const fn has_more(&self) -> bool {
         match self {
@@ -116,7 +115,7 @@ impl Stream {
         }
     }
 
-    /// Whether something has arrived that was not read. False at the end of what the peer sends.
+    /// Whether unread input has arrived. False at the end of the peer's stream.
     pub(crate) fn has_unread(&self) -> bool {
         match self {
             Self::Plain(tcp) => net::has_unread(tcp),
@@ -141,16 +140,16 @@ impl Secure {
         &self.tcp
     }
 
-    /// Whether the socket has to take something before the handshake goes on.
+    /// Whether the handshake waits for room in the socket.
     pub(crate) const fn is_full(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Goes on with the handshake as far as what has arrived allows. `first` is shown the first octets that have ever arrived. True when
-    /// the handshake is over.
+    /// Continues the handshake as far as the input allows. `first` is given the first octets of the connection. True when the handshake is
+    /// over.
     ///
     /// # Errors
-    /// Why there is no TLS.
+    /// The reason why there is no TLS.
     pub(crate) fn shake(&mut self, first: &mut impl FnMut(&[u8])) -> Result<bool, Broken> {
         if self.send().map_err(Broken::Socket)? && self.session.is_handshaking() {
             let mut nothing = Vec::with_capacity(0);
@@ -165,10 +164,10 @@ impl Secure {
         Ok(!self.session.is_handshaking() && self.unsent.is_empty())
     }
 
-    /// Has a client's handshake begin.
+    /// Starts a client's handshake.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub(crate) fn greet(&mut self) -> Result<(), tls::Trouble> {
         self.session.take_in(&mut [], |_| (), &mut self.unsent)
     }
@@ -200,7 +199,7 @@ impl Secure {
         }
     }
 
-    /// Reads so many octets at most, and opens the records that they complete. Says how many were read.
+    /// Reads up to `most` octets, and opens the records that they complete. Returns how many octets were read.
     fn open(&mut self, buffer: &mut Vec<u8>, most: usize, first: &mut impl FnMut(&[u8])) -> Result<usize, Broken> {
         let Self { tcp, session, surplus, unsent, .. } = self;
         SCRATCH.with_borrow_mut(|Scratch { read, .. }| {
@@ -220,7 +219,7 @@ impl Secure {
         })
     }
 
-    /// Has the socket take what it has not. True if it has taken all.
+    /// Writes unsent records to the socket. True if it has taken all.
     fn send(&mut self) -> io::Result<bool> {
         while !self.unsent.is_empty() {
             match net::write(&self.tcp, &self.unsent) {
@@ -255,8 +254,7 @@ impl Secure {
         if taken == 0 && offered > 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(taken) }
     }
 
-    /// Seals some of what is offered, from an octet on, and has the socket take as much of that as it will. Returns how many octets were
-    /// sealed.
+    /// Seals some of the slices from octet `from` on, and writes the records to the socket. Returns how many octets were sealed.
     fn write_some(&mut self, slices: &[IoSlice<'_>], from: usize) -> io::Result<usize> {
         let Self { tcp, session, unsent, .. } = self;
         SCRATCH.with_borrow_mut(|Scratch { plain, sealed, .. }| {
@@ -288,7 +286,7 @@ impl Secure {
 }
 
 impl Drop for Secure {
-    /// Announces the end to the peer, if its socket takes that now.
+    /// Announces the end of the stream to the peer, if the socket has room now.
     fn drop(&mut self) {
         if self.unsent.is_empty() {
             self.session.close(&mut self.unsent);
@@ -297,7 +295,7 @@ impl Drop for Secure {
     }
 }
 
-/// Why a connection with TLS is none any more.
+/// Why a connection with TLS has failed.
 #[derive(Debug)]
 pub(crate) enum Broken {
     Socket(io::Error),

@@ -1,4 +1,4 @@
-//! Every system call of a lane goes through here and is counted, so that system calls per event are a figure.
+//! System calls of a lane: each goes through here and is counted, so that system calls per event are a figure.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -31,13 +31,13 @@ pub(super) fn count() {
     CALLS.set(CALLS.get() + 1);
 }
 
-/// How often this thread has waited of its own accord since it began.
+/// How often this thread has waited voluntarily since it began.
 pub(crate) fn waits_of_this_thread() -> u64 {
     count();
     scheduling::waits_of_this_thread()
 }
 
-/// How long this thread has used a processor since it began.
+/// Processor time of this thread since it began.
 pub(crate) fn processor_time() -> Duration {
     count();
     since_zero(ClockId::ThreadCPUTime)
@@ -54,10 +54,10 @@ pub(crate) fn system_time_of(clock: &Clock) -> Duration {
     (0..CLOCKS_COMPARED).map(difference).min().unwrap_or_default()
 }
 
-/// How often two clocks are read to find how far they are apart.
+/// Number of readings by which the difference of two clocks is found.
 const CLOCKS_COMPARED: u32 = 8;
 
-/// Sleeps until then by the clock that never goes back (`CLOCK_MONOTONIC`), whatever comes in between; a signal may end it before.
+/// Sleeps until `then` on the clock that never goes back (`CLOCK_MONOTONIC`). Input does not end the sleep; a signal may.
 pub(crate) fn sleep_until(then: Duration) {
     count();
     if let Ok(then) = Timespec::try_from(then) {
@@ -69,14 +69,14 @@ fn since_zero(clock: ClockId) -> Duration {
     Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
-/// What the poll is to report of a descriptor. A broken one is reported in any case.
+/// Events that the poll reports for a descriptor. A broken one is reported in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interest {
-    /// That there is something to read, or nothing more to come.
+    /// Report input, or the end of the peer's stream.
     pub(crate) read: bool,
-    /// That there is room to write, or that a connection attempt has ended.
+    /// Report room to write, or the end of a connection attempt.
     pub(crate) write: bool,
-    /// That nothing more is to come: for a connection that is not to be read for now.
+    /// Report the end of the peer's stream: for a connection that is not read for now.
     pub(crate) end: bool,
 }
 
@@ -94,12 +94,11 @@ impl Interest {
     }
 }
 
-/// What an epoll event speaks of.
+/// Content of an epoll event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ready {
-    /// Which socket.
     pub(crate) socket: Socket,
-    /// There is something to read, or the peer has gone.
+    /// There is input, or the peer has gone.
     pub(crate) readable: bool,
     /// There is room to write, or a connection attempt has ended.
     pub(crate) writable: bool,
@@ -110,7 +109,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Readiness to read, of which no poll has reported.
+    /// Readiness to read that no poll has reported.
     pub(crate) const fn to_read(socket: Socket) -> Self {
         Self { socket, readable: true, writable: false, ended: false, broken: false }
     }
@@ -123,7 +122,7 @@ pub(crate) struct Poll {
 }
 
 impl Poll {
-    /// Descriptors reported in one round at most; the rest are reported in the next.
+    /// Maximum descriptors reported in one round; the rest are reported in the next.
     const BATCH: usize = 1024;
 
     pub(crate) fn new() -> io::Result<Self> {
@@ -161,7 +160,7 @@ impl Poll {
         self.events.len()
     }
 
-    /// One of them.
+    /// A descriptor that the last [`Poll::wait`] found ready.
     pub(crate) fn get(&self, index: usize) -> Option<Ready> {
         use epoll::EventFlags as Flags;
         // The kernel packs these, so they are copied before they are looked at.
@@ -187,7 +186,7 @@ impl Waker {
         Ok(Self { fd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)? })
     }
 
-    /// Wakes the waiting thread. Calls before it looked count as one.
+    /// Wakes the waiting thread. Several calls before it wakes count as one.
     pub(crate) fn notify(&self) {
         count();
         // The only way to fail is a full counter, and then the waker is ringing already.
@@ -200,8 +199,8 @@ impl Waker {
         let _ = rustix::io::read(&self.fd, &mut counter);
     }
 
-    /// Waits until it is called or the time is over, and resets it. For threads that wait for nothing else. `None` waits
-    /// without end.
+    /// Waits until the waker is notified or the time is over, and resets it: for threads that wait for nothing else. `None` waits without
+    /// end.
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
         // A signal that interrupts it has the caller look once too often.
@@ -209,7 +208,7 @@ impl Waker {
         self.clear();
     }
 
-    /// How often it was called since it was last reset.
+    /// Number of notifications since the last reset.
     #[cfg(test)]
     pub(crate) fn take_notifications(&self) -> u64 {
         let mut counter = [0u8; 8];
@@ -239,16 +238,16 @@ pub(crate) fn write_vectored(mut stream: &TcpStream, slices: &[IoSlice<'_>]) -> 
     stream.write_vectored(slices)
 }
 
-/// Whether something has arrived that was not read. False at the end of what the peer sends.
+/// Whether unread input has arrived. False at the end of the peer's stream.
 pub(crate) fn has_unread(stream: &TcpStream) -> bool {
     count();
     stream.peek(&mut [0]).is_ok_and(|count| count > 0)
 }
 
-/// Takes a connection that a client made. `None` when there is none, or none any more.
+/// Accepts a connection that a client made. `None` when there is none, or none any more.
 ///
 /// # Errors
-/// When the system has no room for it. It stays in the backlog then, and the poll would speak of it without end.
+/// The system has no resources for it. The connection stays in the listener's backlog, and the poll would report it without end.
 pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
     count();
     let (socket, address) = match acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
@@ -261,17 +260,16 @@ pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, So
     Ok(address.map(|address| (TcpStream::from(socket), address)))
 }
 
-/// Has the connections that are [accepted](accept) be as [`prepare`] has those that are made: they begin with the options of their
-/// listener, and five system calls less each.
+/// Gives a listener the options of [`prepare`]. Connections [accepted](accept) from it inherit them, which spares five system calls each.
 pub(crate) fn prepare_listener(listener: &TcpListener) -> io::Result<()> {
     prepare(listener)
 }
 
-/// What the system keeps of a client's answers until they are read, in octets; it doubles that for its own needs. Pushes are answered
-/// with a few; a client that answers a pull with megabytes has them read in pieces, between which others have their turn.
+/// Size of a receive buffer for clients' answers, in octets; the system doubles it for its own needs. Answers to pushes have a few octets;
+/// an answer of megabytes to a pull is read in parts, between which others have their turn.
 const ANSWER_BYTES_AT_ONCE: usize = 64 << 10;
 
-/// Begins a connection without waiting for it.
+/// Starts a connection without waiting for it.
 pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     count();
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -287,7 +285,7 @@ pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Has a socket take no more than about so many octets beyond what its peer's window and the line allow: what waits behind them can still be
+/// Limits the octets that a socket takes beyond what its peer's window and the network allow, so that output behind them can still be
 /// overtaken.
 pub(crate) fn bound_unsent(stream: &TcpStream, bytes: u32) {
     count();
@@ -295,7 +293,7 @@ pub(crate) fn bound_unsent(stream: &TcpStream, bytes: u32) {
     let _unbounded = SockRef::from(stream).set_tcp_notsent_lowat(bytes);
 }
 
-/// Messages leave at once, and a host that vanished without a word is noticed after about two minutes.
+/// Sets options of a socket: messages leave at once, and a host that vanished is noticed after about two minutes.
 fn prepare(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     sockopt::set_tcp_nodelay(socket, true)?;
@@ -306,7 +304,7 @@ fn prepare(socket: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// A connection on which nothing came for so long is asked whether it is still there.
+/// Time without input after which a connection's peer is probed.
 const KEEP_IDLE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! What messages that have begun and are not complete may take together.
+//! Memory for incomplete messages of all connections.
 //!
-//! Each takes memory until the rest of it has come, and a client that stalls keeps it for `limits.message_completion_ms`:
-//! thousands of them could keep as many messages of the largest size. So the memory that holds what has arrived, and never what is
-//! only announced, is charged to the connection and its address, before it is reserved (`limits.incomplete_bytes_max`). Where that
-//! is not granted, a message may still be completed from a [`Reserve`] of all lanes', two to four times as large as the largest
-//! message, of which each gets half of what is left at most: so there is room for one of the largest, and for small ones beside
-//! it. A connection that finds no room there either is not read until there is some; meanwhile those that have something, and are
-//! too slow to be complete in time, are closed, the slowest first.
+//! An incomplete message takes memory until the rest has arrived, and a client that stalls keeps it for `limits.message_completion_ms`:
+//! thousands of clients could keep as many messages of the largest size. So the memory for what has arrived, and not for what is only
+//! announced, is charged to the connection and its address before it is allocated (`limits.incomplete_bytes_max`). If that is refused, a
+//! message may still be completed from the [`Reserve`], which all lanes share and which has two to four times the size of the largest
+//! message. Each message gets at most half of what is left there, so that there is room for a largest one, and for small ones beside it. A
+//! connection without room there is not read until there is some; meanwhile connections that use such memory and are too slow to complete
+//! in time are closed, the slowest first.
 //!
-//! Small ones, up to [`UNCHARGED`], need no claim: they are bounded by the number of connections.
+//! Messages up to [`UNCHARGED`] need no claim: the number of connections bounds them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -20,12 +20,12 @@ use engine::Time;
 use crate::lane::io::slots::Token;
 use accounts::{Account, Resource, Spent};
 
-/// Octets of a connection that are not charged.
+/// Octets of an incomplete message that are not charged.
 const UNCHARGED: u64 = 16 << 10;
-/// How long a message is looked at before it is said how fast it progresses.
+/// Time for which a message is observed before its pace is known.
 const LOOKED_AT_FOR: Duration = Duration::from_secs(1);
 
-/// What of the memory for connections is kept for messages that find no room elsewhere, of all lanes.
+/// Memory reserved for messages that find no room elsewhere, shared by all lanes.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     octets: u64,
@@ -33,12 +33,12 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// One of so many octets.
+    /// A reserve of so many octets.
     pub(crate) const fn new(octets: u64) -> Self {
         Self { octets, taken: AtomicU64::new(0) }
     }
 
-    /// Makes what one message has of it so much, unless that is more than half of what others leave.
+    /// Changes one message's part of the reserve, unless it would have more than half of what the others leave.
     fn change(&self, before: u64, requested: u64) -> bool {
         let change = |taken: u64| {
             let others = taken.saturating_sub(before);
@@ -54,48 +54,48 @@ impl Reserve {
     }
 }
 
-/// Connections of a lane that wait for memory. See the module.
+/// Connections of a lane that wait for memory.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     reserve: Arc<Reserve>,
     waiting: VecDeque<Token>,
 }
 
-/// What one connection has.
+/// Memory that one connection has claimed.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Claim {
     charged: u64,
-    /// Of the reserve.
+    /// Octets from the reserve.
     reserved: u64,
-    /// It is not read, since there is no room for what has begun on it.
+    /// Whether the connection is not read, since there is no room for its message.
     pub(crate) waits: bool,
-    /// What it waits for.
+    /// Octets for which it waits.
     requested: u64,
     mark: Option<Mark>,
 }
 
-/// A message that has begun and is not complete: since when, and how many octets have come.
+/// An incomplete message: the time when it began, and the octets that have arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Begun {
     pub(crate) since: u64,
     pub(crate) octets: usize,
 }
 
-/// How far a message had come.
+/// Progress of a message at some time.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     message: Begun,
     at: Time,
 }
 
-/// What became of a claim.
+/// Result of a claim.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Claimed {
     /// There is room.
     Granted,
-    /// The connection waits.
+    /// The connection was waiting already.
     Waits,
-    /// The connection waits from now on.
+    /// There is no room: the connection waits from now on.
     Refused(Spent),
 }
 
@@ -104,7 +104,7 @@ impl Unfinished {
         Self { reserve, waiting: VecDeque::new() }
     }
 
-    /// What has begun on a connection takes so many octets of memory, and will take up to `announced`.
+    /// Claims memory for `octets` of a connection's message, which will take up to `announced`.
     pub(crate) fn claim(
         &mut self,
         token: Token,
@@ -128,17 +128,17 @@ impl Unfinished {
         !self.waiting.is_empty()
     }
 
-    /// How many wait.
+    /// Number of connections that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The connection that has waited, or was tried, longest ago: [`Self::admit`] it, or it is forgotten.
+    /// Removes the connection that has waited longest since its last attempt: to be given to [`Self::admit`], or it is forgotten.
     pub(crate) fn next_waiting(&mut self) -> Option<Token> {
         self.waiting.pop_front()
     }
 
-    /// Whether there is room for one that waits, which goes on then. If not, it goes on waiting.
+    /// Whether there is room now for a waiting connection. If not, it waits again.
     pub(crate) fn admit(&mut self, token: Token, claim: &mut Claim, account: &Account, announced: usize) -> bool {
         let fits = self.fit(claim, account, claim.requested, announced as u64).is_ok();
         claim.waits = !fits;
@@ -150,8 +150,7 @@ impl Unfinished {
         fits
     }
 
-    /// What is under way on a connection takes so many octets at most from now on. Where a message is `complete`, the next
-    /// one has to find room of its own.
+    /// Lowers a connection's claim to `octets`. If a message is `complete`, the next one has to find room of its own.
     pub(crate) fn lower(&mut self, claim: &mut Claim, account: &Account, octets: usize, complete: bool) {
         if claim.charged == 0 && claim.reserved == 0 {
             return;
@@ -166,7 +165,7 @@ impl Unfinished {
         }
     }
 
-    /// A connection ends or leaves the lane.
+    /// Releases the claim of a connection that ends or leaves the lane.
     pub(crate) fn release(&mut self, claim: &mut Claim, account: &Account) {
         self.lower(claim, account, 0, true);
         *claim = Claim::default();
@@ -192,12 +191,12 @@ impl Unfinished {
 }
 
 impl Claim {
-    /// Whether it has something that others could use.
+    /// Whether the claim has memory that others could use.
     pub(crate) const fn has_some(&self) -> bool {
         self.charged > 0 || self.reserved > 0
     }
 
-    /// How many octets of its oldest message have come in a second, if that has been looked at for long enough.
+    /// Pace of the connection's oldest message in octets per second, if it was observed for long enough.
     pub(crate) fn pace(&mut self, message: Begun, now: Time) -> Option<u64> {
         let mark = self.mark.filter(|mark| mark.message.since == message.since);
         let Some(mark) = mark else {
@@ -212,7 +211,7 @@ impl Claim {
         u64::try_from(progress * 1_000 / looked_at.as_millis()).ok()
     }
 
-    /// Has it looked at anew: it progresses.
+    /// Observes the pace anew.
     pub(crate) const fn forget_pace(&mut self) {
         self.mark = None;
     }
@@ -222,8 +221,8 @@ const fn charged_of(octets: u64) -> u64 {
     if octets <= UNCHARGED { 0 } else { octets }
 }
 
-/// The time in which a connection is read. The time limit of its messages runs by it: while it is not read, since it is
-/// waiting for something, the rest of it cannot come.
+/// Clock of the time in which a connection is read. Time limits of its messages use it: while the connection is not read, the rest of a
+/// message cannot arrive.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct ReadingTime {
     stopped_for: Duration,
@@ -231,18 +230,18 @@ pub(crate) struct ReadingTime {
 }
 
 impl ReadingTime {
-    /// What time it is by it.
+    /// The time on this clock at `now`.
     pub(crate) fn at(&self, now: Time) -> Time {
         let until = self.stopped_at.unwrap_or(now);
         Time(until.0.saturating_sub(u64::try_from(self.stopped_for.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Whether it stands still.
+    /// Whether the clock stands still.
     pub(crate) const fn is_stopped(&self) -> bool {
         self.stopped_at.is_some()
     }
 
-    /// The connection is read from now on, or not.
+    /// Lets the clock run or stand still.
     #[inline]
     pub(crate) fn note(&mut self, is_read: bool, now: Time) {
         if is_read {

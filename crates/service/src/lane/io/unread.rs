@@ -1,10 +1,9 @@
-//! What was written for a connection, of either direction, and its peer has not read.
+//! Output that a connection's peer has not read, in either direction of connecting.
 //!
-//! Where a socket takes everything at once, which is the usual case, nothing is charged. What it leaves is: to the connection's
-//! client and its address (`limits.unread_reply_bytes_max`). What cannot be charged is there all the same; but then nothing more
-//! is written for the connection until all that was written is read. What it would have got stays in its outboxes, which the
-//! channel's budget has, and its requests in its socket. So a peer with nothing unread is not kept waiting by those that have
-//! some.
+//! A socket usually takes all output at once, and nothing is charged. Octets that it leaves are charged to the connection's client and its
+//! address (`limits.unread_reply_bytes_max`). If the charge is refused, the octets stay, but nothing more is written for the connection
+//! until everything is read: its events stay in the outboxes, which the channel's budget counts, and its requests in its socket. So a peer
+//! that has read everything is not delayed by those that have not.
 
 use std::sync::Arc;
 
@@ -12,33 +11,33 @@ use engine::Time;
 
 use accounts::{Account, Charge, Resource, Spent};
 
-/// What one connection has of it.
+/// Unread output of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     charge: Option<Charge>,
-    /// Some of it could not be charged.
+    /// Whether part of it could not be charged.
     waits: bool,
-    /// What the socket had taken, and since when it has not taken more.
+    /// Total octets that the socket had taken, and the time of the last change.
     taken: u64,
     read_at: Time,
 }
 
 impl Unread {
-    /// Whether nothing more is to be written before all that was written is read.
+    /// Whether nothing more may be written before everything is read.
     #[inline]
     pub(crate) const fn waits(&self) -> bool {
         self.waits
     }
 
-    /// Whether there has been some for as long as that, and the peer has read none of it.
+    /// Whether there has been unread output since `time`, of which the peer has read nothing.
     pub(crate) fn is_idle_since(&self, time: Time) -> bool {
         self.charge.is_some() && self.read_at <= time
     }
 
-    /// So many octets are kept for the peer, and its socket has taken so many in all.
+    /// Notes that `octets` are queued for the peer, and that its socket has taken `taken` in all.
     ///
     /// # Errors
-    /// When it has to wait from now on. An episode is reported once.
+    /// The connection has to wait from now on. An episode is reported once.
     #[inline]
     pub(crate) fn note(&mut self, account: &Arc<Account>, octets: usize, taken: u64, now: Time) -> Result<(), Spent> {
         if octets == 0 && self.charge.is_none() {
@@ -65,7 +64,7 @@ impl Unread {
         if core::mem::replace(&mut self.waits, true) { Ok(()) } else { Err(spent) }
     }
 
-    /// So many octets more are about to be written, which has been granted.
+    /// Adds `octets` that are about to be written, as was granted.
     pub(crate) fn add(&mut self, account: &Arc<Account>, octets: usize, now: Time) {
         if self.charge.is_none() {
             self.read_at = now;

@@ -1,8 +1,8 @@
-//! Which lanes there are: administration starts them, introduces them to each other, writes to them and ends them.
+//! Registry of lanes: administration starts them, introduces them to each other, posts to them and ends them.
 //!
-//! A lane is started before routing names it: its thread is there, every other lane and the resolver have been introduced to
-//! it, and it to them. A lane ends after routing has forgotten it: it is retired and all others part from it; what was
-//! posted to it before is still served, its connections go to the main lane, and then its thread ends.
+//! A lane is started before routing names it: its thread runs, and it has been introduced to every other lane and the resolver, and they to
+//! it. A lane ends after routing has forgotten it: it is retired, and all others part from it. Earlier messages are still served, its
+//! connections go to the main lane, and then its thread ends.
 
 use core::time::Duration;
 use std::io;
@@ -28,25 +28,25 @@ use crate::resolver::{self, Asking};
 use crate::store::Reception;
 use crate::store::journal;
 
-/// How long administration waits before it looks again for room in a lane's queue.
+/// Interval in which administration looks again for room in a lane's queue.
 const ROOM: Duration = Duration::from_millis(1);
 
 /// Parameters of a registry of lanes.
 pub(crate) struct LaneRegistryOptions {
     pub(crate) common: Common,
     pub(crate) lanes: config::Lanes,
-    /// Messages of one lane that may wait for administration.
+    /// Maximum messages of one lane that wait for administration.
     pub(crate) administration_queue: usize,
     pub(crate) registry: Counters,
-    /// Administration's own.
+    /// Administration's waker.
     pub(crate) waker: Arc<Waker>,
     pub(crate) resolver_waker: Arc<Waker>,
     pub(crate) resolver: Mailbox<Asking>,
-    /// How lanes are introduced to the store, if there is one.
+    /// Introduction of new lanes to the store, if there is one.
     pub(crate) store: Option<Reception>,
-    /// The same for the thread that makes TLS handshakes.
+    /// Introduction of new lanes to the thread that makes TLS handshakes, if there is one.
     pub(crate) handshakes: Option<handshakes::Reception>,
-    /// The same for what keeps backlogs.
+    /// Introduction of new lanes to the thread that keeps backlogs, if there is one.
     pub(crate) overflow: Option<overflow::Reception>,
 }
 
@@ -55,26 +55,25 @@ pub(crate) struct LaneRegistry {
     options: LaneRegistryOptions,
     starter: Starter,
     entries: Vec<Entry>,
-    /// Lanes that were started so far.
+    /// Number of lanes started so far.
     begun: u32,
-    /// The desk from which the next message is taken.
+    /// Place of the lane from which the next message is taken.
     next_entry: usize,
     counters: Arc<Block>,
-    /// What the main lane waits for before it serves clients.
+    /// Gate at which the main lane waits before it serves clients.
     gate: Option<Gate>,
-    /// Real-time priorities were refused, and that has been said.
+    /// Whether it was logged that real-time priorities are refused.
     ordinary: bool,
 }
 
-/// A lane that waits for this to be dropped has not begun.
+/// Gate that a lane waits for: its thread begins when this is dropped.
 type Gate = SyncSender<()>;
 
-/// One lane.
 struct Entry {
     lane: LaneId,
     thread: LaneThread,
     priority: Option<i16>,
-    /// Messages of each other lane that may wait for it.
+    /// Maximum messages of each other lane that wait for this one.
     queue_events_max: u32,
     waker: Arc<Waker>,
     to: Mailbox<ToLane>,
@@ -82,20 +81,20 @@ struct Entry {
     introductions: Mailbox<Link>,
     handle: JoinHandle<()>,
     number: Pid,
-    /// The real-time priority it has.
+    /// Real-time priority of its thread.
     native: Option<i32>,
     slot: Option<Slot>,
     ending: bool,
 }
 
-/// The main lane's queue is as long as a pool's by default.
+/// Length of the main lane's queue, the same as a pool's default.
 const MAIN_QUEUE: u32 = 4096;
 
 impl LaneRegistry {
-    /// A registry with the main lane, which begins when it [is to](Self::open).
+    /// Makes a registry with the main lane, which waits until [opened](Self::open).
     ///
     /// # Errors
-    /// When the system refuses a thread, a poll or a waker.
+    /// The system refuses a thread, a poll or a waker.
     pub(crate) fn new(options: LaneRegistryOptions, listeners: Listeners) -> io::Result<Self> {
         let counters = options.registry.of_administration();
         let starter = Starter::new(options.lanes.cpus.clone())?;
@@ -112,18 +111,18 @@ impl LaneRegistry {
         Ok(lane_registry)
     }
 
-    /// Has the main lane begin: every lane has been started that routing names.
+    /// Lets the main lane begin, after all lanes that routing names have been started.
     pub(crate) fn open(&mut self) {
         self.gate = None;
     }
 
-    /// What clients have, for a simulation to look at.
+    /// Accounts of clients, for a simulation to examine.
     #[cfg(test)]
     pub(crate) fn of_simulation(&self) -> Arc<accounts::Accounts> {
         Arc::clone(&self.options.common.accounts)
     }
 
-    /// What of the scheduling is not as it was asked for, or leaves the system unreachable beside a lane that never waits.
+    /// Warnings where scheduling differs from the configuration, or where a lane that never waits makes the system unreachable.
     pub(crate) fn warnings(&self) -> Vec<String> {
         if self.options.lanes.scheduling == Scheduling::Ordinary {
             return Vec::new();
@@ -142,7 +141,7 @@ impl LaneRegistry {
     /// Starts a lane of a pool.
     ///
     /// # Errors
-    /// When the system refuses its thread, its poll or its waker.
+    /// The system refuses its thread, its poll or its waker.
     pub(crate) fn start(&mut self, info: &LaneInfo) -> io::Result<()> {
         let slot = self.options.registry.slot(info.id.0, info.priority);
         let Some((slot, block)) = slot else { return Err(io::Error::other("too many lanes have yet to end")) };
@@ -235,7 +234,7 @@ impl LaneRegistry {
         Ok(())
     }
 
-    /// Makes a new lane's links to all others, and theirs to it.
+    /// Makes the links of a new lane to all others, and theirs to it.
     fn links_to(
         &self,
         (lane, thread, priority): (LaneId, LaneThread, Option<i16>),
@@ -252,7 +251,7 @@ impl LaneRegistry {
         pairs.unzip()
     }
 
-    /// Gives every lane the native priority that follows from those of all.
+    /// Sets the native priority of every lane, which follows from the priorities of all.
     fn schedule(&mut self) {
         if self.options.lanes.scheduling == Scheduling::Ordinary {
             return;
@@ -283,7 +282,7 @@ impl LaneRegistry {
         }
     }
 
-    /// Has a lane end, which routing does not name any more.
+    /// Retires a lane that routing does not name any more: all others part from it.
     pub(crate) fn retire(&mut self, lane: LaneId) {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.lane == lane && !entry.ending) else { return };
         entry.ending = true;
@@ -295,7 +294,7 @@ impl LaneRegistry {
         self.send(thread, ToLane::Retire);
     }
 
-    /// A lane has ended. Says which.
+    /// Removes a lane that has ended. Returns its id.
     pub(crate) fn ended(&mut self, thread: LaneThread) -> Option<LaneId> {
         let at = self.entries.iter().position(|entry| entry.thread == thread)?;
         let entry = self.entries.remove(at);
@@ -309,29 +308,29 @@ impl LaneRegistry {
         Some(entry.lane)
     }
 
-    /// Posts to a lane, and waits for room if there is none. False when the lane has ended.
+    /// Posts a message to a lane, waiting for room. False when the lane has ended.
     pub(crate) fn send(&mut self, to: LaneThread, message: ToLane) -> bool {
         let waker = &self.options.waker;
         let entry = self.entries.iter_mut().find(|entry| entry.thread == to);
         entry.is_some_and(|entry| entry.to.send_blocking(message, || wait_for_room(waker)))
     }
 
-    /// Tells lanes that there is new routing.
+    /// Wakes the concerned lanes for new routing.
     pub(crate) fn notify(&self, is_concerned: impl Fn(LaneId) -> bool) {
         self.entries.iter().filter(|entry| is_concerned(entry.lane)).for_each(|entry| entry.waker.notify());
     }
 
-    /// The lanes there are, those that are ending included.
+    /// All lanes, those that are ending included.
     pub(crate) fn threads(&self) -> impl Iterator<Item = LaneThread> {
         self.entries.iter().map(|entry| entry.thread)
     }
 
-    /// Notes that administration looks: what lanes post from now on wakes it again.
+    /// Notes that administration looks: messages posted from now on wake it again.
     pub(crate) fn look(&self) {
         self.entries.iter().for_each(|entry| entry.from.look());
     }
 
-    /// The next message from a lane; each lane has its turn.
+    /// The next message from a lane; the lanes take turns.
     pub(crate) fn take(&mut self) -> Option<(LaneThread, ToAdministration)> {
         let count = self.entries.len();
         for ahead in 0..count {
@@ -346,12 +345,12 @@ impl LaneRegistry {
         None
     }
 
-    /// Messages that wait, of all lanes.
+    /// Number of messages that wait, of all lanes.
     pub(crate) fn waiting(&self) -> usize {
         self.entries.iter().map(|entry| entry.from.waiting()).sum()
     }
 
-    /// Ends all lanes, and waits for that.
+    /// Ends all lanes, and waits for their threads.
     pub(crate) fn stop(&mut self) {
         self.open();
         for thread in self.threads().collect::<Vec<_>>() {
@@ -376,26 +375,26 @@ impl Drop for LaneRegistry {
     }
 }
 
-/// A thread that starts lanes: what administration starts would run at its own nice value, and only the privileged may
-/// go back from that.
+/// Thread that starts lanes. Administration does not start them itself: they would inherit its nice value, which only the privileged may
+/// lower.
 struct Starter {
     orders: SyncSender<Order>,
 }
 
 enum Order {
-    /// A lane's thread is to be started, with a name.
+    /// Start a lane's thread of this name.
     Start {
         name: String,
         options: Box<WorkerOptions>,
         gate: Option<Receiver<()>>,
         started: SyncSender<io::Result<(JoinHandle<()>, Pid)>>,
     },
-    /// Whether threads may have real-time priorities is to be tried.
+    /// Try whether threads may have real-time priorities.
     Try { tried: SyncSender<io::Result<()>> },
 }
 
 impl Starter {
-    /// Starts the thread. Those that it starts run on these processors.
+    /// Starts the thread, bound to `processors`, as are those that it starts.
     fn new(processors: Vec<u16>) -> io::Result<Self> {
         let (orders, orders_in) = sync_channel(1);
         Builder::new().name("starter".into()).spawn(move || {
@@ -434,7 +433,7 @@ impl Starter {
     /// Tries whether threads may have real-time priorities.
     ///
     /// # Errors
-    /// Says why not.
+    /// The reason why not.
     fn try_real_time(&self) -> io::Result<()> {
         let (tried, result) = sync_channel(1);
         self.orders.send(Order::Try { tried }).map_err(|_| is_gone())?;
@@ -442,7 +441,7 @@ impl Starter {
     }
 }
 
-/// Administration waits a little for a lane to read.
+/// Waits a little until a lane may have read a message.
 fn wait_for_room(waker: &Waker) {
     #[cfg(test)]
     crate::simulation::let_a_lane_go_on();
@@ -453,7 +452,7 @@ fn is_gone() -> io::Error {
     io::Error::other("the thread that starts lanes is gone")
 }
 
-/// Starts a lane's thread, which makes its own poll, and waits for it to be ready.
+/// Starts a lane's thread, and waits until its poll is ready.
 fn start_lane(
     name: String,
     options: WorkerOptions,

@@ -1,11 +1,11 @@
-//! The links between lanes: a ring each way between every two, and what travels over it.
+//! Links between lanes: a ring each way between every two, and the messages on it.
 //!
-//! A lane meets the others when it is started, and those that are started later by an introduction, before it sees routing
-//! that uses them. What is posted over a link is answered over it, in the end: an event with what became of it, a push with
-//! its reply. So there is a bound on what may be without an answer, and always room for the answers.
+//! A lane has links to the others when it is started, and is introduced to later ones before it sees routing that uses them. Every message
+//! is answered over its link in the end: an event by its outcome, a push by its reply. So the number of unanswered messages is bounded, and
+//! there is always room for the answers.
 //!
-//! A lane that ends is parted from in two steps: the others say that nothing new comes from them; when all is answered both
-//! ways and the lane has given its connections away, it says so in its last message, and the link is gone.
+//! A link to a lane that ends is removed in two steps. First the others say that they send nothing new. When everything is answered both
+//! ways and the lane has given its connections away, its last message says so, and the link is removed.
 
 use core::num::NonZeroU64;
 use std::sync::Arc;
@@ -20,27 +20,27 @@ use crate::lane::links::messages::LaneThread;
 use crate::lane::run::{Core, Worker};
 use crate::protocols::{Foreign, Moving};
 
-/// From one lane to another.
+/// Message from one lane to another.
 pub(crate) enum ToPeer {
-    /// An event for consumers there.
+    /// An event for consumers of the receiving lane.
     Event(Passed),
-    /// What became of one that came from there.
+    /// Outcome of an event that the receiving lane handed over.
     Taken(Passed, Outcome),
-    /// A message for that lane.
+    /// A protocol's message for the receiving lane.
     Foreign(Box<Foreign>),
-    /// It is answered, or is not for that lane after all.
+    /// A protocol's message on its way back: answered, or not for that lane after all.
     ForeignDone(Box<Foreign>),
-    /// An event of that lane's, for which an answer waits there, is done with here.
+    /// An event of the receiving lane is complete here; an acknowledgement waits for that there.
     Completed(NonZeroU64),
-    /// A connection that is to be served there.
+    /// A connection that the receiving lane serves from now on.
     Connection(Box<Moving>),
-    /// Nothing new comes any more, only answers.
+    /// The sender sends nothing new any more, only answers.
     Parting,
-    /// The last message.
+    /// The last message of a link.
     Parted,
 }
 
-/// An event on its way to another lane, or on its way home. It is released where it came from.
+/// An event on its way to another lane or back. It is released where it came from.
 #[derive(Debug)]
 pub(crate) struct Passed {
     outbox: OutboxId,
@@ -48,7 +48,7 @@ pub(crate) struct Passed {
     event: Arc<Event>,
 }
 
-/// An event of another lane that waits for its turn, or is taken in and held.
+/// An event of another lane that waits for its turn, or is taken in and blocked.
 pub(crate) struct TakenForPeer {
     thread: LaneThread,
     passed: Passed,
@@ -57,21 +57,21 @@ pub(crate) struct TakenForPeer {
 /// One lane's end of its link to another.
 pub(crate) struct Link {
     pub(crate) lane: LaneId,
-    /// Its thread: another lane may have had the id before.
+    /// The other lane's thread, since an earlier lane may have had the id.
     pub(crate) thread: LaneThread,
-    /// The other lane's priority; nothing for the main lane without one.
+    /// The other lane's priority; `None` for a main lane without one.
     pub(crate) priority: Option<i16>,
     to: Mailbox<ToPeer>,
     from: Inbox<ToPeer>,
-    /// Messages that may be without an answer, and those that are.
+    /// Maximum unanswered messages, and their number.
     window: usize,
     unanswered: usize,
-    /// Bridges that wait until there is room for more.
+    /// Bridges that wait for room on the link.
     blocked: Vec<OutboxId>,
-    /// Nothing new is posted to it, and nothing new comes from it.
+    /// Whether the link is being removed: nothing new is posted to it, and nothing new comes from it.
     is_parting: bool,
     was_parted_from: bool,
-    /// Its last message was read.
+    /// Whether the last message was read.
     has_ended: bool,
 }
 
@@ -81,22 +81,22 @@ pub(crate) struct LaneLinks {
     all: Vec<Link>,
 }
 
-/// The longest queue from one lane to another. What a channel may have in it is bounded by its bridges far below that.
+/// Maximum length of a queue from one lane to another. Its bridges limit a channel to far less of it.
 const QUEUE_MAX: u32 = 1024;
-/// Places for messages that need no answer: connections that move, and the two with which lanes part.
+/// Places for messages without an answer: connections that move, and the two messages that remove a link.
 const MOVES_MAX: usize = 32;
 const PARTING: usize = 2;
 
-/// How long the rings between two lanes are.
+/// Capacity of the two rings between two lanes.
 pub(crate) struct Capacity {
-    /// Messages to each that may be without an answer.
+    /// Maximum unanswered messages to each of the lanes.
     pub(crate) to_first: usize,
     pub(crate) to_second: usize,
-    /// Places in either ring: for those, for the answers to the other's, and for what needs none.
+    /// Places in either ring: for messages, for answers to the other lane's, and for messages without an answer.
     pub(crate) total: usize,
 }
 
-/// The rings between two lanes with queues for so many events.
+/// Capacity of the rings between two lanes with the given queue lengths, in events.
 pub(crate) fn capacity(first: u32, second: u32) -> Capacity {
     let [to_first, to_second] = [first, second].map(|events| events.clamp(1, QUEUE_MAX) as usize);
     Capacity { to_first, to_second, total: to_first + to_second + MOVES_MAX + PARTING }
@@ -127,7 +127,7 @@ impl Link {
     /// Posts a message that is answered.
     ///
     /// # Errors
-    /// Gives it back if too many are without an answer.
+    /// The message is returned if too many are unanswered.
     fn ask(&mut self, message: ToPeer) -> Result<(), ToPeer> {
         if self.unanswered >= self.window {
             return Err(message);
@@ -137,13 +137,13 @@ impl Link {
         Ok(())
     }
 
-    /// Posts a message for which there is always room.
+    /// Posts a message that always has room.
     fn tell(&mut self, message: ToPeer) {
         let sent = self.to.send(message).is_ok();
         debug_assert!(sent, "there is room for as many answers as there are questions");
     }
 
-    /// Whether a connection can be sent there without taking the room of answers.
+    /// Whether a connection can be sent without taking the room of answers.
     fn has_room_for_moves(&self) -> bool {
         !self.is_parting && self.to.room() > self.to.capacity() - MOVES_MAX
     }
@@ -166,13 +166,13 @@ impl LaneLinks {
         self.all.sort_by_key(|link| core::cmp::Reverse(link.priority));
     }
 
-    /// Takes in a lane that was started.
+    /// Adds the link to a lane that was started.
     pub(crate) fn meet(&mut self, link: Link) {
         self.all.push(link);
         self.sort();
     }
 
-    /// The link to a lane. Another that had the id before is being parted from.
+    /// The link to a lane. Links that are being removed are skipped, since an earlier lane may have had the id.
     pub(crate) fn find(&mut self, lane: LaneId) -> Option<&mut Link> {
         self.all.iter_mut().find(|link| link.lane == lane && !link.is_parting)
     }
@@ -181,10 +181,10 @@ impl LaneLinks {
         self.all.iter_mut().find(|link| link.thread == thread)
     }
 
-    /// Posts a message to its lane.
+    /// Posts a protocol's message to a lane.
     ///
     /// # Errors
-    /// Gives it back if there is no room for it, or no such lane, which is what the other value says.
+    /// The message is returned if there is no room for it, or no such lane; the other value says which.
     pub(crate) fn send_foreign(&mut self, lane: LaneId, message: Box<Foreign>) -> Result<(), (Box<Foreign>, bool)> {
         let Some(link) = self.find(lane) else { return Err((message, false)) };
         match link.ask(ToPeer::Foreign(message)) {
@@ -193,7 +193,7 @@ impl LaneLinks {
         }
     }
 
-    /// Sends a message home.
+    /// Sends a protocol's message back to its lane.
     pub(crate) fn return_foreign(&mut self, thread: LaneThread, message: Box<Foreign>) {
         if let Some(link) = self.of(thread) {
             link.tell(ToPeer::ForeignDone(message));
@@ -205,57 +205,57 @@ impl LaneLinks {
         self.find(lane).is_some_and(|link| link.has_room_for_moves())
     }
 
-    /// Sends a connection to a lane, which was asked before whether it can.
+    /// Sends a connection to a lane, for which [`Self::can_move_to`] was true.
     pub(crate) fn move_to(&mut self, lane: LaneId, connection: Box<Moving>) {
         if let Some(link) = self.find(lane) {
             link.tell(ToPeer::Connection(connection));
         }
     }
 
-    /// Notifies a lane that an event of its is done with. True if there is nothing more to do: that is posted, or the lane is gone.
+    /// Notifies a lane that its event is complete here. True if the message is posted or the lane is gone.
     pub(crate) fn send_completed(&mut self, thread: LaneThread, watch: NonZeroU64) -> bool {
         let Some(link) = self.of(thread) else { return true };
         // The room of answers is not taken.
         link.to.room() > link.to.capacity() - MOVES_MAX && link.to.send(ToPeer::Completed(watch)).is_ok()
     }
 
-    /// Says that nothing new will be posted to a lane.
+    /// Announces to a lane that nothing new will be posted to it.
     pub(crate) fn part(&mut self, thread: LaneThread) {
         if let Some(link) = self.of(thread) {
             link.part();
         }
     }
 
-    /// Whether nothing new comes from any lane, and all that was posted is answered.
+    /// Whether all other lanes have announced that they post nothing new, and all messages are answered.
     pub(crate) fn are_quiet(&self) -> bool {
         self.all.iter().all(|link| link.was_parted_from && link.unanswered == 0)
     }
 
-    /// Whether something that was posted is unanswered.
+    /// Whether any message is unanswered.
     pub(crate) fn are_awaited(&self) -> bool {
         self.all.iter().any(|link| link.unanswered > 0)
     }
 
-    /// Posts the last message to all.
+    /// Posts the last message to all lanes.
     pub(crate) fn end(&mut self) {
         for mut link in self.all.drain(..) {
             link.tell(ToPeer::Parted);
         }
     }
 
-    /// Forgets lanes that have ended.
+    /// Removes the links to lanes that have ended.
     fn forget_ended(&mut self) {
         self.all.retain(|link| !link.has_ended);
     }
 
-    /// Notes that what the others post from now on wakes the lane again.
+    /// Notes that the lane looks: messages posted from now on wake it again.
     pub(crate) fn look(&self) {
         self.all.iter().for_each(|link| link.from.look());
     }
 }
 
 impl Worker {
-    /// Serves what other lanes have posted. True if there is more.
+    /// Serves messages of other lanes. True if there are more.
     pub(crate) fn serve_links(&mut self) -> bool {
         let links = self.core.links.lanes.all.len();
         let mut more = false;
@@ -305,7 +305,7 @@ impl Worker {
 }
 
 impl Core {
-    /// Posts the events that the engine wants handed over.
+    /// Posts the events that the engine hands over.
     pub(crate) fn send_handovers(&mut self) {
         while let Some(Handover { to, outbox, serial, event, .. }) = self.cx.lane.poll_handover(self.cx.clock.now) {
             let Some(link) = self.links.lanes.find(to) else {
@@ -328,7 +328,7 @@ impl Core {
         }
     }
 
-    /// Takes in an event that another lane hands over, at once or when it is its turn.
+    /// Takes in an event that another lane hands over, at once or in its turn.
     fn take_over(&mut self, thread: LaneThread, passed: Passed) {
         self.cx.counters.add(Counter::TakenOver, 1);
         if !self.cx.lane.schedules_topics() {
@@ -341,14 +341,14 @@ impl Core {
         }
     }
 
-    /// Takes in an event of another lane's that has waited for its turn.
+    /// Takes in an event of another lane that has waited for its turn.
     pub(crate) fn take_over_queued(&mut self, token: Token) {
         if let Some(TakenForPeer { thread, passed }) = self.links.taken_for_peers.remove(token) {
             self.take_over_now(thread, passed);
         }
     }
 
-    /// Takes it in, and says so as soon as it is not blocked.
+    /// Takes in an event of another lane, and acknowledges it as soon as it is not blocked.
     fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
         let event = &passed.event;
         let mut pending_event = self.cx.lane.begin_handover(event);
@@ -370,7 +370,7 @@ impl Core {
         self.deliver();
     }
 
-    /// An event of another lane's is held no more.
+    /// Acknowledges an event of another lane that is not blocked any more.
     pub(crate) fn complete_peer_ack(&mut self, taken: Token) {
         if let Some(TakenForPeer { thread, passed }) = self.links.taken_for_peers.remove(taken) {
             self.tell_taken_over(thread, passed, Outcome::Delivered);
@@ -383,7 +383,7 @@ impl Core {
         }
     }
 
-    /// An event that was handed over has come home.
+    /// Handles the acknowledgement of an event that was handed over.
     fn note_taken_over(&mut self, thread: LaneThread, passed: Passed, outcome: Outcome) {
         let Passed { outbox, serial, event } = passed;
         self.cx.lane.handle_outcome(outbox, serial, outcome, self.cx.clock.now);
@@ -391,7 +391,7 @@ impl Core {
         self.note_answered(thread);
     }
 
-    /// There is room on a link again.
+    /// Handles an answer on a link, which makes room: bridges that waited for it are resumed.
     fn note_answered(&mut self, thread: LaneThread) {
         let Some(link) = self.links.lanes.of(thread) else { return };
         link.unanswered = link.unanswered.saturating_sub(1);

@@ -1,9 +1,8 @@
 //! Messages between two threads that never wait for each other.
 //!
-//! There is one ring for each pair of threads and direction. With one queue for all writers to a thread, a lane at a real-time
-//! priority could stand behind administration, at a lower one, that was displaced in the middle of posting, and on a single
-//! processor it would stand there for good; and so could a lane behind a less important one. With a ring of its own each posts,
-//! and is read, whatever the others are doing.
+//! There is one ring for each pair of threads and direction. If all writers to a thread shared a queue, a lane at a real-time priority
+//! could be blocked by a less important thread that was displaced in the middle of posting: on a single processor, for good. With a ring of
+//! its own each thread can post at any time, whatever the others do.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::VecDeque;
@@ -13,28 +12,28 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
 use crate::lane::io::net::Waker;
 
-/// The end at which messages are posted.
+/// Writer's end of a ring.
 pub(crate) struct Mailbox<T> {
     queue: Producer<T>,
     notify_at: Arc<AtomicUsize>,
-    /// Messages that were posted since the reader last looked, but for quiet ones.
+    /// Messages posted since the reader last looked, without quiet ones.
     unnotified: usize,
     waker: Arc<Waker>,
 }
 
-/// The end at which they are read.
+/// Reader's end of a ring.
 pub(crate) struct Inbox<T> {
     queue: Consumer<T>,
-    /// For how many messages the reader is to be woken; [`NOTIFIED`] if it has been woken since it last looked.
+    /// Number of messages at which the reader is woken; [`NOTIFIED`] if it was woken since it last looked.
     notify_at: Arc<AtomicUsize>,
 }
 
-/// The reader has been woken.
+/// Value if the reader has been woken.
 const NOTIFIED: usize = 0;
-/// The reader wants to be woken for each message.
+/// Value if the reader is woken for each message.
 const EACH: usize = 1;
 
-/// Both ends of a ring with room for so many messages. The waker is that of the thread that reads them.
+/// Makes a ring with room for `capacity` messages. `waker` wakes the thread that reads them.
 pub(crate) fn mailbox<T>(waker: &Arc<Waker>, capacity: usize) -> (Mailbox<T>, Inbox<T>) {
     let (producer, consumer) = RingBuffer::new(capacity);
     let notify_at = Arc::new(AtomicUsize::new(EACH));
@@ -44,10 +43,10 @@ pub(crate) fn mailbox<T>(waker: &Arc<Waker>, capacity: usize) -> (Mailbox<T>, In
 }
 
 impl<T> Mailbox<T> {
-    /// Posts a message, and wakes the reader unless it has been woken since it last looked, or [waits for more](Inbox::wait_for).
+    /// Posts a message, and wakes the reader unless it was woken since it last looked, or [waits for more](Inbox::wait_for).
     ///
     /// # Errors
-    /// Gives the message back if there is no room for it.
+    /// The message is returned if there is no room for it.
     pub(crate) fn send(&mut self, message: T) -> Result<(), T> {
         self.queue.push(message).map_err(|PushError::Full(message)| message)?;
         // Writes what it reads, for the same reason as in `notify`: a reader that looks after this sees the message.
@@ -59,10 +58,10 @@ impl<T> Mailbox<T> {
         Ok(())
     }
 
-    /// Posts a message that the reader need not be woken for.
+    /// Posts a message without waking the reader.
     ///
     /// # Errors
-    /// Gives the message back if there is no room for it.
+    /// The message is returned if there is no room for it.
     pub(crate) fn send_quietly(&mut self, message: T) -> Result<(), T> {
         self.queue.push(message).map_err(|PushError::Full(message)| message)
     }
@@ -82,13 +81,12 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Whether the reader is gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.queue.is_abandoned()
     }
 
-    /// Posts a message, and waits for room if there is none: for threads that may wait, which lanes may not; `rest` is
-    /// how. False if the reader is gone.
+    /// Posts a message, waiting for room: for threads that may wait, which lanes may not. `rest` is called to wait. False if the reader is
+    /// gone.
     pub(crate) fn send_blocking(&mut self, mut message: T, mut rest: impl FnMut()) -> bool {
         while let Err(back) = self.send(message) {
             if self.queue.is_abandoned() {
@@ -100,18 +98,18 @@ impl<T> Mailbox<T> {
         !self.queue.is_abandoned()
     }
 
-    /// Messages that it can hold.
+    /// Maximum messages in the ring.
     pub(crate) fn capacity(&self) -> usize {
         self.queue.buffer().capacity()
     }
 
-    /// Messages for which there is room.
+    /// Number of messages for which there is room.
     pub(crate) fn room(&self) -> usize {
         self.queue.slots()
     }
 }
 
-/// A mailbox that is not waited for: what there is no room for stays here, in its order, until there is.
+/// A mailbox that never waits: messages without room are buffered here in order.
 pub(crate) struct BufferedMailbox<T> {
     mailbox: Mailbox<T>,
     waiting: VecDeque<T>,
@@ -131,7 +129,7 @@ impl<T> BufferedMailbox<T> {
         messages.into_iter().for_each(|message| self.send(message));
     }
 
-    /// Posts those that have waited. True if there is no room for some yet: it is to be tried again before long.
+    /// Posts buffered messages. True if some still have no room: to be called again before long.
     pub(crate) fn send_waiting(&mut self) -> bool {
         while let Some(message) = self.waiting.pop_front() {
             if let Err(back) = self.mailbox.send(message) {
@@ -144,20 +142,20 @@ impl<T> BufferedMailbox<T> {
 }
 
 impl<T> Drop for Mailbox<T> {
-    /// Has the reader notice.
+    /// Wakes the reader, which notices that the writer is gone.
     fn drop(&mut self) {
         self.waker.notify();
     }
 }
 
 impl<T> Inbox<T> {
-    /// Notes that the reader looks: what is posted from now on wakes it again. To be called before messages are taken.
+    /// Notes that the reader looks: messages posted from now on wake it again. Called before messages are taken.
     pub(crate) fn look(&self) {
         self.notify_at.swap(EACH, Ordering::AcqRel);
     }
 
-    /// To be called before it waits, for a limited time, by a reader that has looked: it is woken when there are about so many messages
-    /// more, and not for each. Quiet ones do not count. Nothing changes if it has been woken meanwhile.
+    /// Has the reader woken only when about `messages` more have been posted. Called by a reader that has looked, before it waits for a
+    /// limited time. Quiet messages do not count. No effect if it was woken meanwhile.
     pub(crate) fn wait_for(&self, messages: usize) {
         // Whether it fails says nothing that the waker does not.
         let _ = self.notify_at.compare_exchange(EACH, messages.max(EACH), Ordering::AcqRel, Ordering::Acquire);
@@ -168,7 +166,7 @@ impl<T> Inbox<T> {
         self.queue.pop().ok()
     }
 
-    /// Messages that wait.
+    /// Number of messages that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.slots()
     }

@@ -1,7 +1,7 @@
-//! What lanes, administration and the resolver tell each other.
+//! Messages between lanes, administration and the resolver.
 //!
-//! Lanes own all sockets, administration owns all objects, and neither waits for the other: a lane that cannot post to
-//! administration says so to its client itself. How messages travel is in [`super::mailbox`].
+//! Lanes own all sockets, administration owns all objects, and neither waits for the other: a lane that cannot post to administration says
+//! so to its client itself. How messages travel is in [`super::mailbox`].
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use crate::lane::saturation::Finding;
 use crate::protocols::{Call, CallFailure, Denied, Reply, Request, Tag, ToProtocol};
 use accounts::{Charge, Principal};
 
-/// A lane's thread. The id of a lane that has ended is used again; this is not.
+/// A lane's thread. Unlike the id of a lane, it is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneThread(pub(crate) u32);
 
@@ -36,25 +36,25 @@ impl LaneThread {
 pub(crate) enum ToAdministration {
     /// A request or locate request.
     Request(Request),
-    /// A query or a command of the program that the service is part of, on behalf of a principal. It waits for the answer.
+    /// A query or a command of the embedding program, on behalf of a principal. The sender waits for the answer.
     Query(Query, SyncSender<Result<Answer, Declined>>, Principal),
     Command(Command, SyncSender<Result<Answer, Declined>>, Principal),
-    /// An operator that is known by HTTP wants a connection for lines of JSON, and waits for whether it may have it.
+    /// An operator known by HTTP requests a connection for lines of JSON, and waits for the answer.
     Visit(Box<Visit>),
-    /// A command over HTTP that was refused there for this reason.
+    /// A command over HTTP was refused there for this reason.
     RefusedAct {
         by: Principal,
         what: String,
         why: &'static str,
     },
-    /// Something the engine wants known; of a consumer that begins to fail, why.
+    /// A notice of the engine; if a consumer begins to fail, with the reason.
     Notice(Notice, Option<String>),
-    /// A call that administration asked for has ended.
+    /// A call that administration requested has ended.
     Returned {
         call: u64,
         how: Result<Reply, CallFailure>,
     },
-    /// Something about a supplier that is pulled from.
+    /// News about a supplier that is pulled from.
     Supplier {
         key: ProxyKey,
         news: SupplierNews,
@@ -63,35 +63,36 @@ pub(crate) enum ToAdministration {
     Died(String, u16),
     /// The lanes' answer to a client's query, which administration passes on in the client's turn.
     Surveyed(Box<Surveyed>),
-    /// Whether the lane of that name ever waits.
+    /// Whether the lane of this name ever waits.
     Saturation(Arc<str>, Finding),
-    /// Something to log, which a lane does not do itself because a log can block.
+    /// A line for the log. Lanes do not log themselves, since a log can block.
     Log(log::Level, String),
     /// A client was denied what it tried.
     Denied(Denied),
-    /// A piece of the answer to [`ToLane::Survey`], which may be the last.
+    /// A chunk of the answer to [`ToLane::Survey`], which may be the last.
     Survey {
         chunk: Survey,
         is_last: bool,
     },
-    /// A piece of the answer to [`ToLane::Drain`]; with the last, what else there is to tell.
+    /// A chunk of the answer to [`ToLane::Drain`]. The last one has the totals.
     Left {
         chunk: Vec<Undelivered>,
         last: Option<LookedAt>,
     },
-    /// The main lane has carried out the order of this number, or why not; nothing if it has no such link. With what was to be listed.
+    /// Result of the main lane for the order of this number: executed, or why not; `None` if it has no such link. With the list that was
+    /// requested.
     LinkOrdered {
         number: u64,
         done: Option<Result<(), String>>,
         members: Vec<FederationMember>,
     },
-    /// The lane has ended, as it was asked to: nothing is left in it, and no thread posts to it. This is its last message.
+    /// The lane has ended, as requested: it is empty, and no thread posts to it. This is its last message.
     Ended,
-    /// The service is to stop: when what it took is delivered, or this time is over; at once if there is none.
+    /// Stop the service: when its events are delivered, or after this time; at once if there is none.
     Stop(Option<Duration>),
 }
 
-/// See [`ToAdministration::Visit`].
+/// Request of [`ToAdministration::Visit`].
 #[derive(Debug)]
 pub(crate) struct Visit {
     pub(crate) visitor: Visitor,
@@ -99,7 +100,7 @@ pub(crate) struct Visit {
     pub(crate) to: SyncSender<Result<Answer, Declined>>,
 }
 
-/// See [`ToAdministration::Surveyed`].
+/// Answer of [`ToAdministration::Surveyed`].
 #[derive(Debug)]
 pub(crate) struct Surveyed {
     pub(crate) query: Query,
@@ -112,26 +113,26 @@ pub(crate) struct Surveyed {
 pub(crate) struct SurveyStatus {
     pub(crate) consumers: Vec<ConsumerStatus>,
     pub(crate) drops: Vec<Dropped>,
-    /// Events that were dropped beyond those in `drops`.
+    /// Dropped events that `drops` does not list.
     pub(crate) beyond: u64,
     /// Events taken in by type.
     pub(crate) types: Vec<TypeEvents>,
     pub(crate) links: Vec<LinkStatus>,
 }
 
-/// How things stand on a lane, or on all of them.
+/// Report about one lane, or about all lanes.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) outboxes: Vec<OutboxStats>,
-    /// If they were asked for.
+    /// Channels, if requested.
     pub(crate) channels: Vec<ChannelStats>,
-    /// If it was asked for.
+    /// Drops, if requested.
     pub(crate) drops: Vec<NamedDrops>,
-    /// How many more events were dropped than `drops` has places for.
+    /// Number of dropped events that `drops` has no places for.
     pub(crate) drops_beyond: u64,
-    /// If they were asked for.
+    /// Event types, if requested.
     pub(crate) types: Vec<TypeEvents>,
-    /// If they were asked for.
+    /// Links, if requested.
     pub(crate) links: Vec<LinkStatus>,
 }
 
@@ -150,7 +151,7 @@ impl Surveys {
         }
     }
 
-    /// All of it as one.
+    /// Merges the reports of all lanes.
     pub(crate) fn together(self) -> Survey {
         let mut all = Survey::default();
         for (_, mut survey) in self.lanes {
@@ -162,8 +163,7 @@ impl Surveys {
 }
 
 impl Survey {
-    /// Keeps the last report of each consumer and channel: one that left and came again during the survey may have been
-    /// reported twice.
+    /// Keeps the last report of each consumer and channel: one that left and returned during the survey may have been reported twice.
     fn keep_latest(&mut self) {
         self.outboxes.reverse();
         self.outboxes.sort_by_key(|outbox| outbox.key);
@@ -184,7 +184,7 @@ impl Survey {
     }
 }
 
-/// What was dropped of one event type, by its names.
+/// Drops of one event type, by its names.
 #[derive(Debug)]
 pub(crate) struct NamedDrops {
     pub(crate) drops: TypeDrops,
@@ -192,32 +192,32 @@ pub(crate) struct NamedDrops {
     pub(crate) name: String,
 }
 
-/// What happened to a supplier that is pulled from.
+/// News about a supplier that is pulled from.
 #[derive(Debug)]
 pub(crate) enum SupplierNews {
-    /// It has begun to fail.
+    /// The supplier has begun to fail.
     Failing { why: String, retry_in: Duration },
-    /// It answers again.
+    /// The supplier answers again.
     Recovered,
-    /// It is not asked any more: the proxy is to be disconnected.
+    /// The supplier is not pulled any more: its proxy is to be disconnected.
     Disconnected(DisconnectReason),
 }
 
-/// What lanes are to report, beside that they go on.
+/// Parts of a survey that lanes are to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SurveyParts(u8);
 
 impl SurveyParts {
     pub(crate) const NONE: Self = Self(0);
-    /// How each outbox stands.
+    /// State of each outbox.
     pub(crate) const OUTBOXES: Self = Self(1);
-    /// How each channel stands.
+    /// State of each channel.
     pub(crate) const CHANNELS: Self = Self(2);
-    /// What was dropped by event type.
+    /// Drops by event type.
     pub(crate) const DROPS: Self = Self(4);
     /// Events of each type.
     pub(crate) const TYPES: Self = Self(8);
-    /// How each link stands.
+    /// State of each link.
     pub(crate) const LINKS: Self = Self(16);
 
     pub(crate) const fn and(self, others: Self) -> Self {
@@ -232,19 +232,19 @@ impl SurveyParts {
 /// From administration to a lane.
 #[derive(Debug)]
 pub(crate) enum ToLane {
-    /// What is answered to a client of a protocol.
+    /// Answer to a protocol's client.
     Protocol(ToProtocol),
-    /// Call a client, and tell how that ended.
+    /// Call a client, and report how the call ended.
     Call { call: u64, what: Call },
-    /// An operator that is known by HTTP comes in.
+    /// Let in an operator known by HTTP.
     Visitor(Box<Visitor>),
-    /// Tell what is asked.
+    /// Report these parts of a survey.
     Survey(SurveyParts),
-    /// A lane ends: nothing more is posted to it.
+    /// Another lane ends: post nothing more to it.
     Part(LaneThread),
     /// No route leads here any more: give the connections to the main lane, and end.
     Retire,
-    /// Take no more events, and tell what is left to deliver.
+    /// Take no more events, and report what is left to deliver.
     Drain,
     /// The service stops: close connections and end.
     Stop,
@@ -253,22 +253,22 @@ pub(crate) enum ToLane {
 /// A host name to look up.
 #[derive(Debug)]
 pub(crate) struct Lookup {
-    /// Of which protocol, and which of its connections.
+    /// Protocol and connection that the lookup is for.
     pub(crate) connection: (Tag, Token),
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// The answer is of no use after this.
+    /// Time after which the answer is of no use.
     pub(crate) until: Instant,
-    /// What its client is charged while it waits.
+    /// Charge on the client while the lookup waits.
     pub(crate) charge: Charge,
 }
 
-/// From the resolver to a lane: a host name's addresses, the one to try first at the end, or why there are none.
+/// Result of a lookup, for a lane: the addresses of a host name, the one to try first at the end, or why there are none.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) connection: (Tag, Token),
     pub(crate) addresses: Result<Vec<SocketAddr>, String>,
 }
 
-/// Messages that may wait for a lane; administration waits when there are more.
+/// Maximum messages that wait for a lane; administration waits when there are more.
 pub(crate) const LANE_QUEUE: usize = 1024;
