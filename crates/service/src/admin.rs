@@ -1,12 +1,12 @@
 //! Administration: everything that is not an event.
 //!
 //! One thread at a lower priority than any lane owns all objects. [`run`] is its loop: it executes requests in batches, publishes one new
-//! routing snapshot per batch ([`publishing`]), and only then lets the replies go. [`fair_queue`] decides which request is next. What administration
-//! itself is asked and answers are [`values`], put together by [`statistics`] from what lanes tell ([`inquiry`]) or by the store
-//! ([`dead_letters`]); [`link_orders`] go to the main lane. [`waiting`] holds the receivers of answers: a client, or the [`program`] that the service is part of. What follows
-//! from requests are [`effects`]. What outlives the process is handed to the store before it is answered ([`persistence`]). Analyses have a
-//! thread of their own ([`analyses`]); `notices` logs what happened, within the bounds of [`client_lines`] and [`refusals`]; [`misses`]
-//! delays answers to addresses that ask for very many objects that do not exist; [`drain`] ends the service.
+//! routing snapshot per batch ([`publishing`]), and only then lets the replies go. [`fair_queue`] decides which request is next. Queries,
+//! commands and answers are [`values`]: [`statistics`] makes answers of the lanes' reports ([`inquiry`]), and the store answers for
+//! [`dead_letters`]; [`link_orders`] go to the main lane. [`waiting`] has the receivers of answers: a client, or the embedding [`program`].
+//! Requests have [`effects`] beside their answers. Persistent changes are handed to the store before they are answered ([`persistence`]).
+//! Analyses have a thread of their own ([`analyses`]); `notices` logs what happened, within the bounds of [`client_lines`] and
+//! [`refusals`]; [`misses`] delays answers to addresses that ask for very many objects that do not exist; [`drain`] ends the service.
 
 pub(crate) mod analyses;
 pub(crate) mod audit;

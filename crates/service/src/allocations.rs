@@ -1,4 +1,4 @@
-//! Counts each thread's allocations, so that "no allocation on the event path" is a figure and not a claim.
+//! Counts of each thread's allocations, so that "no allocation on the event path" is a figure and not a claim.
 
 #![expect(unsafe_code, reason = "a global allocator cannot be written without it")]
 

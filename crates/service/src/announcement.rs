@@ -1,18 +1,18 @@
-//! The moment from which clients may look for the service: they start on the reference file, or on the line that says so. Where
-//! an outside naming service is to have the factory's name it is when it has it, and not before.
+//! Announcement that the service is ready: clients start on the reference file, or on the log line. If an outside naming service is to have
+//! the factory's name, the service is ready when it has.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
-/// Called when the moment has come.
+/// Callback for the announcement.
 type Tell = Box<dyn FnOnce() + Send>;
 
-/// What is done when the moment comes, and whether it has come.
+/// Callbacks that wait for the announcement, and whether it has been made.
 pub(crate) struct Announcement {
     file: Option<PathBuf>,
-    /// Nothing when it has been made. Locked by the thread that starts the service and by administration, for a moment.
+    /// `None` once the announcement is made. Locked by the thread that starts the service and by administration, for a moment.
     waiting: Mutex<Option<Vec<Tell>>>,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Debug for Announcement {
 }
 
 impl Announcement {
-    /// One that has yet to be made.
+    /// An announcement that has yet to be made.
     pub(crate) fn new(file: Option<PathBuf>) -> Self {
         Self { file, waiting: Mutex::new(Some(Vec::new())) }
     }
@@ -33,7 +33,7 @@ impl Announcement {
         self.file.as_deref()
     }
 
-    /// Takes the file of an earlier run away, on which clients would start too early.
+    /// Removes the file of an earlier run, on which clients would start too early.
     pub(crate) fn remove_file(&self) -> io::Result<()> {
         match self.file.as_ref().map(fs::remove_file) {
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -41,7 +41,7 @@ impl Announcement {
         }
     }
 
-    /// Writes the file, and notifies every waiting caller. The file is not written a second time.
+    /// Makes the announcement: writes the file, and notifies every waiting caller. The file is written only once.
     pub(crate) fn make(&self, reference: &str) -> io::Result<()> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(waiting) = waiting else { return Ok(()) };
@@ -50,7 +50,7 @@ impl Announcement {
         written
     }
 
-    /// Calls `tell` when it is made; at once if it has been.
+    /// Calls `tell` when the announcement is made; at once if it has been.
     pub(crate) fn when_made(&self, tell: impl FnOnce() + Send + 'static) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiting) = &mut *waiting {
@@ -60,13 +60,12 @@ impl Announcement {
         tell();
     }
 
-    /// Whether it has been made.
     pub(crate) fn is_made(&self) -> bool {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 }
 
-/// Writes the reference whole or not at all, since clients may be waiting for the file.
+/// Writes the reference atomically, since clients may be waiting for the file.
 fn write_reference(path: &Path, reference: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".new");

@@ -1,7 +1,7 @@
-//! The threads between the main lane and DDS: for each join of a channel to a partition one that reads and one that writes.
+//! The threads between the main lane and DDS: for each join of a channel to a partition, one that reads and one that writes.
 //!
-//! They know Cyclone, topics and types, and may wait; the lane does not (see [`crate::protocols::dds`]). Joins share nothing but the
-//! participant of their domain: slow readers in DDS have only their own join wait, and [not for ever](::dds::SuspendedReaders).
+//! They know Cyclone, topics and types, and may wait; the lane does not (see [`crate::protocols::dds`]). Joins share only the participant
+//! of their domain: slow readers in DDS delay their own join only, and [not for ever](::dds::SuspendedReaders).
 
 mod events;
 mod reading;
@@ -19,17 +19,17 @@ use ::dds::{History, Multicast, Naming, Options, Participant, Qos, WrittenTopics
 use crate::config::{Dds, DdsJoin, DdsMulticast, DdsPreset};
 use crate::protocols::dds::{Board, ThreadEnds};
 
-/// How long it is waited for something until it is looked whether the service has ended.
+/// Maximum wait before a thread checks whether the service has ended.
 const LOOKS_AFTER: Duration = Duration::from_millis(100);
 
-/// Topics that a join has, in each direction.
+/// Maximum topics of a join in each direction.
 const TOPICS_MAX: usize = 256;
 
-/// The threads of all joins. They end when the main lane has.
+/// The threads of all joins. They end after the main lane.
 #[derive(Default)]
 pub(crate) struct Bridge {
     threads: Vec<JoinHandle<()>>,
-    /// The lane never began.
+    /// Set if the lane never began.
     is_over: Arc<AtomicBool>,
 }
 
@@ -43,19 +43,19 @@ impl Drop for Bridge {
     }
 }
 
-/// A join with threads that are about to begin.
+/// Joins with threads that are about to begin.
 pub(crate) struct Begun {
     pub(crate) bridge: Bridge,
-    /// Where each join's threads wait for their ends, in the order of the configuration.
+    /// Introductions by which each join's threads get their ends, in the order of the configuration.
     pub(crate) introductions: Vec<SyncSender<ThreadEnds>>,
-    /// Where each says how it stands.
+    /// Status boards of the joins.
     pub(crate) boards: Vec<Board>,
 }
 
-/// Takes part in the domains, and starts the threads.
+/// Joins the domains, and starts the threads.
 ///
 /// # Errors
-/// Says why that cannot be.
+/// The reason why a join is impossible.
 pub(crate) fn begin(config: &Dds, message_bytes_max: usize) -> Result<Begun, String> {
     let options = options(config);
     let mut participants: BTreeMap<u32, Participant> = BTreeMap::new();
@@ -163,10 +163,10 @@ fn qos(join: &DdsJoin) -> Qos {
     }
 }
 
-/// What topics of ROS 2 begin with.
+/// Prefix of ROS 2 topics.
 const ROS_TOPICS: &str = "rt/";
 
-/// The topic that an event type is.
+/// Name of the topic for an event type.
 fn topic_of(join: &DdsJoin, type_name: &str) -> String {
     match (join.topics.get(type_name), join.preset) {
         (Some(topic), _) => topic.clone(),
@@ -175,7 +175,7 @@ fn topic_of(join: &DdsJoin, type_name: &str) -> String {
     }
 }
 
-/// The event type that a topic is; nothing if it is none that the join reads.
+/// Event type of a topic; `None` if the join does not read it.
 fn type_of_topic<'t>(join: &'t DdsJoin, topic: &'t str) -> Option<&'t str> {
     let is_read = |pattern: &String| match pattern.strip_suffix('*') {
         Some(beginning) => topic.starts_with(beginning),

@@ -1,9 +1,9 @@
-//! TLS handshakes, on a thread of their own: signing takes as long as hundreds of events, and peers take as long as they like.
+//! TLS handshakes, on a thread of their own: signing takes as long as hundreds of events, and peers may take any time.
 //!
-//! A lane accepts or makes a connection and hands it over here; it comes back with its session when the handshake is over, and a lane does
-//! nothing for TLS but open and seal records. How many handshakes are under way is bounded, and an address has a share of them
-//! (`accounts::Resource::Handshakes`); each has a time limit. Those that can go on have their turns by address: what one address keeps busy
-//! delays another's by a few steps only. The thread has the nice value of administration.
+//! A lane hands a connection over here, and gets it back with its session when the handshake is over; the lane itself only opens and seals
+//! records. The number of handshakes is limited, and each address has a quota (`accounts::Resource::Handshakes`); each has a time limit.
+//! Addresses take turns, so that the handshakes of one delay another's by a few steps only. The thread has the nice value of
+//! administration.
 
 mod reports;
 
@@ -31,9 +31,9 @@ use accounts::{CertifiedName, Charge};
 
 pub use reports::{HandshakeFailure, HandshakeReports};
 
-/// Handshakes that may be under way, of all clients and of all peers that the service calls.
+/// Maximum handshakes under way, of all clients and of all peers that the service calls.
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
-/// How long it is waited until a lane is tried again that had no room.
+/// Interval in which a lane without room is tried again.
 const ROOM: Duration = Duration::from_millis(2);
 
 /// A connection that needs a handshake.
@@ -41,7 +41,7 @@ pub(crate) struct Unsecured {
     pub(crate) tcp: Tcp,
     pub(crate) address: SocketAddr,
     pub(crate) whose: Whose,
-    /// Its place among the handshakes.
+    /// The connection's place among the handshakes.
     pub(crate) charge: Charge,
 }
 
@@ -53,28 +53,28 @@ pub(crate) enum Whose {
     Called(Tag, Token, String),
 }
 
-/// A connection with its handshake over; for a called peer also the reason for which there is none.
+/// A connection with its handshake over; for a called peer also the reason if it failed.
 pub(crate) struct Secured {
     pub(crate) stream: Result<Stream, String>,
     pub(crate) address: SocketAddr,
     pub(crate) whose: Whose,
-    /// By the certificate that was shown.
+    /// Name in the certificate that was shown.
     pub(crate) name: Option<Arc<CertifiedName>>,
 }
 
-/// A lane's end.
+/// A lane's end of its link with the thread.
 pub(crate) struct Link {
     pub(crate) unsecured: Mailbox<Unsecured>,
     pub(crate) secured: Inbox<Secured>,
 }
 
-/// The thread's end of the same.
+/// The thread's end of its link with a lane.
 pub(crate) struct ThreadEnd {
     unsecured: Inbox<Unsecured>,
     secured: BufferedMailbox<Secured>,
 }
 
-/// How lanes are introduced.
+/// Introduction of lanes to the thread.
 pub(crate) struct Reception {
     pub(crate) waker: Arc<Waker>,
     pub(crate) introductions: Mailbox<ThreadEnd>,
@@ -87,7 +87,7 @@ pub(crate) fn link(waker: &Arc<Waker>, to: &Reception) -> (Link, ThreadEnd) {
     (Link { unsecured: to_thread, secured }, ThreadEnd { unsecured, secured: BufferedMailbox::new(to_lane) })
 }
 
-/// One that is under way.
+/// A handshake under way.
 struct Pending {
     lane: u64,
     secure: Secure,
@@ -95,18 +95,18 @@ struct Pending {
     whose: Whose,
     until: Instant,
     interest: Interest,
-    /// Nothing has arrived yet.
+    /// Whether nothing has arrived yet.
     is_fresh: bool,
-    /// What arrived first is no TLS.
+    /// Whether the first input was not TLS.
     is_plain: bool,
     _charge: Charge,
 }
 
-/// The thread.
+/// Thread that makes handshakes.
 pub(crate) struct Handshakes {
     waker: Arc<Waker>,
     introductions: Inbox<ThreadEnd>,
-    /// By numbers that are not used again.
+    /// Lanes by numbers that are not reused.
     lanes: Vec<(u64, ThreadEnd)>,
     lanes_begun: u64,
     poll: Poll,
@@ -117,7 +117,7 @@ pub(crate) struct Handshakes {
     reports: HandshakeReports,
 }
 
-/// What became of a step.
+/// Result of a step.
 enum Step {
     Waits,
     Over,
@@ -125,7 +125,7 @@ enum Step {
 }
 
 impl Handshakes {
-    /// Makes handshakes with what the ends say at their beginning, each within that time.
+    /// Makes handshakes with the configuration in `ends` when each begins, each within `limit`.
     pub(crate) fn new(
         waker: Arc<Waker>,
         introductions: Inbox<ThreadEnd>,
@@ -166,14 +166,14 @@ impl Handshakes {
         }
     }
 
-    /// How long it waits for sockets at most.
+    /// Maximum time to wait for sockets.
     fn patience(&self, is_behind: bool) -> Option<Duration> {
         let now = time::now();
         let next = self.pending.iter().map(|(_, pending)| pending.until.saturating_duration_since(now)).min();
         if is_behind { Some(next.map_or(ROOM, |next| next.min(ROOM))) } else { next }
     }
 
-    /// Takes what lanes have posted. False when all lanes have ended.
+    /// Serves messages of lanes. False when all lanes have ended.
     fn serve_inboxes(&mut self) -> bool {
         self.waker.clear();
         self.introductions.look();
@@ -232,7 +232,7 @@ impl Handshakes {
         }
     }
 
-    /// Goes on with those that can, one step each, addresses with few of them first.
+    /// Continues the ready handshakes, one step each, addresses with few of them first.
     fn serve_sockets(&mut self) {
         let mut of_address: HashMap<IpAddr, usize> = HashMap::new();
         let mut ready: Vec<(usize, Token)> = Vec::new();
@@ -279,7 +279,7 @@ impl Handshakes {
         }
     }
 
-    /// Hands a connection back to its lane.
+    /// Returns a connection to its lane.
     fn finish(&mut self, token: Token) {
         let Some(pending) = self.take(token) else { return };
         let Pending { lane, secure, address, whose, .. } = pending;
@@ -288,7 +288,7 @@ impl Handshakes {
         self.send(lane, Secured { stream: Ok(Stream::Secure(Box::new(secure))), address, whose, name });
     }
 
-    /// Ends one that has failed.
+    /// Ends a handshake that has failed.
     fn end(&mut self, token: Token, failure: &HandshakeFailure) {
         let Some(pending) = self.take(token) else { return };
         let Pending { lane, address, whose, is_plain, .. } = pending;

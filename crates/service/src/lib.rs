@@ -1,9 +1,8 @@
 //! The Campanile service: the only crate with sockets, clocks and threads.
 //!
-//! [`Service::start`] gives a running service; it is ready when the call returns. Its threads are few and do not grow with
-//! clients: lanes (`lane`) carry the events, the main one and those of thread pools; one administration thread executes
-//! everything else at a lower priority, a resolver looks host names up because the system's way of doing so blocks,
-//! and one starts lanes.
+//! [`Service::start`] gives a running service; it is ready when the call returns. Its threads are few and do not grow with clients: lanes
+//! (`lane`) carry the events, the main one and those of thread pools; one administration thread executes everything else at a lower
+//! priority, a resolver looks up host names, since the system's own way blocks, and another thread starts lanes.
 //!
 //! ```no_run
 //! let service = service::Service::start(service::Config { listen: "127.0.0.1:0".into(), ..Default::default() })?;

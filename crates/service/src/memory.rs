@@ -1,10 +1,8 @@
-//! How much memory the process may take, and how it is divided.
+//! Memory budget of the process, and its division.
 //!
-//! The budget is `limits.memory_bytes`; where that is not set it is half of what there is: the machine's memory, or that of the
-//! control group in which the process is, whichever is less. Half of the budget is for the events that wait in channels, a
-//! quarter for what administration keeps (objects, names, filters, properties, references), and a quarter for connections
-//! (what has arrived and is not complete, what was written and is not read). The program itself, and what the allocator keeps
-//! of what was given back, come beside.
+//! The budget is `limits.memory_bytes`; the default is half of the machine's memory or of the control group's, whichever is less. Half of
+//! the budget is for events that wait in channels, a quarter for administration (objects, names, filters, properties, references), and a
+//! quarter for connections (incomplete input, unread output). The program itself, and memory that the allocator keeps, are not part of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +13,10 @@ pub(crate) struct Memory {
     bytes: u64,
 }
 
-/// The smallest budget in bytes: beneath it not even a few large messages have room.
+/// Minimum budget in bytes: below it not even a few large messages have room.
 pub(crate) const BUDGET_MIN: u64 = 64 << 20;
 
-/// What there is where the system does not say.
+/// Memory assumed if the system does not say.
 const UNKNOWN: u64 = 4 << 30;
 
 impl Memory {
@@ -27,7 +25,7 @@ impl Memory {
         Self { bytes }
     }
 
-    /// Half of what there is.
+    /// Half of the machine's or the control group's memory.
     pub(crate) fn of_machine() -> Self {
         Self::half_of(total_of_machine(), limits_of_groups(Path::new("/")))
     }
@@ -37,7 +35,7 @@ impl Memory {
         Self::new((there_is / 2).max(BUDGET_MIN))
     }
 
-    /// How much it is and where it comes from, to be read by people.
+    /// The budget and its origin, as text for people.
     pub(crate) fn described(self, is_configured: bool) -> String {
         let (bytes, part) = (self.bytes, readable(self.bytes));
         if is_configured {
@@ -50,23 +48,23 @@ impl Memory {
         }
     }
 
-    /// What is for events that wait, of all channels.
+    /// Part for waiting events, of all channels.
     pub(crate) const fn of_channels(self) -> u64 {
         self.bytes / 2
     }
 
-    /// What is for all that administration keeps.
+    /// Part for administration.
     pub(crate) const fn of_administration(self) -> u64 {
         self.bytes / 4
     }
 
-    /// What is for connections.
+    /// Part for connections.
     pub(crate) const fn of_connections(self) -> u64 {
         self.bytes / 4
     }
 }
 
-/// An amount in the unit in which it is read best, with one decimal.
+/// An amount in the most readable unit, with one decimal.
 fn readable(bytes: u64) -> String {
     let (shift, unit) = if bytes >= 1 << 30 { (30, "GiB") } else { (20, "MiB") };
     let tenths = (u128::from(bytes) * 10) >> shift;
@@ -84,8 +82,7 @@ fn total_of(meminfo: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// The limits of the control groups in which the process is, of either version. A group's own limit may be more than that of
-/// one above it, so all are looked at.
+/// Limits of the control groups of the process, of either version. A group's limit may exceed that of a group above it, so all are read.
 fn limits_of_groups(root: &Path) -> Vec<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();

@@ -1,12 +1,12 @@
-//! The wire protocols: a folder for each, and the face that all of them have for a lane.
+//! The wire protocols: a folder for each, and the interface that all of them have for a lane.
 //!
 //! A lane knows events, outboxes, timers, and sockets as streams of bytes; a protocol knows what the bytes mean. [`protocols!`] has the
-//! list, and makes of it [`Tag`], the numbers in handles, forms, output forms and sockets, the structs with one field for each protocol,
-//! and dispatchers: [`by_tag!`], a `match` on the tag, and [`of_each!`] and [`any_of!`], a statement for each. Nothing is called through a pointer
-//! on an event's path, and what a protocol leaves out of [`WireProtocol`] is no call.
+//! list, and generates [`Tag`], the numbers in handles, forms, output forms and sockets, the structs with one field for each protocol, and
+//! dispatchers: [`by_tag!`], a `match` on the tag, and [`of_each!`] and [`any_of!`], a statement for each. No function is called through a
+//! pointer on an event's path, and a function that a protocol leaves out of [`WireProtocol`] costs no call.
 //!
-//! A protocol uses what of the lane it needs: it hands events in with `Core::admit`, is notified by [`WireProtocol::answer`] when the
-//! acknowledgement of them is due, and gets what is to be delivered by [`WireProtocol::send`]. ARCHITECTURE.md describes how to add one.
+//! A protocol uses the lane as it needs: it hands events in with `Core::admit`, is notified by [`WireProtocol::answer`] when their
+//! acknowledgement is due, and gets deliveries by [`WireProtocol::send`]. ARCHITECTURE.md describes how to add one.
 
 mod admin_messages;
 mod client_names;
@@ -52,14 +52,13 @@ use corba::{AdvertisedName, LocalChannels, LocalProxy, Subscribed};
 
 use self::tempo::types::DeclaredTypes;
 
-/// Maximum size of an answer; what an answer waits for: that clients were notified of what was done, or that it is published; how many
-/// log lines a request caused; the state of a supplier; a property that is set, and its object; a channel in a list.
+/// Answers of administration and their limits, properties, and lists, as the CORBA crate has them.
 pub(crate) use corba::{
     ANSWER_BYTES_MAX, Access, Act, ActOutcome, Creations, Declared, DelayedReply, Denied, Forbidden, ListedChannel,
     RestoredClient, Settable, SupplierStatus, Unpublished, dead_letter_channels, log_lines::LogLines,
 };
 
-/// What is published of rules of access.
+/// The published form of rules of access.
 #[cfg(test)]
 pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::Accounts>) -> Option<Access> {
     let (config, memory) = (Config::default(), crate::memory::Memory::new(1 << 30));
@@ -70,144 +69,141 @@ pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::A
 }
 
 pub(crate) use admin_messages::{Answered, Fault, LinkAct, LinkOrder, Request, ToProtocol, Wish};
-/// Calls to clients that administration asks for, and how they end.
+/// Calls to clients that administration requests, and their results.
 pub(crate) use giop::admin_messages::{Call, CallFailure, Reply};
-/// Objects that clients of whichever protocol name. Today they are all CORBA's.
+/// Objects that clients of every protocol name. Today they are all CORBA's.
 pub(crate) use giop::objects::{Objects, named_channels};
-/// A push for another lane than the one that has its connection, on its way there or home; and a connection on its way to another lane.
+/// A push on its way to the lane that has its proxy, or back; and a connection on its way to another lane.
 pub(crate) use giop::{callers::Incoming as Moving, foreign_pushes::ForeignPush as Foreign};
 
-/// What lanes, administration and the start of a service ask of a protocol: of the type that has its state on a lane.
+/// A protocol's interface for lanes, administration and the start of a service: implemented by the type that has its state on a lane.
 ///
-/// What it does is a constant function each, called directly. One with a value here is left out by protocols that have nothing to do there,
-/// and then is no call.
+/// Each function is a constant and called directly. A protocol may leave out those with a default here, which then cost no call.
 pub(crate) trait WireProtocol: Sized {
-    /// What it is called in logs.
+    /// Name in logs.
     const NAME: &'static str;
     /// Whether a few connections beyond the limit are reserved, for the clients of administration.
     const HAS_RESERVE: bool = false;
-    /// The lane that serves all its consumers, where what they need is made there and nowhere else: no other lane takes the time for
-    /// that. Nothing if it is made where the event comes in, once for all lanes.
+    /// The lane that serves all its consumers, if translations for them are made only there. `None` if they are made where the event comes
+    /// in, once for all lanes.
     const MADE_ON: Option<LaneId> = Some(LaneId::MAIN);
 
-    /// What it is made with, the same for all lanes.
+    /// Settings, the same for all lanes.
     type Settings: Clone + fmt::Debug;
-    /// What else than listeners for connections it has of the main lane's sockets and threads.
+    /// Sockets and threads of the main lane, beside listeners for connections.
     type Sockets: Default + fmt::Debug;
-    /// Recipient of the answer when events were taken in or refused.
+    /// Identifies the recipient of the answer when events were taken in or refused.
     type Claim: Copy + fmt::Debug;
 
     fn settings(given: &Given<'_>) -> Self::Settings;
 
     /// # Errors
-    /// When the poll does not take a socket, or the system refuses a waker.
+    /// The poll does not take a socket, or the system refuses a waker.
     fn new(common: &Common, ends: &mut LaneEnds, sockets: Self::Sockets, poll: &Poll) -> io::Result<Self>;
 
-    /// Gives the configured address for its connections, if any.
+    /// Returns the configured address for its connections, if any.
     const LISTEN_ADDRESS: fn(&Config, Layer) -> Result<Option<SocketAddr>, ConfigError> = |_, _| Ok(None);
 
-    /// Gives the answer to a client for which there is no place, where the protocol has words for that.
+    /// Returns the answer to a client for which there is no place, if the protocol has one.
     const NO_PLACE: fn(reason: &str) -> Option<Vec<u8>> = |_| None;
-    /// Keeps a connection that a client made. Gives how many of its are open then; nothing if the poll does not take it.
+    /// Takes a connection that a client made. Returns the number of its open connections then; `None` if the poll does not take it.
     const LET_IN: fn(&mut Worker, Arrival) -> Option<usize> = |_, _| None;
-    /// Gives the client of a connection. Those in the reserve are idle although they carry a proxy.
+    /// Returns the client of a connection. Those in the reserve count as idle even with a proxy.
     const CLIENT: fn(&Worker, Token, in_reserve: bool) -> Option<Client<'_>> = |_, _, _| None;
     /// Closes a connection that gives way to another.
     const CLOSE: fn(&mut Worker, Token) = |_, _| ();
     /// Serves a socket that is ready.
     const SERVE: fn(&mut Worker, Ready) = |_, _| ();
-    /// Goes on with a connection of which messages were read and not looked at, or which is to be made.
+    /// Continues with a connection with unhandled messages, or one that is to be made.
     const RESUME: fn(&mut Worker, Socket) = |_, _| ();
-    /// Writes what is due on a connection that a client made.
+    /// Writes output of a connection that a client made.
     const FLUSH: fn(&mut Worker, Token) = |_, _| ();
-    /// Gives a connection's part in the rounds.
+    /// Returns a connection's state in the rounds.
     const ROUNDS: fn(&mut Worker, Socket) -> Option<&mut Rounds> = |_, _| None;
-    /// Whether something waits to be written on the connections of clients in so many places from one on. Nothing if there are no places
-    /// from there on.
+    /// Whether clients' connections in `places` places from `from` on have unwritten output. `None` if there are no places from there on.
     const HAS_OUTPUT_AT: fn(&Worker, from: u32, places: u32) -> Option<bool> = |_, _, _| None;
-    /// Takes notice of the addresses of a host that one of its connections is to, or why there are none.
+    /// Handles the addresses of a host for one of its connections, or the reason why there are none.
     const RESOLVED: fn(&mut Core, Token, Result<Vec<SocketAddr>, String>) = |_, _, _| ();
-    /// Takes notice that the TLS handshake of a connection that it made is over, or why it failed.
+    /// Handles the end of the TLS handshake of a connection that it made, or the reason why it failed.
     const SECURED: fn(&mut Core, Token, Result<Stream, String>) = |_, _, _| ();
     /// Closes all connections that clients made, since the lane ends.
     const CLOSE_ALL: Step = |_| ();
 
-    /// Reads what time it is now.
+    /// Notes the current time.
     const NOTE_TIME: CoreStep = |_| ();
-    /// Adapts to routing that the lane has taken over.
+    /// Adapts to new routing that the lane has taken over.
     const HANDLE_NEW_ROUTING: fn(&mut Core, before: &Snapshot) = |_, _| ();
-    /// Forgets numbers of event types, which are used anew.
+    /// Forgets numbers of event types, which are about to be reused.
     const FORGET_TYPES: CoreStep = |_| ();
-    /// Begins a round with what the last one left.
+    /// Begins a round with the rest of the last one.
     const BEGIN_ROUND: Step = |_| ();
-    /// Has what is posted from now on wake the lane again.
+    /// Notes that the lane looks: messages posted from now on wake it again.
     const LOOK: fn(&Core) = |_| ();
-    /// Does what its threads have posted. True if there is more.
+    /// Serves messages of its threads. True if there are more.
     const SERVE_RINGS: fn(&mut Worker) -> bool = |_| false;
-    /// Does what is due by the clock at a time of its own.
+    /// Does work that is due at a time of its own.
     const SERVE_DUE: CoreStep = |_| ();
-    /// Goes on with what waited for room, or was too much for one round.
+    /// Continues work that waited for room, or was too much for one round.
     const GO_ON: Step = |_| ();
-    /// Takes in some more events of what is too long to be taken in at one go, and messages that waited for their turn.
+    /// Takes in more events of long sequences, and messages that waited for their turn.
     const TAKE_IN_MORE: Step = |_| ();
-    /// Ends what has waited too long.
+    /// Ends waits that are overdue.
     const SWEEP: Step = |_| ();
-    /// Writes what is due on connections that the service made, and in datagrams.
+    /// Writes output of connections that the service made, and datagrams.
     const WRITE_EVENTS: CoreStep = |_| ();
 
     /// Whether there is such output.
     const IS_DUE: Check = |_| false;
-    /// Whether there is something to do without a socket or a message having to speak of it.
+    /// Whether there is work without a socket or a message announcing it.
     const GOES_ON: Check = |_| false;
     /// Whether a client can be answered that waited for something other than the intake.
     const HAS_TO_ANSWER: CoreCheck = |_| false;
-    /// Whether anything has to be looked after by the clock.
+    /// Whether anything has a time limit.
     const HAS_DEADLINES: Check = |_| false;
-    /// When something is to be done next of which the lane does not know otherwise.
+    /// Time of the next work that the lane does not know otherwise.
     const NEXT_DUE: fn(&Core) -> Option<Time> = |_| None;
-    /// Whether something is under way that is in no outbox, apart from what waits to be written.
+    /// Whether anything is under way that is in no outbox, except unwritten output.
     const HAS_UNDER_WAY: CoreCheck = |_| false;
-    /// Whether no connection is open and nothing is left to do for others. For a lane that is to end.
+    /// Whether no connection is open and no work for others is left: for a lane that is to end.
     const IS_DONE: Check = |_| true;
 
-    /// Sends events to the consumer that they are for. Their list is empty then.
+    /// Sends events to their consumer, and empties their list.
     const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>);
-    /// Hands events of the engine to the client that asked for them and waits.
+    /// Hands events of the engine to the client that waits for its request.
     const HAND_OVER: fn(&mut Core, Delivery, Vec<Arc<Event>>) = |core, _, events| core.cx.recycle(events);
     /// Answers that events were taken in, or why not.
     const ANSWER: fn(&mut Worker, Self::Claim, Option<Refused>);
-    /// Takes notice that administration has made a proxy, or refused it.
+    /// Handles a proxy that administration has made or refused.
     const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = |_, _, _, _| ();
-    /// Takes notice of the channels that one of its clients has asked for, or why it is told of none.
+    /// Handles the list of channels that one of its clients requested, or the reason why there is none.
     const CHANNELS_LISTED: fn(&mut Core, Peer, Result<LocalChannels, String>) = |_, _, _| ();
-    /// Takes notice that a proxy was ended elsewhere.
+    /// Handles the end of a proxy that was ended elsewhere.
     const PROXY_GONE: fn(&mut Core, Peer) = |_, _| ();
 
-    /// Gives the status of the flows over links in so many places from one on, for a survey. Nothing if there are no places from there on.
+    /// Returns the status of flows over links in the places, for a survey. `None` if there are no places from there on.
     const LINKS_AT: LinksAt = |_, _, _, _| None;
-    /// Pauses a link, or has it go on; or why not. Nothing if it has no link of this name.
+    /// Pauses or resumes a link, or returns why not. `None` if it has no link of this name.
     const PAUSE_LINK: fn(&mut Worker, name: &str, paused: bool) -> Option<Result<(), String>> = |_, _, _| None;
     /// Services of the federation, this one first.
     const FEDERATION: fn(&Core) -> Vec<FederationMember> = |_| Vec::new();
-    /// Adds or removes a link; nothing if it has none of the name to remove.
+    /// Adds or removes a link; `None` if it has none of that name to remove.
     const CHANGE_LINK: fn(&mut Worker, &LinkAct) -> Option<Result<(), String>> = |_, _| None;
-    /// Takes notice of the subscriptions of a channel that one of its clients watches.
+    /// Handles the subscriptions of a channel that one of its clients watches.
     const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) = |_, _, _| ();
-    /// Takes notice of the names of channels that a linked service is told.
+    /// Handles the channel names that are sent to a linked service.
     const NAMES: fn(&mut Core, Peer, Vec<AdvertisedName>) = |_, _, _| ();
 
-    /// Gives the note about the bytes of an event in its form that may have been delivered before the process began.
+    /// Returns the tag for the bytes of an event in its form that may have been delivered before the process began.
     const AS_REPEATED: fn(tag: u64) -> u64 = event::as_repeated;
     /// Whether an event needs no translation for a consumer. By default consumers take structured events.
     const FITS: fn(Form, tag: u64, OutputForm) -> bool = |form, _, _| form == FORM_STRUCTURED;
-    /// Puts an event in one of CORBA's forms, which came at a time, into what consumers need. Nothing if that cannot be done; the octets
-    /// are as they were then.
+    /// Translates an event of a CORBA form for consumers; `came` is its arrival. The output is unchanged if that fails.
     const PUT_INTO: PutInto = |_, _, (form, tag, bytes), (_, came), out| {
         event::translate(form, tag, bytes, (event::protocol_output_form(FORM_STRUCTURED), came), out).map_err(Some)
     };
 }
 
-/// What a protocol does, asked of a lane's thread or of the part of it that the event path needs.
+/// Functions of a protocol, on a lane's thread or on the part of it that the event path needs.
 pub(crate) type Step = fn(&mut Worker);
 pub(crate) type CoreStep = fn(&mut Core);
 pub(crate) type Check = fn(&Worker) -> bool;
@@ -225,18 +221,18 @@ type PutInto = fn(
 pub(crate) struct Client<'a> {
     pub(crate) address: SocketAddr,
     pub(crate) account: &'a Account,
-    /// Since when the connection is idle; nothing if it is not.
+    /// Since when the connection is idle; `None` if it is in use.
     pub(crate) idle_since: Option<Time>,
 }
 
-/// What protocols' settings are made of.
+/// Inputs for protocols' settings.
 pub(crate) struct Given<'a> {
     pub(crate) config: &'a Config,
-    /// The types that topics of Tempo are declared to have.
+    /// Declared types of Tempo topics.
     pub(crate) types: Arc<DeclaredTypes>,
-    /// What a request counts for at least while administration has it, in octets: many small ones are not free.
+    /// Minimum octets charged for a request while administration has it: many small ones are not free.
     pub(crate) request_bytes_min: u64,
-    /// See [`Listeners::outlive`].
+    /// Whether CORBA's listener outlives the service: [`Listeners::outlive`].
     pub(crate) address_outlives: bool,
     /// Addresses at which no client is called.
     pub(crate) policy: Arc<OutgoingPolicy>,
@@ -246,7 +242,7 @@ pub(crate) struct Given<'a> {
 
 macro_rules! protocols {
     ($d:tt $($(#[$on:meta])* $Tag:ident $module:ident,)+) => {
-        /// Which protocol. Its number is kept on disk with events, in the upper octet of their form.
+        /// Identifies a protocol. Its number is stored on disk with events, in the upper octet of their form.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub(crate) enum Tag {
@@ -254,11 +250,11 @@ macro_rules! protocols {
         }
 
         impl Tag {
-            /// All protocols, by their numbers.
+            /// All protocols, by number.
             pub(crate) const ALL: [Self; [$($(#[$on])* Self::$Tag),+].len()] = [$($(#[$on])* Self::$Tag),+];
         }
 
-        /// Something for each protocol.
+        /// A value for each protocol.
         #[derive(Debug, Default)]
         pub(crate) struct ByTag<T> {
             $($(#[$on])* $module: T,)+
@@ -276,20 +272,20 @@ macro_rules! protocols {
             }
         }
 
-        /// What each protocol has of a lane, apart from the connections that CORBA clients made.
+        /// State of each protocol on a lane, without the connections that CORBA clients made.
         pub(crate) struct Protocols {
             $($(#[$on])* pub(crate) $module: $module::Protocol,)+
         }
 
         impl Protocols {
             /// # Errors
-            /// When the poll does not take a socket, or the system refuses a waker.
+            /// The poll does not take a socket, or the system refuses a waker.
             pub(crate) fn new(common: &Common, ends: &mut LaneEnds, sockets: Sockets, poll: &Poll) -> io::Result<Self> {
                 Ok(Self { $($(#[$on])* $module: WireProtocol::new(common, ends, sockets.$module, poll)?,)+ })
             }
         }
 
-        /// What each protocol is made with, the same for all lanes.
+        /// Settings of each protocol, the same for all lanes.
         #[derive(Debug, Clone)]
         pub(crate) struct Settings {
             $($(#[$on])* pub(crate) $module: <$module::Protocol as WireProtocol>::Settings,)+
@@ -301,7 +297,7 @@ macro_rules! protocols {
             }
         }
 
-        /// What else than listeners for connections each protocol has of the main lane's sockets and threads.
+        /// Sockets and threads of each protocol on the main lane, beside listeners for connections.
         #[derive(Debug, Default)]
         pub(crate) struct Sockets {
             $($(#[$on])* pub(crate) $module: <$module::Protocol as WireProtocol>::Sockets,)+
@@ -379,17 +375,17 @@ impl Tag {
         self as u64
     }
 
-    /// The protocol of which the lowest octet is the number; it was got from one.
+    /// The protocol with the number in the lowest octet.
     #[inline]
     pub(crate) fn numbered(number: u64) -> Self {
         let protocol = usize::try_from(number & 0xff).ok().and_then(|number| Self::ALL.get(number));
         protocol.copied().unwrap_or(Self::Giop)
     }
 
-    /// The number's place in handles of local proxies: below the bit that they have in common, each protocol has 2^55 of them.
+    /// Position of the protocol's number in handles of local proxies: below the bit common to them. Each protocol has 2^55 handles.
     const PEERS: u32 = 55;
 
-    /// The first of the handles that the protocol gives its clients' proxies in the objects of CORBA.
+    /// The first handle of the protocol for its clients' proxies in the objects of CORBA.
     pub(crate) const fn first_peer(self) -> Peer {
         Peer(LocalProxy::FIRST_PEER.0 | self.number() << Self::PEERS)
     }
@@ -399,14 +395,14 @@ impl Tag {
         Self::numbered(peer.0 >> Self::PEERS)
     }
 
-    /// The protocol of a form. Each has 256: the upper octet is its number.
+    /// The protocol of a form. Each has 256 forms: the upper octet is its number.
     #[inline]
     pub(crate) fn of_form(form: Form) -> Self {
         Self::numbered(u64::from(form.0 >> 8))
     }
 
-    /// The protocol of the consumer with this output form, which has the form above eight bits of the protocol's own, and below what the
-    /// engine says of marks.
+    /// The protocol of the consumer with this output form. The form is above eight bits of the protocol's own, which are above the engine's
+    /// marks.
     #[inline]
     pub(crate) fn of_output_form(output_form: OutputForm) -> Self {
         Self::numbered(u64::from(output_form.0 >> 16))
@@ -431,26 +427,26 @@ impl Clients {
 
 /// The connections that clients made to a lane.
 pub(crate) struct Clients {
-    /// The addresses that connections are taken from, whatever their protocol; the main lane's alone.
+    /// Addresses with connections, of all protocols; on the main lane only.
     pub(crate) addresses: Option<Addresses>,
-    /// Where they are taken from; the main lane's alone.
+    /// Entrances by protocol and layer; on the main lane only.
     entrances: ByTag<[Entrance; Layer::ALL.len()]>,
-    /// Those of CORBA's, which lanes pass to each other.
+    /// CORBA's connections, which lanes pass to each other.
     pub(crate) giop: giop::callers::Clients,
 }
 
-/// Something that some protocols have in the clear, and some with TLS.
+/// A value for each protocol and layer that has it.
 pub(crate) type Layered<T> = ByTag<[Option<T>; Layer::ALL.len()]>;
 
-/// Where clients connect; the main lane's.
+/// Listening sockets of the main lane.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    /// For connections, in the clear and with TLS.
+    /// Listeners for connections, in the clear and with TLS.
     pub(crate) streams: Layered<Listener>,
     pub(crate) sockets: Sockets,
-    /// Whether CORBA's stays open in another process when the service ends: clients that connect then wait for the next service.
+    /// Whether CORBA's listener stays open in another process when the service ends: clients that connect then wait for the next service.
     pub(crate) outlive: bool,
-    /// The service's own addresses beside the first one's, at which no client is called.
+    /// The service's further addresses, at which no client is called.
     pub(crate) own: Vec<SocketAddr>,
 }
 
@@ -472,21 +468,21 @@ impl Made {
     }
 }
 
-/// The address under which the service itself is charged for what no client asked for.
+/// Address charged for work that no client requested.
 const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 impl Protocols {
-    /// What administration has published goes with the routing that the lane takes over next.
+    /// Takes over the parts of a publication for protocols, with the routing that the lane takes over next.
     pub(crate) fn handle_published(&mut self, published: &Published) {
         self.giop.outgoing.handle_published(published);
     }
 
-    /// There may be room on another lane for what waits for that.
+    /// Notes that another lane may have room for waiting messages.
     pub(crate) fn note_room_elsewhere(&mut self) {
         self.giop.foreign.try_parked = true;
     }
 
-    /// Status of the flows over links in some places, of all protocols. Nothing if there are no places from the first on.
+    /// Status of the flows over links in some places, of all protocols. `None` if there are no places from the first on.
     pub(crate) fn links_at(&self, lane: &Lane, now: Time, places: &Range<u32>) -> Option<Vec<LinkStatus>> {
         let mut all: Option<Vec<LinkStatus>> = None;
         of_each!(P => if let Some(some) = P::LINKS_AT(self, lane, now, places.clone()) {
@@ -495,7 +491,7 @@ impl Protocols {
         all
     }
 
-    /// Whether an outbox has to wait, since filters that are clients' objects are asked about its events.
+    /// Whether an outbox has to wait, since remote filters are asked about its events.
     #[inline]
     pub(crate) fn waits_for_filters(&mut self, outbox: OutboxId) -> bool {
         self.giop.outgoing.filter_calls.wait_for(outbox)
@@ -506,7 +502,7 @@ impl Clients {
     /// Starts without a connection.
     ///
     /// # Errors
-    /// When the poll does not take a socket.
+    /// The poll does not take a socket.
     pub(crate) fn new(listeners: Option<Listeners>, common: &Common, poll: &Poll) -> io::Result<Self> {
         let addresses = listeners.as_ref().map(|_| Addresses::new(&common.accounts));
         let mut streams = listeners.map(|listeners| listeners.streams).unwrap_or_default();
@@ -522,14 +518,14 @@ impl Clients {
         Ok(Self { addresses, entrances, giop: giop::callers::Clients::new(common) })
     }
 
-    /// An account for a new client, with the name that the configuration gives to its address; `None` where none are taken.
+    /// An account for a new client, with the name that the configuration gives to its address; `None` on lanes without listeners.
     pub(crate) fn open_account(&mut self, from: IpAddr, cx: &Context) -> Option<Arc<Account>> {
         let account = self.addresses.as_mut()?.open(from);
         cx.name_by_configuration(&account);
         Some(account)
     }
 
-    /// Where clients of a protocol connect.
+    /// The entrance of a protocol and layer.
     pub(crate) const fn entrance(&mut self, protocol: Tag, layer: Layer) -> &mut Entrance {
         let [plain, tls] = self.entrances.of(protocol);
         match layer {
@@ -545,7 +541,7 @@ impl Clients {
 }
 
 impl Core {
-    /// Sends events to the consumer that they are for. Their list is empty then.
+    /// Sends events to their consumer, and empties their list.
     #[inline]
     pub(crate) fn send(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         by_tag!(Tag::of_output_form(delivery.output_form), P => P::SEND(self, delivery, events));
@@ -565,13 +561,13 @@ impl Worker {
         }
     }
 
-    /// A connection's part in the rounds.
+    /// A connection's state in the rounds.
     pub(crate) fn rounds_of(&mut self, socket: Socket) -> Option<&mut Rounds> {
         let (Socket::Incoming(protocol, _) | Socket::Outgoing(protocol, _)) = socket else { return None };
         by_tag!(protocol, P => P::ROUNDS(self, socket))
     }
 
-    /// Has a socket that is ready served when it is its address's turn.
+    /// Defers a ready socket until its address has its turn.
     pub(crate) fn serve_later(&mut self, ready: Ready) {
         if let Some(rounds) = self.rounds_of(ready.socket)
             && !core::mem::replace(&mut rounds.is_deferred, true)
@@ -581,15 +577,15 @@ impl Worker {
         }
     }
 
-    /// Since when a connection that a client made is idle; nothing if it is not, or carries a proxy. In the reserve are other connections
-    /// than those below the limit.
+    /// Since when a client's connection is idle; `None` if it is in use or carries a proxy. The reserve has other connections than the
+    /// places below the limit.
     pub(crate) fn idle_since(&self, protocol: Tag, token: Token, in_reserve: bool) -> Option<Time> {
         let Client { account, idle_since, .. } = by_tag!(protocol, P => P::CLIENT(self, token, in_reserve))?;
         let carries = !in_reserve && account.used(Resource::Proxies) > 0;
         idle_since.filter(|_| account.is_reserved() == in_reserve && !carries)
     }
 
-    /// Closes a connection that gives way to another. Gives the name of its client.
+    /// Closes a connection that gives way to another. Returns the name of its client.
     pub(crate) fn have_give_way(&mut self, protocol: Tag, token: Token) -> Option<String> {
         let Client { address, account, .. } = by_tag!(protocol, P => P::CLIENT(self, token, false))?;
         let named = Named(address, account).to_string();
@@ -597,8 +593,7 @@ impl Worker {
         Some(named)
     }
 
-    /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
-    /// from there on.
+    /// Whether connections in `places` places from `from` on have unwritten output. `None` if there are no places from there on.
     pub(crate) fn has_output_at(&self, made: Made, from: u32, places: u32) -> Option<bool> {
         match made {
             Made::ByUs => self.core.protocols.giop.outgoing.has_output_at(from, places),
@@ -606,8 +601,8 @@ impl Worker {
         }
     }
 
-    /// Writes what is due: first to consumers that the service connected to, then on the connections that clients made, in the order in
-    /// which they became due. Those of an address that has used up its budget, and was written to in this round, are skipped.
+    /// Writes output: first to consumers that the service connected to, then on clients' connections, in the order in which it became due.
+    /// Connections of an address that has used up its budget, and was written to in this round, are skipped.
     pub(crate) fn write_due(&mut self) {
         if self.core.cx.io.quotas.due().is_empty() && !any_of!(P => P::IS_DUE(self)) {
             return;
@@ -636,14 +631,14 @@ impl Worker {
         self.core.cx.release_written();
     }
 
-    /// Ends what has waited too long.
+    /// Ends waits that are overdue.
     #[inline(never)]
     pub(crate) fn sweep(&mut self) {
         self.listen_again();
         of_each!(P => P::SWEEP(self));
     }
 
-    /// Administration has written to a protocol.
+    /// Passes a message of administration to its protocol.
     pub(crate) fn handle_admin_message(&mut self, message: ToProtocol) {
         match message {
             ToProtocol::Giop(message) => self.clients.giop.pass_answer(message, &mut self.core),
@@ -654,7 +649,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// Does to a link what an operator orders, and reports whether that is done.
+    /// Carries out an operator's order for a link, and reports the result.
     fn handle_link_order(&mut self, order: &LinkOrder) {
         let (mut done, mut members) = (None, Vec::new());
         match &order.act {
@@ -673,7 +668,7 @@ impl Worker {
 }
 
 impl Listeners {
-    /// The same with one for the clients of a protocol.
+    /// Adds a listener for a protocol and layer.
     pub(crate) fn with(mut self, protocol: Tag, layer: Layer, listener: Option<Listener>) -> Self {
         let [plain, tls] = self.streams.of(protocol);
         *match layer {
@@ -683,7 +678,7 @@ impl Listeners {
         self
     }
 
-    /// CORBA's alone.
+    /// Listeners with CORBA's only.
     #[cfg(test)]
     pub(crate) fn of_giop(giop: Listener) -> Self {
         Self::default().with(Tag::Giop, Layer::Plain, Some(giop))

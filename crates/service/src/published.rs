@@ -1,20 +1,20 @@
-//! What administration publishes for lanes, all of one moment: the routing, and beside it a table for each protocol.
+//! Publication of administration for lanes, of one moment: the routing, and a table for each protocol.
 //!
-//! It is never changed. Administration swaps the pointer to it, a lane looks at that pointer once in each round, and
-//! administration keeps what it has published until no lane uses it any more.
+//! It is immutable. Administration swaps the pointer to it, a lane checks that pointer once in each round, and administration keeps each
+//! publication until no lane uses it any more.
 
 use std::sync::Arc;
 
 use engine::Snapshot;
 
-/// The routing, and how each protocol's clients are named in it.
+/// The routing, and each protocol's names of clients in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
     /// The suppliers and consumers of each channel.
     pub(crate) routing: Arc<Snapshot>,
-    /// For the CORBA protocol: which object keys name proxies, and where the clients are that are called.
+    /// Directory of the CORBA protocol: object keys of proxies, and addresses of clients to call.
     pub(crate) giop: corba::Directory,
-    /// The access rules; nothing if every client may do everything.
+    /// The access rules; `None` if every client may do everything.
     pub(crate) access: Option<corba::Access>,
 }
 

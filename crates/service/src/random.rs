@@ -1,5 +1,5 @@
-//! Numbers that no client can foresee: everything in this crate that needs some asks here. (`fastrand` is quick, and an observer of some of
-//! its numbers can work out the others.)
+//! Random numbers that no client can predict, for this whole crate. (`fastrand` is quick, but its numbers can be worked out from some of
+//! them.)
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -21,7 +21,7 @@ pub(crate) fn unforeseeable() -> u128 {
     u128::from_ne_bytes(octets)
 }
 
-/// A number by which a service or a process is known among all there are. Never 0.
+/// A random identity of a service or a process, unique in practice. Never 0.
 pub(crate) fn identity() -> u64 {
     // A seed of a simulation has the same services whenever it runs.
     #[cfg(test)]
@@ -31,7 +31,7 @@ pub(crate) fn identity() -> u64 {
     u64::try_from(unforeseeable() >> 64).map_or(1, |number| number.max(1))
 }
 
-/// A number of the generator that the standard library keys its hash maps by.
+/// A number of the generator that keys the standard library's hash maps.
 fn of_hash_maps() -> u64 {
     RandomState::new().hash_one(0_u8)
 }

@@ -1,9 +1,9 @@
-//! Looks host names up, because the system's way of doing so blocks.
+//! Resolver of host names on threads of its own, since the system's way blocks.
 //!
-//! One thread keeps the books: which names are asked for, which is next, and what was found ([`names`]). For each name that the system has
-//! to be asked for it starts a thread, which ends with the answer; there are never more than [`THREADS_MAX`] of them, and of these each
-//! client has a share. So names that no server answers for delay only their own client's other names. What an address or `localhost` stands
-//! for is known without asking, and what the file `/etc/hosts` has is answered at once ([`hosts`]).
+//! One thread keeps the requested names, their order and the results ([`names`]). For each lookup by the system it starts a thread, which
+//! ends with the answer; there are never more than [`THREADS_MAX`], and each client has a quota of them. So names that no server answers
+//! delay only the same client's other names. Addresses and `localhost` need no lookup, and names in `/etc/hosts` are answered at once
+//! ([`hosts`]).
 
 mod hosts;
 mod names;
@@ -24,21 +24,21 @@ use crate::lane::reports::printable;
 use crate::protocols::Tag;
 use crate::time;
 
-/// Host names that may wait to be looked up, of all clients; what comes on top counts as unreachable and is tried again later.
+/// Maximum host names that wait for a lookup, of all clients; further ones count as unreachable and are tried again later.
 pub(crate) const QUEUE: usize = 256;
-/// Host names that are being looked up at a time.
+/// Maximum lookups at a time.
 pub(crate) const THREADS_MAX: usize = 8;
-/// Addresses of one host that are tried.
+/// Maximum addresses of one host.
 const ADDRESSES_MAX: usize = 8;
-/// Octets of a host name: one more than the domain name system allows, for a dot at the end.
+/// Maximum octets of a host name: one more than the domain name system allows, for a dot at the end.
 const HOST_BYTES_MAX: usize = 254;
 
-/// What was found: the addresses of a host, the one to try first at the end, or why there are none.
+/// Result of a lookup: the addresses of a host, the one to try first at the end, or why there are none.
 pub(crate) type Found = Result<Vec<IpAddr>, String>;
-/// How a name is looked up; it may block.
+/// Function that looks up a name; it may block.
 pub(crate) type LookUp = dyn Fn(&str) -> Found + Send + Sync;
 
-/// A lane's lookups and the way back.
+/// Lookups of a lane, and the way back for results.
 pub(crate) struct Asking {
     pub(crate) lookups: Inbox<Lookup>,
     pub(crate) answers: Mailbox<Resolved>,
@@ -66,18 +66,18 @@ pub(crate) fn by_system(host: &str) -> Found {
     }
 }
 
-/// Whom an answer is for.
+/// Recipient of a result.
 struct Asker {
     lane: u64,
     connection: (Tag, Token),
     port: u16,
 }
 
-/// The thread that keeps the books.
+/// Thread that keeps the names.
 pub(crate) struct Resolver {
     waker: Arc<Waker>,
     introductions: Inbox<Asking>,
-    /// By numbers that are not used again.
+    /// Lanes by numbers that are not reused.
     lanes: Vec<(u64, Asking)>,
     lanes_begun: u64,
     names: Names<Asker>,
@@ -89,7 +89,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// Serves lanes that register by introductions, which call the waker as their lookups do.
+    /// Serves lanes that register by introductions, which notify the waker as their lookups do.
     pub(crate) fn new(
         waker: Arc<Waker>,
         introductions: Inbox<Asking>,
@@ -111,7 +111,7 @@ impl Resolver {
         }
     }
 
-    /// Runs until all lanes have ended. Threads that look something up then end by themselves.
+    /// Runs until all lanes have ended. Threads with lookups under way then end by themselves.
     pub(crate) fn run(mut self) {
         loop {
             self.introductions.look();
@@ -130,7 +130,7 @@ impl Resolver {
         }
     }
 
-    /// Takes what lanes ask for. True if there was something.
+    /// Takes lookups of lanes. True if there were some.
     fn hear(&mut self) -> bool {
         let mut lookups = Vec::new();
         for (lane, asking) in &mut self.lanes {
@@ -161,7 +161,7 @@ impl Resolver {
         }
     }
 
-    /// Passes on what was found. True if something was.
+    /// Passes on results. True if there were some.
     fn take_answers(&mut self) -> bool {
         let mut any = false;
         while let Ok((host, found)) = self.found.try_recv() {
@@ -175,7 +175,7 @@ impl Resolver {
         any
     }
 
-    /// Begins to look up the names that are next. True if there were some.
+    /// Starts the next lookups. True if there were some.
     fn begin(&mut self) -> bool {
         let mut any = false;
         while let Some(host) = self.names.poll(time::now()) {

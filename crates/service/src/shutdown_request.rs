@@ -1,13 +1,13 @@
-//! Notification that a client has asked for the end of the service, which clients may where that is configured.
+//! Notification that a client has requested the end of the service, if clients may do so.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Called when a client has asked.
+/// Callback for the request.
 type Tell = Box<dyn FnOnce() + Send>;
 
-/// Callers to notify, and whether a client has asked.
+/// Callbacks, and whether a client has requested the end.
 pub(crate) struct ShutdownRequest {
-    /// Nothing when a client has asked. Locked by the thread that starts the service and by administration, for a moment.
+    /// `None` once a client has requested the end. Locked by the thread that starts the service and by administration, for a moment.
     waiting: Mutex<Option<Vec<Tell>>>,
 }
 
@@ -18,13 +18,13 @@ impl Default for ShutdownRequest {
 }
 
 impl ShutdownRequest {
-    /// Notifies every waiting caller that a client has asked.
+    /// Notifies every waiting caller of a client's request.
     pub(crate) fn tell(&self) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         waiting.into_iter().flatten().for_each(|tell| tell());
     }
 
-    /// Calls `tell` when a client asks; at once if one has.
+    /// Calls `tell` when a client requests the end; at once if one has.
     pub(crate) fn on_request(&self, tell: impl FnOnce() + Send + 'static) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiting) = &mut *waiting {

@@ -1,8 +1,8 @@
-//! A whole service without sockets, clocks and threads: lanes and administration, round by round, on a network and a clock that
-//! are simulated, in an order that a seed decides.
+//! A whole service without sockets, clocks and threads: lanes and administration, round by round, on a network and a clock that are
+//! simulated, in an order that a seed decides.
 //!
-//! It exists in this crate's own tests only. A simulation belongs to the thread that runs it: where there is one,
-//! [`crate::lane::io::net`] gives its sockets and [`crate::time`] its clock, and what is around it is the real thing.
+//! It exists in this crate's own tests only. A simulation belongs to the thread that runs it: on that thread [`crate::lane::io::net`] has
+//! simulated sockets and [`crate::time`] a simulated clock; everything else is the real code.
 
 mod consumers;
 mod end_points;
@@ -35,30 +35,30 @@ use crate::store::Writer;
 use crate::store::tests::SimulatedDevice;
 
 thread_local! {
-    /// The lanes that were started; a place is empty while its lane has its turn, and when it has ended.
+    /// Lanes that were started; a place is empty while its lane runs, and when it has ended.
     static LANES: RefCell<Vec<Option<Worker>>> = const { RefCell::new(Vec::new()) };
     static RESOLVER: RefCell<Option<Inbox<Asking>>> = const { RefCell::new(None) };
-    /// The disk of the service that is being started, if it is to have a store, and then its store.
+    /// Disk of the service that is being started, if it is to have a store, and then its store.
     static DEVICE: RefCell<Option<SimulatedDevice>> = const { RefCell::new(None) };
     static STORE: RefCell<Option<Writer>> = const { RefCell::new(None) };
     static BROKEN: Cell<Option<Break>> = const { Cell::new(None) };
     static SPARED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Something that is broken on purpose, to show that it would be noticed.
+/// A fault made on purpose, to show that it would be noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Break {
     /// A push is not answered.
     MissingAnswer,
-    /// A push is answered as if it were another.
+    /// A push gets the answer of another.
     WrongAnswer,
-    /// Events that were under way on a connection that is lost are not put back.
+    /// Events in flight on a lost connection are not put back.
     ForgottenEvents,
-    /// An event is given to a consumer a second time.
+    /// An event is delivered to a consumer a second time.
     SecondDelivery,
-    /// What a socket did not take is taken for written.
+    /// Octets that a socket did not take count as written.
     LostRest,
-    /// A thread is posted to, and not woken.
+    /// A thread is not woken for a message.
     MissedWakeUp,
     /// A client that is gone is still charged for its connection.
     LeakedCharge,
@@ -66,7 +66,7 @@ pub(crate) enum Break {
     LostField,
     /// A filter finds another value in a field than is there.
     WrongField,
-    /// A client that waits for an event is not given it, and it counts as delivered.
+    /// A client that waits for an event does not get it, and it counts as delivered.
     ForgottenPull,
     /// Events that a client has pulled are put back.
     PulledAgain,
@@ -76,21 +76,21 @@ pub(crate) enum Break {
     MissingLine,
     /// A message of Tempo is discarded, and not counted.
     LostMessage,
-    /// A message of Tempo that is late, or came before, is handed on.
+    /// A message of Tempo that is late, or a repeat, is handed on.
     LateMessage,
-    /// A connection of Tempo that waits for room in its topic's input is not read when there is some.
+    /// A connection of Tempo that waits for room in its topic's input is not read when there is room.
     ForgottenWait,
-    /// A message of Tempo is still charged for when it has had its topic's turn.
+    /// A message of Tempo is still charged after its topic's turn.
     LeakedRoom,
-    /// A subscriber that waits for room on the socket for datagrams is not woken when there is some.
+    /// A subscriber that waits for room on the datagram socket is not woken when there is room.
     ForgottenRoom,
-    /// An event that came over a link is taken once more.
+    /// An event of a link is taken in twice.
     TakenTwice,
-    /// The origin of an event that came over a link is not on disk with it.
+    /// The origin of a link's event is not stored with it.
     ForgottenOrigin,
-    /// What was under way over a link that was cut is not sent again.
+    /// Events in flight over a link that was cut are not sent again.
     LostOnItsWay,
-    /// A link is sent events that its far side does not want.
+    /// A link sends events that its far side has not subscribed to.
     SentUnwanted,
 }
 
@@ -116,12 +116,12 @@ impl Break {
         Self::ForgottenRoom,
     ];
 
-    /// Those that take services which are linked.
+    /// Faults that need linked services.
     pub(crate) const OF_LINKS: [Self; 4] =
         [Self::TakenTwice, Self::ForgottenOrigin, Self::LostOnItsWay, Self::SentUnwanted];
 }
 
-/// Whether this is to go wrong now. It does every few times, and each time where there is seldom an occasion.
+/// Whether this fault happens now. It does every few times, and each time if occasions are rare.
 pub(crate) fn goes_wrong(what: Break) -> bool {
     const SPARED_TIMES: u32 = 5;
     if BROKEN.get() != Some(what) {
@@ -132,14 +132,14 @@ pub(crate) fn goes_wrong(what: Break) -> bool {
         || matches!(what, Break::ForgottenRoom | Break::LateMessage | Break::ForgottenOrigin | Break::SentUnwanted)
 }
 
-/// What time it is in this thread's simulation.
+/// Current time of this thread's simulation.
 pub(crate) fn now() -> Option<Instant> {
     network::with(network::Net::read_clock)
 }
 
-/// The same by the world's clock.
+/// Simulated time since 1970.
 pub(crate) fn since_1970() -> Option<Duration> {
-    /// Some day in 2023: what it is does not matter, but that it is always the same.
+    /// Start of the simulated world clock: some day in 2023, always the same.
     const BEGAN: Duration = Duration::from_secs(1_700_000_000);
     network::with(|net| BEGAN + net.time())
 }
@@ -149,7 +149,7 @@ fn is_on() -> bool {
     network::with(|_| ()).is_some()
 }
 
-/// The simulation starts a lane instead of a thread that does. Gives back what it is made with where there is none.
+/// Starts a lane in the simulation instead of a thread. Returns the options if there is no simulation.
 pub(crate) fn take_lane(options: WorkerOptions) -> Result<io::Result<(JoinHandle<()>, Pid)>, Box<WorkerOptions>> {
     if !is_on() {
         return Err(Box::new(options));
@@ -161,7 +161,7 @@ pub(crate) fn take_lane(options: WorkerOptions) -> Result<io::Result<(JoinHandle
     }))
 }
 
-/// The simulation looks host names up, where there is one.
+/// Takes over the lookup of host names, if there is a simulation.
 pub(crate) fn take_resolver(introductions: Inbox<Asking>) -> Option<Inbox<Asking>> {
     if !is_on() {
         return Some(introductions);
@@ -170,12 +170,12 @@ pub(crate) fn take_resolver(introductions: Inbox<Asking>) -> Option<Inbox<Asking
     None
 }
 
-/// What stands for the disk of the service that is being started, where there is one.
+/// Simulated disk of the service that is being started, if there is one.
 pub(crate) fn device() -> Option<SimulatedDevice> {
     DEVICE.with_borrow(Option::clone)
 }
 
-/// The simulation has a store's turns, instead of a thread. Gives back what begins it where there is none.
+/// Runs a store in the simulation instead of a thread. Returns `begin` if there is no simulation.
 pub(crate) fn take_store<F: FnOnce() -> Writer>(begin: F) -> Option<F> {
     if device().is_none() {
         return Some(begin);
@@ -184,7 +184,7 @@ pub(crate) fn take_store<F: FnOnce() -> Writer>(begin: F) -> Option<F> {
     None
 }
 
-/// Has a lane have its turn. False if it has ended.
+/// Runs a lane once. False if it has ended.
 fn run_lane(at: usize) -> bool {
     let Some(mut lane) = LANES.with_borrow_mut(|lanes| lanes.get_mut(at).and_then(Option::take)) else { return false };
     let lives = lane.live();
@@ -196,7 +196,7 @@ fn run_lane(at: usize) -> bool {
     lives
 }
 
-/// Has the lanes go on while administration waits for one of them to read, as they would beside it.
+/// Runs the lanes while administration waits for one of them to read, as they would beside it.
 pub(crate) fn let_a_lane_go_on() {
     if is_on() {
         (0..LANES.with_borrow(Vec::len)).for_each(|at| _ = run_lane(at));

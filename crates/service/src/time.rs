@@ -1,14 +1,14 @@
-//! What time it is: everything in this crate that asks the system for it asks here.
+//! Clocks of this crate: every reading of the system's clocks is made here.
 //!
-//! In the crate's own tests a thread may have [a simulation](crate::simulation), which has the clock that is read then.
+//! In the crate's own tests a thread may have [a simulation](crate::simulation), and its clock is read instead.
 
 use core::time::Duration;
 use std::time::{Instant, SystemTime};
 
-/// A lane's clock and the world's beside each other.
+/// A lane's clock beside the world's.
 pub(crate) use corba::event::UtcClock;
 
-/// The time that never goes back.
+/// Monotonic time.
 #[inline]
 pub(crate) fn now() -> Instant {
     #[cfg(test)]
@@ -18,13 +18,13 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// How long that time is past.
+/// Time elapsed since `then`.
 #[inline]
 pub(crate) fn since(then: Instant) -> Duration {
     now().saturating_duration_since(then)
 }
 
-/// The world's time, after 1 January 1970.
+/// The world's time since 1 January 1970.
 #[inline]
 pub(crate) fn since_1970() -> Duration {
     #[cfg(test)]
@@ -34,7 +34,7 @@ pub(crate) fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The same as a `TimeBase::TimeT`: in 100 ns since 15 October 1582.
+/// The world's time as a `TimeBase::TimeT`: in 100 ns since 15 October 1582.
 pub(crate) fn utc() -> u64 {
     UtcClock::new(engine::Time(0), since_1970()).utc
 }

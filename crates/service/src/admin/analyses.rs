@@ -1,5 +1,5 @@
-//! Scheduling analyses, which take up to a second each: one at a time, on a thread beside administration that is started with
-//! the first of them. The others wait, each client within its share, and have their turns as all requests have.
+//! Scheduling analyses, which take up to a second each: one at a time, on a thread of their own that is started with the first of them. The
+//! others wait in fair order, each client's within its quota.
 
 use std::io;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::lane::scheduling;
 use crate::protocols::{Answered, Request};
 use accounts::{Charge, Resource, Spent};
 
-/// An analysis that was asked for.
+/// A requested analysis.
 struct Job {
     request: Request,
-    /// What its client is charged until it is answered.
+    /// Charge on the client until it is answered.
     charge: Charge,
 }
 
-/// One that is done.
+/// A finished analysis.
 struct Done {
     job: Job,
     answered: Answered,
 }
 
-/// All that were asked for and are not answered.
+/// All analyses that are not answered yet.
 pub(crate) struct Analyses {
     waiting: FairQueue<Job>,
     thread: Option<Sender<Job>>,
@@ -36,16 +36,16 @@ pub(crate) struct Analyses {
 }
 
 impl Analyses {
-    /// No analyses yet. `waker` is called when one is done.
+    /// No analyses yet. `waker` is notified when one is finished.
     pub(crate) fn new(waker: &Arc<Waker>) -> Self {
         let (to_done, done) = channel();
         Self { waiting: FairQueue::default(), thread: None, is_busy: false, done, to_done, waker: Arc::clone(waker) }
     }
 
-    /// Takes one on.
+    /// Queues an analysis.
     ///
     /// # Errors
-    /// When its client has as many as it may have. Gives the request back.
+    /// The client has as many as its quota allows. The request is returned.
     pub(super) fn add(&mut self, request: Request) -> Result<(), (Request, Spent)> {
         match request.account().charge(Resource::Analyses, 1) {
             Ok(charge) => {
@@ -57,7 +57,7 @@ impl Analyses {
         }
     }
 
-    /// One that is done, with its answer; and has the thread begin with the next.
+    /// Returns a finished analysis with its answer, and starts the next.
     pub(super) fn poll(&mut self) -> Option<(Request, Answered)> {
         let done = self.done.try_recv().ok();
         self.is_busy &= done.is_none();
@@ -68,7 +68,7 @@ impl Analyses {
         })
     }
 
-    /// Takes out an analysis that has not begun and is not wanted any more.
+    /// Removes an analysis that has not begun and is not needed any more.
     pub(super) fn take_waiting(&mut self) -> Option<Request> {
         self.waiting.pop().map(|(_, job)| job.request)
     }
@@ -94,7 +94,7 @@ impl Analyses {
         thread.send(job).map_err(|unsent| unsent.0)
     }
 
-    /// Starts the thread, which ends when this does, or with the analysis that it is at then.
+    /// Starts the thread. It ends when `Analyses` is dropped, after the analysis under way.
     fn start(&self) -> io::Result<Sender<Job>> {
         let (orders, ordered) = channel::<Job>();
         let (to_done, waker) = (self.to_done.clone(), Arc::clone(&self.waker));

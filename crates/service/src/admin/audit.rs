@@ -1,8 +1,8 @@
 //! Audit lines: one for each act that concerns others, done or refused, with a bound for each principal.
 //!
-//! Each line names the principal, the act, its object and its outcome. The lines of one principal are bounded by themselves, apart from
-//! all other lines of the log, so that no principal acts unseen because another has used lines up; refused acts count apart from acts that
-//! were done. Omitted lines are counted, and their number is logged in the principal's next line, or a second later.
+//! Each line names the principal, the act, its object and its outcome. Each principal has a limit of its own, apart from all other lines of
+//! the log, so that no principal acts unseen because another has used up the lines; refused acts count apart from acts that were done.
+//! Omitted lines are counted, and their number is logged in the principal's next line, or a second later.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -18,32 +18,32 @@ use crate::protocols::{ActOutcome, Declared, Settable};
 use access::Who;
 use accounts::Principal;
 
-/// Lines about what a principal has done, in a second. A script that sets up a plant does that in a few.
+/// Maximum lines per second about acts that one principal has done. A script that sets up a plant takes a few seconds.
 const DONE_LINES: u32 = 100;
-/// Lines about acts that a principal was refused, in a second: a principal without rights can ask as often as it likes.
+/// Maximum lines per second about acts that one principal was refused. A principal without rights can try without end.
 const REFUSED_LINES: u32 = 5;
-/// Principals that have an allowance of their own, among those that did something in the last second, and among those that were refused
-/// something. All others share one.
+/// Maximum principals with a limit of their own, among those with acts in the last second, and among those with refused acts. All others
+/// share one.
 const PRINCIPALS_MAX: usize = 64;
 
 /// Maximum characters of the description of an act.
 const WHAT_CHARS: usize = 400;
 
-/// See the module.
+/// Limits of audit lines, by principal.
 pub(crate) struct Audit {
     done: Allowances,
     refused: Allowances,
 }
 
-/// The allowances of principals.
+/// Limits of principals.
 struct Allowances {
     per_second: u32,
     own: HashMap<Key, Entry>,
-    /// Shared by principals that have none of their own.
+    /// Limit shared by principals that have none of their own.
     shared: Entry,
 }
 
-/// The part of a principal's identity that it cannot choose: the address that is charged, and what was shown.
+/// The part of a principal's identity that it cannot choose: the charged address, and the token or certificate that was shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key(Option<IpAddr>, String);
 
@@ -59,7 +59,7 @@ impl Entry {
         Self { lines: Allowance::new("", per_second), who, left_out: 0 }
     }
 
-    /// The text of a line, if there may be one.
+    /// Text of the line, if the limit allows one.
     fn take(&mut self, who: &str, text: &str, now: Time) -> Option<String> {
         if !self.lines.take(now, true) {
             self.left_out += 1;
@@ -107,7 +107,7 @@ impl Audit {
         Self { done: Allowances::new(DONE_LINES), refused: Allowances::new(REFUSED_LINES) }
     }
 
-    /// The line about an act; nothing if it is left out.
+    /// The audit line about an act; `None` if it is left out.
     pub(crate) fn line(&mut self, by: &Principal, what: &str, outcome: &ActOutcome, now: Time) -> Option<String> {
         let who = match by {
             Principal::Client(account) => Who::of(account).to_string(),
@@ -120,12 +120,12 @@ impl Audit {
         allowances.entry(Key::of(by), &who, now).take(&who, &format!("{}: {outcome}", shortened(what)), now)
     }
 
-    /// The lines about what was left out, a second after the first of it.
+    /// The lines about those left out, a second after the first of them.
     pub(crate) fn sum_up(&mut self, now: Time) -> Vec<String> {
         self.done.all().chain(self.refused.all()).filter_map(|entry| entry.sum_up(now)).collect()
     }
 
-    /// Whether there is something to sum up.
+    /// Whether lines were left out that are not summed up.
     pub(crate) fn has_summary(&mut self) -> bool {
         self.done.all().chain(self.refused.all()).any(|entry| entry.lines.has_summary())
     }
@@ -190,7 +190,7 @@ impl Administration {
     }
 }
 
-/// What came of a command.
+/// The outcome that an answer means for its command.
 pub(crate) fn outcome_of(answer: &Answer) -> ActOutcome {
     match answer {
         Answer::Applied(Err(why)) | Answer::Done(Err(why)) | Answer::LinkAdded(Err(why)) => {

@@ -1,4 +1,4 @@
-//! What clients may have logged by what they ask administration for.
+//! Limits of log lines that clients cause by requests to administration.
 
 use std::net::IpAddr;
 
@@ -8,18 +8,18 @@ use hashbrown::HashMap;
 use crate::lane::reports::Allowance;
 use crate::protocols::LogLines;
 
-/// How many lines clients may cause in a second by what they ask for: each address, and all together.
+/// Lines per second that clients may cause by requests: each address, and all together.
 pub(crate) struct ClientLines {
     all: Allowance,
-    /// Addresses that have caused lines lately, and for which that is not so long ago that it is forgotten.
+    /// Limits of addresses that have caused lines lately.
     addresses: HashMap<IpAddr, Allowance>,
 }
 
-/// Lines about what an address asks for, in a second. They are for debugging, where a few are read.
+/// Maximum lines per second by requests of one address. They are for debugging, where a few are read.
 const ADDRESS_LINES: u32 = 10;
-/// Such lines of all.
+/// Maximum lines per second by requests of all clients.
 const ALL_CLIENTS_LINES: u32 = 50;
-/// Addresses that are known at once. Beyond, all are forgotten.
+/// Maximum addresses known at once. Beyond it all are forgotten.
 const ADDRESSES_MAX: usize = 256;
 
 impl ClientLines {
@@ -27,13 +27,13 @@ impl ClientLines {
         Self { all: Allowance::new("what clients ask for", ALL_CLIENTS_LINES), addresses: HashMap::new() }
     }
 
-    /// How many lines a request from there may cause.
+    /// Number of lines that a request of an address may cause now.
     pub(crate) fn left(&mut self, ip: IpAddr, now: Time) -> u32 {
         let of_address = self.addresses.get_mut(&ip).map_or(ADDRESS_LINES, |lines| lines.left(now));
         self.all.left(now).min(of_address)
     }
 
-    /// A request from there has caused lines.
+    /// Notes the lines that a request of an address has caused.
     pub(crate) fn note(&mut self, ip: IpAddr, now: Time, log_lines: LogLines) {
         let LogLines { logged, left_out } = log_lines;
         if log_lines == LogLines::default() {
@@ -49,12 +49,12 @@ impl ClientLines {
         of_address.note(now, logged, 0);
     }
 
-    /// The line about those that were left out, a second after the first of them.
+    /// The line about those left out, a second after the first of them.
     pub(crate) fn sum_up(&mut self, now: Time) -> Option<String> {
         self.all.sum_up(now)
     }
 
-    /// Whether there is something to sum up.
+    /// Whether lines were left out that are not summed up.
     pub(crate) fn has_summary(&self) -> bool {
         self.all.has_summary()
     }

@@ -12,17 +12,17 @@ use crate::counters::Counter;
 use crate::protocols::ActOutcome;
 use crate::store::requests::{DeadLetter, StoreDesk, StoreReply, StoreRequest};
 
-/// Requests that the store may have yet to answer.
+/// Maximum requests with the store at once.
 const REQUESTS_MAX: usize = 256;
-/// Events that one command names at most.
+/// Maximum events in one command.
 pub(crate) const EVENTS_MAX: usize = 1_024;
 
 /// Requests that wait for the store's reply.
 pub(crate) struct DeadLetterInquiry {
-    /// Without a store there are no dead letters.
+    /// The store's desk; without a store there are no dead letters.
     desk: Option<StoreDesk>,
     last: u64,
-    /// By the request's number: the receiver of the answer, and the description of a command for its audit line.
+    /// Receivers of answers by the request's number, with the description of a command for its audit line.
     waiting: BTreeMap<u64, (Waiting, Option<String>)>,
 }
 
@@ -31,7 +31,7 @@ impl DeadLetterInquiry {
         Self { desk, last: 0, waiting: BTreeMap::new() }
     }
 
-    /// Posts a request to the store. Gives back its receiver, with the answer, if that is clear at once.
+    /// Posts a request to the store. If the answer is clear at once, returns it with its receiver.
     fn ask(
         &mut self,
         request: StoreRequest,
@@ -64,14 +64,14 @@ impl DeadLetterInquiry {
 }
 
 impl Administration {
-    /// Lists dead letters. The answer goes when the store has looked.
+    /// Lists dead letters. The answer is sent when the store has looked.
     pub(super) fn list_dead_letters(&mut self, behind: (u64, ProxyId), waiting: Waiting, answers: &mut Vec<Sending>) {
         if let Some((waiting, _, answer)) = self.dead_letters.ask(StoreRequest::List(behind), (waiting, None)) {
             answers.push(self.dead_letters_answered(waiting, None, answer));
         }
     }
 
-    /// Replays or removes dead letters. The answer goes when that is on disk.
+    /// Replays or removes dead letters. The answer is sent when the change is on disk.
     pub(super) fn act_on_dead_letters(
         &mut self,
         (act, channel): (DeadLetterAct, ChannelId),
@@ -90,7 +90,7 @@ impl Administration {
         }
     }
 
-    /// The next answer that the store has made possible.
+    /// The next answer for which the store has replied.
     pub(super) fn poll_dead_letters(&mut self) -> Option<Sending> {
         let (waiting, what, reply) = self.dead_letters.poll()?;
         let answer = match reply {

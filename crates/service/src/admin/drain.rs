@@ -1,7 +1,7 @@
-//! The end of a service: what was taken in is delivered before, as far as consumers take it in time.
+//! Draining a service before it ends: events that were taken in are delivered, as far as consumers take them in time.
 //!
-//! Lanes take no more events once they have been asked what is left, but hand events to each other. So nothing is left that could
-//! be delivered when two looks at all lanes, one after the other, find nothing, and no event came in anywhere between them.
+//! Lanes take no more events once they have been asked what is left, but hand events to each other. So nothing deliverable is left when two
+//! successive looks at all lanes find nothing, and no event came in between them.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -14,49 +14,49 @@ use crate::lane::links::messages::LaneThread;
 
 /// Time between two looks at lanes that have something to deliver.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long lanes may take to tell what is left when time is over: far more than they need.
+/// Time for lanes to report what is left after the limit: far more than they need.
 const GRACE: Duration = Duration::from_secs(5);
-/// Consumers that are named in the log at the end. The others are summed up.
+/// Maximum consumers named in the log at the end. The others are summed up.
 const NAMED_MAX: usize = 20;
 
-/// What was not delivered when a service ended. Nothing if all was.
+/// Events that were not delivered when a service ended. All are zero if everything was.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// Events that consumers did not get, each counted once for each of them.
+    /// Undelivered events, each counted once for each consumer.
     pub events: u64,
-    /// Those of them that suspended consumers had.
+    /// Undelivered events of suspended consumers.
     pub suspended: u64,
-    /// How many consumers there were.
+    /// Number of consumers with undelivered events.
     pub consumers: u64,
 }
 
 impl Undone {
-    /// Whether more was lost than the events of suspended consumers, which take nothing until they are resumed.
+    /// Whether more is lost than the events of suspended consumers, which take nothing until they are resumed.
     #[must_use]
     pub const fn is_loss(&self) -> bool {
         self.events > self.suspended
     }
 }
 
-/// What is to be done next.
+/// Next step of a drain.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The lanes are to be asked what is left.
+    /// Ask the lanes what is left.
     Ask,
-    /// Nothing before this, or before a lane tells something.
+    /// Wait until this time, or until a lane reports.
     Wait(Instant),
-    /// The lanes are to end.
+    /// End the lanes.
     End,
 }
 
-/// A service that is about to end.
+/// Drain of a service that is about to end.
 #[derive(Debug)]
 pub(crate) struct Drain {
     until: Instant,
-    /// Lanes that have yet to tell, and what the others did.
+    /// Lanes that have yet to report in this look, and the reports of the others.
     unreported: Vec<LaneThread>,
     look: Look,
-    /// The previous look, with the reports of all lanes.
+    /// Previous look, with the reports of all lanes.
     before: Option<Look>,
     next_look: Option<Instant>,
     is_over: bool,
@@ -76,7 +76,7 @@ impl Look {
         self.is_busy || self.handovers > 0 || self.deliverable().1 > 0
     }
 
-    /// How many events may be delivered yet, and to how many consumers.
+    /// Numbers of events that may still be delivered, and of their consumers.
     fn deliverable(&self) -> (u64, u64) {
         let events = self.consumers.values().filter(|(_, waits_for)| *waits_for == WaitsFor::Consumer);
         events.fold((0, 0), |(sum, count), (events, _)| (sum + events, count + 1))
@@ -84,7 +84,7 @@ impl Look {
 }
 
 impl Drain {
-    /// Begins to end a service, which is to take no longer than until then.
+    /// Begins a drain that takes `limit` at most.
     pub(crate) fn new(now: Instant, limit: Duration) -> Self {
         Self {
             until: now + limit,
@@ -108,14 +108,15 @@ impl Drain {
         }
     }
 
-    /// These lanes are being asked.
+    /// Begins a look at these lanes, which are being asked.
     pub(crate) fn begin_look(&mut self, lanes: Vec<LaneThread>) {
         self.unreported = lanes;
         self.look = Look::default();
         self.next_look = None;
     }
 
-    /// A lane tells a piece, which may be its last. Says how much could be delivered when it first knew.
+    /// Adds a chunk of a lane's report, which is complete with `last`. After the first look, returns the deliverable events and their
+    /// consumers.
     pub(crate) fn take_in(
         &mut self,
         from: LaneThread,
@@ -141,7 +142,7 @@ impl Drain {
         self.reported(from, now)
     }
 
-    /// A lane has reported all, or has ended. After the first look, returns the deliverable events and their consumers.
+    /// Completes the report of a lane, which may have ended. After the first look, returns the deliverable events and their consumers.
     pub(crate) fn reported(&mut self, from: LaneThread, now: Instant) -> Option<(u64, u64)> {
         let waited = !self.unreported.is_empty();
         self.unreported.retain(|lane| *lane != from);
@@ -164,7 +165,7 @@ impl Drain {
         is_first.then_some(deliverable)
     }
 
-    /// What is left, and a line for each of the consumers that have most, named by `name`.
+    /// Undelivered events, and a line for each consumer with most of them, named by `name`.
     pub(crate) fn result(&self, name: impl Fn(ProxyKey) -> String) -> (Undone, Vec<String>) {
         let Some(look) = &self.before else { return (Undone::default(), Vec::new()) };
         let mut left: Vec<(ProxyKey, u64, WaitsFor)> =

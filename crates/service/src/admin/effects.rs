@@ -1,4 +1,4 @@
-//! What follows from what was done to the objects, beside what is published and answered.
+//! Effects of changes to the objects, beside the publication and the answer.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -8,28 +8,28 @@ use engine::{ProxyKey, Side};
 use crate::counters::Counter;
 use crate::protocols::{Call, ToProtocol};
 
-/// Something for administration to do.
+/// An effect that administration carries out.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// The main lane is to make a call, under this number.
+    /// The main lane makes a call with this number.
     Call(u64, Call),
-    /// The main lane is to know this.
+    /// The main lane gets this message for a protocol.
     Tell(ToProtocol),
     /// A client could not be notified, as this line says.
     NotificationFailed(String),
     /// A client was found dead and its proxy is gone.
     Reaped { proxy: ProxyKey, name: String, unreachable_for: Option<Duration> },
-    /// A client has been out of reach for a minute, and is kept.
+    /// A client has been unreachable for a minute; its proxy stays.
     Unreachable { proxy: ProxyKey, name: String, unreachable_for: Duration, left: Option<Duration> },
-    /// Such a client has answered again.
+    /// An unreachable client has answered again.
     Reached { proxy: ProxyKey, name: String, after: Duration },
-    /// A client that cannot be asked was not heard of for so long that it was disconnected.
+    /// A client that cannot be probed was silent for so long that it was disconnected.
     IdleDisconnected { proxy: ProxyKey, side: Side, address: Option<IpAddr>, idle: Duration },
     /// An operator has disconnected a client.
     Dismissed { name: String, by: String },
-    /// `Persistent` was taken without a store, for the first time or once more.
+    /// `Persistent` was set without a store, for the first time or again.
     WithoutStore { of: String, by: Option<IpAddr>, is_first: bool },
-    /// A client that may has asked for the end of the service.
+    /// A client with that right has requested the end of the service.
     End { by: IpAddr },
     /// A client came or went: a line for debugging.
     DebugLine(String),
@@ -43,7 +43,7 @@ pub(super) struct LogLine {
 }
 
 impl Effect {
-    /// What is said of it in the log, if that is all there is to do.
+    /// The log line, if the effect is only logged.
     pub(super) fn line(&self) -> Option<LogLine> {
         let (counter, text) = match self {
             Self::Call(..) | Self::Tell(_) | Self::DebugLine(_) | Self::WithoutStore { is_first: false, .. } => {

@@ -1,10 +1,10 @@
-//! The order of requests: next is the address that has taken the least time, of an address each of its connections in turns, and of a
-//! connection its requests in the order in which they came. So one client's requests, however many, hold another's up by one of them,
-//! and however long they take, the other has as much of the time.
+//! Fair queue of requests: the address that has used the least time is next. Connections of an address take turns, and requests of a
+//! connection stay in order. So a client waits for one request of another at most, however many that has, and gets as much time, however
+//! long those take.
 //!
-//! Every way to administration leads through here: requests of clients of all protocols, what is asked over HTTP, and what
-//! follows when a client is gone. [`Client::of`] says to which client each is charged. What is done for several together
-//! (publishing, keeping, a survey of the lanes) is [divided](FairQueue::charge_all) among them.
+//! All work of administration is queued here: requests of clients of all protocols and over HTTP, and the removal of clients that are gone.
+//! [`Client::of`] says to which client each is charged. Work for several together (publishing, storing, a survey of the lanes) is
+//! [divided](FairQueue::charge_all) among them.
 //!
 //! Fair shares in virtual time (start-time fair queueing: Goyal, Vin and Cheng, 1996). How long a request takes is known when it is done.
 
@@ -23,19 +23,19 @@ use crate::lane::links::messages::{SupplierNews, ToAdministration};
 use crate::protocols::Request;
 use accounts::Principal;
 
-/// What a request is taken to take at least, in nanoseconds, and at most: a client that once had something long is not kept off for ever.
+/// Minimum and maximum time charged for a request, in nanoseconds. The maximum lets a client return after a long request.
 const LEAST_NS: u64 = 1_000;
 const MOST_NS: u64 = 1_000_000_000;
-/// Unused claim to time that an address keeps, in nanoseconds. So an address that asks for little goes before those that others' long
-/// requests have held up, and that have waited for it; it waits for no more than what is being served.
+/// Unused claim to time that an address keeps, in nanoseconds. An address with few requests goes before those that others' long requests
+/// have delayed, and waits only for the request being served.
 const SPARED_NS: u64 = 20_000_000;
-/// Addresses of which nothing waits that are remembered, beside as many as wait, and as are ahead of virtual time.
+/// Number of idle addresses remembered, beside as many as wait, and those ahead of virtual time.
 const FORGETTING_AT: usize = 64;
 
 /// A connection: its lane's thread, and its number there.
 type Connection = (u32, u64);
 
-/// What comes over HTTP from an address, and clients of an address that are gone, in the place of a connection.
+/// Connection number for requests over HTTP from an address, and for an address's clients that are gone.
 const OVER_HTTP: Connection = (u32::MAX - 1, 0);
 const GONE: Connection = (u32::MAX - 2, 0);
 
@@ -59,13 +59,13 @@ impl Client {
         }
     }
 
-    /// Whether it is what comes over HTTP from its address.
+    /// Whether the client stands for requests over HTTP from its address.
     pub(super) fn is_over_http(self) -> bool {
         self.connection == OVER_HTTP
     }
 
-    /// The client that is charged for a message; none of what the service itself needs, and of what costs no more than to be noted. `owner`
-    /// names the address that a proxy is charged to.
+    /// The client that is charged for a message; `None` for the service's own messages, and for those that are only noted. `owner` returns
+    /// the address that a proxy is charged to.
     pub(super) fn of(message: &ToAdministration, owner: impl FnOnce(ProxyKey) -> Option<IpAddr>) -> Option<Self> {
         let (address, connection) = match message {
             ToAdministration::Request(request) => return Some(Self::of_request(request)),
@@ -97,38 +97,39 @@ impl Client {
     }
 }
 
-/// The address that is charged for a principal's requests. The service itself, and the program that it is part of, have one that
-/// is no client's: so has what HTTP asks for all its viewers, twice in a second at most.
+/// The address that is charged for a principal's requests. The service and its program have an address that no client has. HTTP uses it for
+/// requests on behalf of all viewers, twice a second at most.
 pub(super) fn charged_to(by: &Principal) -> IpAddr {
     by.ip().unwrap_or(Ipv4Addr::UNSPECIFIED.into())
 }
 
-/// Requests, or what is done because of them.
+/// Queue of requests, and of their consequences.
 pub(crate) struct FairQueue<T> {
     addresses: HashMap<IpAddr, Queue<T>>,
-    /// Addresses with waiting requests, by where the next request begins in virtual time, and among equals by arrival: the first has the
-    /// next turn.
+    /// Addresses with waiting requests, by the virtual time at which the next request begins, and then by arrival: the first has the next
+    /// turn.
     order: BTreeSet<(u64, u64, IpAddr)>,
-    /// Addresses of which nothing waits, by where the next request begins: those ahead of virtual time, and some that were.
+    /// Addresses without waiting requests, by the virtual time at which a request would begin: those ahead of virtual time, and some that
+    /// were.
     ahead: BTreeSet<(u64, IpAddr)>,
-    /// The virtual time, in nanoseconds of service: where requests begin of an address that comes now. It goes on as much as each address
-    /// that waits would have had by now, so that waiting addresses are not overtaken by all that come.
+    /// Virtual time, in nanoseconds of service, at which requests of a new address begin. It advances by as much as each waiting address
+    /// would have had, so that newcomers do not overtake all of those.
     now: u64,
     serial: u64,
 }
 
-/// What waits of one address.
+/// Waiting requests of one address.
 struct Queue<T> {
     connections: Ring<Connection, VecDeque<T>>,
-    /// Where in virtual time its next request begins: behind what its former ones have taken.
+    /// Virtual time at which its next request begins: behind its earlier requests.
     next: u64,
-    /// How long its last request took.
+    /// Time taken by its last request.
     last: Duration,
-    /// Its place in the order among those that begin where it does, if something waits.
+    /// Its rank in `order` among those that begin at the same time, if requests wait.
     place: Option<u64>,
 }
 
-/// Things that have their turns, each of which holds something.
+/// Round-robin of keys, each with a value.
 struct Ring<K, V> {
     order: VecDeque<K>,
     of: HashMap<K, V>,
@@ -141,7 +142,7 @@ impl<K, V> Default for Ring<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Default> Ring<K, V> {
-    /// What one of them holds; a new one is the last.
+    /// The value of a key; a new key is last.
     fn at(&mut self, key: K) -> &mut V {
         self.of.entry(key).or_insert_with(|| {
             self.order.push_back(key);
@@ -149,7 +150,7 @@ impl<K: Copy + Eq + Hash, V: Default> Ring<K, V> {
         })
     }
 
-    /// Has the first one have its turn. It is the last then, unless there is nothing left of it.
+    /// Gives the first key its turn. The key is last then, or removed if nothing of it is left.
     fn rotate<R>(&mut self, have: impl FnOnce(&mut V) -> (R, bool)) -> Option<R> {
         let key = self.order.pop_front()?;
         let (result, is_left) = have(self.of.get_mut(&key)?);
@@ -173,7 +174,7 @@ impl<T> Default for FairQueue<T> {
 }
 
 impl<T> FairQueue<T> {
-    /// Adds something of a client's.
+    /// Queues an item of a client.
     pub(super) fn push(&mut self, client: Client, it: T) {
         let now = self.now;
         if self.addresses.len() >= 2 * self.order.len() + self.ahead.len() + FORGETTING_AT {
@@ -193,13 +194,13 @@ impl<T> FairQueue<T> {
         self.place(client.address);
     }
 
-    /// Things of a client's connection that wait.
+    /// Number of waiting items of a client's connection.
     pub(super) fn waiting(&self, client: Client) -> usize {
         let of_connection = |queue: &Queue<T>| queue.connections.of.get(&client.connection).map(VecDeque::len);
         self.addresses.get(&client.address).and_then(of_connection).unwrap_or(0)
     }
 
-    /// What comes next, and the address that is to be charged for it.
+    /// Removes the next item. Returns it with the address that is charged for it.
     pub(super) fn pop(&mut self) -> Option<(IpAddr, T)> {
         let (begins, _, address) = self.order.pop_first()?;
         self.now = self.now.max(begins);
@@ -214,13 +215,13 @@ impl<T> FairQueue<T> {
         next.map(|next| (address, next))
     }
 
-    /// The time that the next request will take, as far as the last one of its address tells.
+    /// Expected time of the next request: as long as the last one of its address.
     pub(super) fn next_may_take(&self) -> Duration {
         let first = self.order.first().and_then(|(.., address)| self.addresses.get(address));
         first.map_or(Duration::ZERO, |queue| queue.last)
     }
 
-    /// A request that was served has taken so long.
+    /// Notes the time that a request of an address took.
     pub(super) fn note_served(&mut self, address: IpAddr, took: Duration) {
         if let Some(queue) = self.addresses.get_mut(&address) {
             queue.last = took;
@@ -228,7 +229,7 @@ impl<T> FairQueue<T> {
         self.charge(address, took);
     }
 
-    /// What an address asked for has taken so long, beside what each request is taken to.
+    /// Charges an address for time beside that of its requests.
     pub(super) fn charge(&mut self, address: IpAddr, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).min(MOST_NS);
         let Some(queue) = self.addresses.get_mut(&address) else { return };
@@ -248,7 +249,7 @@ impl<T> FairQueue<T> {
     }
 
     /// Charges work that was done for several addresses together, to each in proportion to the time of its own requests: an address that
-    /// only queries bears next to nothing of what follows from others' changes.
+    /// only queries is charged next to nothing for others' changes.
     pub(super) fn charge_all(&mut self, addresses: &[(IpAddr, Duration)], took: Duration) {
         let all: u128 = addresses.iter().map(|(_, own)| own.as_nanos()).sum();
         for (address, own) in addresses {
@@ -257,8 +258,7 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Advances virtual time by as much in all as an address is charged: else it would run ahead of those that wait, and a newcomer would
-    /// wait for all of them.
+    /// Advances virtual time as an address is charged, divided among those that wait: otherwise a newcomer would wait for all of them.
     fn go_on(&mut self, charged: u64) {
         // Also those count of which nothing waits at the moment and that are ahead: a client that sends its next request when it has the
         // answer to the last one is as busy as one that sends all at once.
@@ -269,7 +269,7 @@ impl<T> FairQueue<T> {
         self.now = self.now.saturating_add(charged / busy);
     }
 
-    /// Has an address wait for its turn, if something of it does.
+    /// Puts an address in order, if requests of it wait.
     fn place(&mut self, address: IpAddr) {
         let Some(queue) = self.addresses.get_mut(&address) else { return };
         if queue.place.is_none() && !queue.connections.is_empty() {

@@ -1,5 +1,5 @@
-//! Queries that the lanes answer, or the thread that keeps channels' histories. One request to these serves all queries of the same time,
-//! since their reports take time from the events.
+//! Queries that the lanes answer, or the thread that keeps channels' histories. One survey serves all queries of the same time, since
+//! reports take time from the events.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::overflow::Inquirer;
 /// Queries that wait for the lanes, and the lanes' reports so far.
 #[derive(Default)]
 pub(crate) struct Inquiry {
-    /// Queries for which the lanes are being asked, and those that came since.
+    /// Queries for which a survey is under way, and those that came since.
     asking: Vec<(Query, Waiting)>,
     next: Vec<(Query, Waiting)>,
     survey: Surveys,
-    /// The lanes that have yet to tell.
+    /// Lanes that have yet to report.
     unreported: Vec<LaneThread>,
 }
 
@@ -26,7 +26,7 @@ impl Inquiry {
         self.next.push((query, waiting));
     }
 
-    /// Begins a survey of these lanes, if queries wait and none is under way. Returns the lanes to ask, and what they are to report.
+    /// Begins a survey of these lanes, if queries wait and none is under way. Returns the lanes to ask, and the parts to report.
     pub(super) fn begin(&mut self, lanes: impl Iterator<Item = LaneThread>) -> Option<(Vec<LaneThread>, SurveyParts)> {
         if !self.asking.is_empty() || self.next.is_empty() {
             return None;
@@ -44,12 +44,12 @@ impl Inquiry {
         Some((self.unreported.clone(), parts.fold(SurveyParts::NONE, SurveyParts::and)))
     }
 
-    /// A lane tells a piece.
+    /// Adds a chunk of a lane's report.
     pub(super) fn take_in(&mut self, from: LaneThread, chunk: Survey) {
         self.survey.take_in(from, chunk);
     }
 
-    /// A lane has reported all, or has ended. After the last: the reports of all, and the queries that wait for them.
+    /// Completes the report of a lane, which may have ended. After the last lane, returns all reports, and the queries that wait for them.
     pub(super) fn reported(&mut self, from: LaneThread) -> Option<(Survey, Vec<(Query, Waiting)>)> {
         let before = self.unreported.len();
         self.unreported.retain(|lane| *lane != from);
@@ -58,9 +58,9 @@ impl Inquiry {
     }
 }
 
-/// Queries of channels' histories. The thread that keeps these is asked once for all queries of a channel at the same time.
+/// Queries of channels' histories. All queries of one channel at the same time are answered by one request to the thread that keeps them.
 pub(crate) struct HistoryInquiry {
-    /// Without a store nothing is kept.
+    /// Link to the thread; without a store there is no history.
     keeper: Option<Inquirer>,
     waiting: BTreeMap<ChannelId, Vec<Waiting>>,
 }
@@ -70,7 +70,7 @@ impl HistoryInquiry {
         Self { keeper, waiting: BTreeMap::new() }
     }
 
-    /// Adds a query. Gives it back, with the answer, if that is clear at once.
+    /// Adds a query. If the answer is clear at once, returns it with its receiver.
     pub(super) fn add(&mut self, channel: ChannelId, waiting: Waiting) -> Option<(Waiting, Result<Answer, Declined>)> {
         let Some(keeper) = &mut self.keeper else { return Some((waiting, Ok(Answer::History(None)))) };
         if !self.waiting.contains_key(&channel) && keeper.queries.send(channel).is_err() {
@@ -80,14 +80,14 @@ impl HistoryInquiry {
         None
     }
 
-    /// What is posted after this wakes the thread.
+    /// Notes that administration looks: answers posted from now on wake it.
     pub(super) fn look(&self) {
         if let Some(keeper) = &self.keeper {
             keeper.reported.look();
         }
     }
 
-    /// The queries of the channel that was answered next, and the answer.
+    /// The next answer, with all queries of its channel.
     pub(super) fn poll(&mut self) -> Option<(Vec<Waiting>, Option<HistoryStatus>)> {
         let (channel, status) = self.keeper.as_mut()?.reported.take()?;
         Some((self.waiting.remove(&channel).unwrap_or_default(), status))

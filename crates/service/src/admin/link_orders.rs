@@ -1,5 +1,5 @@
-//! Operators' orders for links: passed on to the main lane, which has them, and answered with its report. Links that operators add are
-//! stored with all else that is configured.
+//! Operators' orders for links: the main lane carries them out, and its report is the answer. Links that operators add are stored with the
+//! configured objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,42 +13,42 @@ use crate::lane::links::messages::{LaneThread, ToLane};
 use crate::protocols::link::own_durable;
 use crate::protocols::{ActOutcome, LinkAct, LinkOrder, ToProtocol};
 
-/// Orders that the main lane may have yet to report on.
+/// Maximum orders that the main lane has yet to report on.
 const ORDERS_MAX: usize = 256;
 
-/// The number of orders that have no answer.
+/// Number of orders without an answer.
 const UNANSWERED: u64 = 0;
 
 /// Orders that wait for the main lane's report.
 #[derive(Default)]
 pub(crate) struct LinkOrders {
     last: u64,
-    /// By the order's number.
+    /// Waiting orders by number.
     waiting: BTreeMap<u64, Pending>,
-    /// The names of channels that the main lane was told last.
+    /// Channel names last sent to the main lane.
     federated: Vec<String>,
 }
 
-/// An order that waits.
+/// A waiting order.
 struct Pending {
     /// The receiver of the answer, and the description of the order for its audit line.
     order: (Waiting, String),
     then: Then,
 }
 
-/// What follows when an order is carried out.
+/// Action after an order is carried out.
 enum Then {
     Nothing,
-    /// The services of the federation are listed, which is not audited.
+    /// Federation members were listed, which is not audited.
     Listed,
-    /// The link is there, and was stored before.
+    /// The link was added. It was stored before.
     Added,
-    /// The link of this name need not be stored any more, and what waits for it may be dropped, or not.
+    /// The link of this name is to be removed from the store, with its backlog if the flag is set.
     Removed(String, bool),
 }
 
 impl Administration {
-    /// Orders that a link pauses or goes on.
+    /// Pauses or resumes a link.
     pub(super) fn pause_link(&mut self, name: &str, paused: bool, order: (Waiting, String)) {
         self.order_link(LinkAct::Pause { name: name.to_owned(), paused }, Pending { order, then: Then::Nothing });
     }
@@ -67,7 +67,7 @@ impl Administration {
         }
     }
 
-    /// Removes a link that was added.
+    /// Removes an added link.
     pub(super) fn remove_link(&mut self, name: &str, drop_backlog: bool, order: (Waiting, String)) {
         let act = LinkAct::Remove { name: name.to_owned(), drop_backlog };
         self.order_link(act, Pending { order, then: Then::Removed(name.to_owned(), drop_backlog) });
@@ -78,7 +78,7 @@ impl Administration {
         self.order_link(LinkAct::ListFederation, Pending { order: (waiting, String::new()), then: Then::Listed });
     }
 
-    /// Makes all that such a text has, or says why not.
+    /// Applies a topology in text form.
     pub(super) fn apply_topology(&mut self, text: &str) -> Result<(), String> {
         let before: BTreeSet<String> = self.objects.added_links().into_iter().map(|link| link.name).collect();
         self.objects.apply_topology(text)?;
@@ -93,7 +93,7 @@ impl Administration {
         Ok(())
     }
 
-    /// Tells the main lane which channels have names, where all of those are federated.
+    /// Sends the main lane the names of channels, if all of them are federated.
     pub(super) fn federate_channels(&mut self) {
         if !self.config.federation.takes_all() {
             return;
@@ -105,7 +105,7 @@ impl Administration {
         }
     }
 
-    /// What is known of linked services' names, for the counters.
+    /// Sets the counters of linked services' names.
     pub(super) fn count_federated_names(&mut self) {
         let federation = &mut self.objects.protocol().federation;
         let (names, rejected) = (federation.names_count(), federation.take_rejected());
@@ -126,7 +126,7 @@ impl Administration {
         self.conclude_order(order, Err(Declined::NoResources));
     }
 
-    /// Passes an order on. The answer goes when the main lane has reported.
+    /// Passes an order on. The answer is sent when the main lane has reported.
     fn order_link(&mut self, act: LinkAct, pending: Pending) {
         if self.has_too_many_orders() {
             return self.refuse_order(pending.order);
@@ -141,7 +141,7 @@ impl Administration {
         self.lane_registry.send(LaneThread::MAIN, ToLane::Protocol(ToProtocol::Link(order)));
     }
 
-    /// The main lane has carried out an order, or says why not; nothing if it has no such link.
+    /// Handles the main lane's report on an order; `None` if it has no such link.
     pub(super) fn link_ordered(
         &mut self,
         number: u64,

@@ -1,12 +1,11 @@
 //! Requests for objects that do not exist, by address: `LocateRequest`s answered `UNKNOWN_OBJECT`, and requests answered
 //! `OBJECT_NOT_EXIST`.
 //!
-//! Each address has a budget of [`AT_ONCE`] of these, which comes back at one each [`INTERVAL`]. Clients that have outlived their proxies
-//! ask for far less: a program with thousands of proxies, started again with its old references, or beside a service that has lost its
-//! store, asks once or twice for each. Beyond the budget an answer waits until the budget has come back as far, so that an address learns
-//! of 50 keys a second whether they name something; its requests that find their objects are answered as ever. Where more than
-//! [`WAITING_MAX`] of an address's answers would wait, the connection is closed on which the next such request came. No program that waits
-//! for its answers has so many.
+//! Each address has a budget of [`AT_ONCE`] of these, and regains one each [`INTERVAL`]. Clients that have outlived their proxies use far
+//! less: a program with thousands of proxies, started again with its old references, or beside a service that has lost its store, asks once
+//! or twice for each. Beyond the budget an answer waits until the budget has grown, so that an address can test 50 keys a second; its
+//! requests that find their objects are answered as ever. If more than [`WAITING_MAX`] answers of an address would wait, the connection of
+//! the next such request is closed. No program that waits for its answers has so many.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -19,22 +18,22 @@ use crate::admin::run::Administration;
 use crate::counters::Counter;
 use crate::protocols::{Answered, Fault, Request};
 
-/// Such requests that an address may send at once.
+/// Budget of an address: requests without an object answered at once.
 const AT_ONCE: u32 = 5_000;
-/// Time in which one more comes back.
+/// Time in which one request is regained.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// Time in which all come back.
+/// Time in which the whole budget is regained.
 const WINDOW: Duration = Duration::from_secs(100);
-/// Answers of one address that wait at once, about.
+/// Approximate maximum of waiting answers of one address.
 const WAITING_MAX: u32 = 256;
-/// Answers that wait at once, of all addresses.
+/// Maximum waiting answers of all addresses.
 const ALL_WAITING_MAX: usize = 4_096;
-/// Addresses that have a budget of their own, among those that have spent some of it. All others share one.
+/// Maximum addresses with a budget of their own, among those that have spent some of it. All others share one.
 const ADDRESSES_MAX: usize = 1_024;
-/// Time of administration's that such a request counts for beyond the budget, when addresses take turns.
+/// Administration's time charged for such a request beyond the budget.
 const COST: Duration = Duration::from_millis(2);
 
-/// What becomes of an answer.
+/// Treatment of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     AtOnce,
@@ -42,14 +41,14 @@ enum Verdict {
     ConnectionCloses,
 }
 
-/// The time at which a budget is whole again.
+/// Budget, as the time at which it is whole again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Budget {
     whole_at: Time,
 }
 
 impl Budget {
-    /// Spends one. Where nothing is answered, nothing waits either.
+    /// Spends one request. If no answer is expected, none is made to wait.
     fn spend(&mut self, now: Time, is_answered: bool) -> Verdict {
         let whole_at = self.whole_at.max(now) + INTERVAL;
         let wait = whole_at.since(now).saturating_sub(WINDOW);
@@ -63,18 +62,18 @@ impl Budget {
     }
 }
 
-/// See the module.
+/// Budgets of addresses, and the answers that wait.
 #[derive(Default)]
 pub(crate) struct Misses {
     budgets: HashMap<IpAddr, Budget>,
     shared: Budget,
-    /// Requests with delayed answers, by the time at which these go.
+    /// Requests with delayed answers, by the time at which these are due.
     waiting: BTreeMap<(Time, u64), (Request, Answered)>,
     serial: u64,
 }
 
 impl Misses {
-    /// Notes such a request of an address.
+    /// Notes a request of an address that found no object.
     fn note(&mut self, address: IpAddr, now: Time, is_answered: bool) -> Verdict {
         if self.budgets.len() >= ADDRESSES_MAX && !self.budgets.contains_key(&address) {
             self.budgets.retain(|_, budget| budget.whole_at > now);
@@ -94,12 +93,12 @@ impl Misses {
         self.serial += 1;
     }
 
-    /// When the next answer goes.
+    /// When the next answer is due.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.waiting.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// The next answer that has waited until then.
+    /// The next answer that is due by `until`.
     fn poll(&mut self, until: Time) -> Option<(Request, Answered)> {
         self.next_due().filter(|due| *due <= until)?;
         self.waiting.pop_first().map(|(_, answer)| answer)
@@ -107,7 +106,7 @@ impl Misses {
 }
 
 impl Administration {
-    /// Defers the answer to a request that found no object, if its address has spent its budget. Gives back what is answered at once.
+    /// Delays the answer to a request that found no object, if its address has spent its budget. Returns an answer that is due at once.
     pub(super) fn defer_miss(&mut self, request: Request, answered: Answered) -> Option<(Request, Answered)> {
         if !answered.fault.is_some_and(Fault::is_miss) {
             return Some((request, answered));
@@ -145,7 +144,7 @@ impl Administration {
         }
     }
 
-    /// Sends the answers to requests without an object that have waited for long enough.
+    /// Sends the delayed answers that are due.
     pub(super) fn answer_misses(&mut self) {
         let now = self.now();
         while let Some((request, answered)) = self.misses.poll(now) {
@@ -154,7 +153,7 @@ impl Administration {
         }
     }
 
-    /// Sends all of them, since the service ends.
+    /// Sends all delayed answers, since the service ends.
     pub(super) fn answer_all_misses(&mut self) {
         while let Some((request, answered)) = self.misses.poll(Time(u64::MAX)) {
             let answer = self.concluded(request, answered, None);

@@ -1,4 +1,4 @@
-//! What the log says of consumers and suppliers that fail, hold others up, recover or go: one line for each episode.
+//! Log lines about consumers and suppliers that fail, block others, recover or leave: one line for each episode.
 
 use engine::{BlockedBy, DisconnectReason, FullOutbox, Notice, ProxyKey};
 
@@ -82,7 +82,7 @@ pub(super) fn describe_notice(
     (log::Level::Warn, text)
 }
 
-/// The same of an event that a consumer does not take while it takes others; `why` is the event's type.
+/// Line about an event that a consumer does not take while it takes others; `why` is the event's type.
 fn lost_event(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -> String) -> Option<String> {
     let event_type = why.unwrap_or("of a type without a number");
     Some(match *notice {
@@ -100,7 +100,7 @@ fn lost_event(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -> Str
     })
 }
 
-/// The same of what is well, or well again.
+/// Line about a consumer that is well, or well again.
 fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<String> {
     Some(match *notice {
         Notice::OutboxRecovered { key, dropped } => {
@@ -139,7 +139,7 @@ fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<Strin
     })
 }
 
-/// The same for a supplier that is pulled from.
+/// Line about a supplier that is pulled from.
 pub(super) fn describe_supplier(news: &SupplierNews, name: &str) -> (log::Level, String) {
     match news {
         SupplierNews::Failing { why, retry_in } => {

@@ -20,14 +20,14 @@ use crate::published::Published;
 use access::{Channel, ClientNames, Right, Tokens, Who};
 use accounts::{Accounts, Addresses, CertifiedName, Principal};
 
-/// See the module. Clones share everything.
+/// Identification and rights of operators. Clones share everything.
 #[derive(Clone)]
 pub struct Operators {
     pub(crate) known: Known,
     pub(crate) administration: Arc<Mutex<Mailbox<ToAdministration>>>,
 }
 
-/// What an operator has a connection for lines of JSON for.
+/// Purpose of an operator's connection for lines of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VisitPurpose {
@@ -35,15 +35,15 @@ pub enum VisitPurpose {
     Look(ChannelId),
     /// To publish an event to a channel.
     Publish(ChannelId),
-    /// For whatever lines ask for; where it may not publish, it only looks.
+    /// To send any lines; an operator that may not publish only looks.
     Lines {
-        /// Whether its lines may publish, as far as rules of access allow it.
+        /// Whether its lines may publish, as far as the rules of access allow it.
         may_publish: bool,
     },
 }
 
 impl VisitPurpose {
-    /// Whether it is an onlooker: one that publishes nothing, and never blocks suppliers.
+    /// Whether the operator only looks: it publishes nothing, and never blocks suppliers.
     const fn looks_on(self) -> bool {
         matches!(self, Self::Look(_) | Self::Lines { may_publish: false })
     }
@@ -55,7 +55,7 @@ pub(crate) struct Known {
     pub(crate) accounts: Arc<Accounts>,
     /// The tokens that clients may show.
     pub(crate) tokens: Arc<ArcSwap<Tokens>>,
-    /// What the configuration calls clients.
+    /// Names that the configuration gives to clients.
     pub(crate) client_names: Arc<ArcSwap<ClientNames>>,
     pub(crate) published: Arc<ArcSwap<Published>>,
 }
@@ -67,7 +67,7 @@ impl fmt::Debug for Operators {
 }
 
 impl Operators {
-    /// Whether there are rules of access. They may change the next moment: administration decides.
+    /// Whether there are rules of access. They may change at any time: administration decides.
     #[must_use]
     pub fn are_ruled(&self) -> bool {
         self.known.published.load().access.is_some()
@@ -79,7 +79,7 @@ impl Operators {
         Addresses::new(&self.known.accounts)
     }
 
-    /// The name of a token of the configuration.
+    /// The name of the configured token that was shown.
     #[must_use]
     pub fn find_token(&self, shown: &[u8]) -> Option<Arc<str>> {
         self.known.tokens.load().find(shown).cloned()
@@ -103,7 +103,7 @@ impl Operators {
         self.known.published.load().access.as_ref().is_some_and(|access| access.rules().knows_any(&Who::of(account)))
     }
 
-    /// Whether the principal may administer the service: everybody may that HTTP admits, where there are no rules.
+    /// Whether the principal may administer the service. Without rules, every operator that HTTP admits may.
     #[must_use]
     pub fn may_administer(&self, by: &Principal) -> bool {
         let Principal::Operator(account) = by else { return false };
@@ -115,7 +115,7 @@ impl Operators {
             .is_none_or(|access| access.rules().grant(&Who::of(account), Right::Administer, Channel::SERVICE).is_any())
     }
 
-    /// Has an audit line written about an act that was refused before administration was asked. False if the line is left out: half of the
+    /// Requests an audit line about an act that was refused before administration was asked. False if the line is left out: half of the
     /// mailbox's room is for requests that wait for an answer.
     #[must_use]
     pub fn note_refused(&self, by: &Principal, what: String, why: &'static str) -> bool {
@@ -124,11 +124,11 @@ impl Operators {
         has_room && administration.send(ToAdministration::RefusedAct { by: by.clone(), what, why }).is_ok()
     }
 
-    /// Connects an operator at `from`, for [lines of JSON](crate::Json): through no port, and as a client like any other, with the rights of
-    /// `by`. One that only looks never blocks suppliers. The connection is closed if there is no room for it.
+    /// Connects an operator at `from`, for [lines of JSON](crate::Json): through no port, and as a client like any other, with the rights
+    /// of `by`. One that only looks never blocks suppliers. The connection is closed if there is no room for it.
     ///
     /// # Errors
-    /// When administration has not answered within that time, or the system refuses a socket.
+    /// Administration has not answered within that time, or the system refuses a socket.
     pub fn visit(
         &self,
         by: &Principal,

@@ -1,8 +1,8 @@
 //! Changes of objects are on disk before they are reported as done.
 //!
-//! What has changed is gathered while the store writes what had changed before, so that very many changes cost few writes. Answers wait
-//! for what was gathered until they were ready; queries of operators do not, so that a service with a stuck disk can be looked at.
-//! Answers wait for a limited time; then the answer to a change says that it is not on disk.
+//! Changes are gathered while the store writes earlier ones, so that very many changes cost few writes. Answers wait for the changes
+//! gathered before them; operators' queries do not, so that a service with a stuck disk can be examined. Answers wait for a limited time;
+//! then the answer to a change says that it is not on disk.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -12,38 +12,38 @@ use crate::admin::waiting::Sending;
 use crate::store::{Changes, Store};
 use crate::time;
 
-/// Parts that are gathered in a round: a filter that is destroyed can change 65,536 proxies.
+/// Parts gathered in a round: a filter that is destroyed can change 65,536 proxies.
 pub(super) const PARTS_PER_ROUND: usize = 512;
 
-/// What is to be kept, and the answers that wait for that.
+/// Changes to be stored, and the answers that wait for them.
 #[derive(Default)]
 pub(crate) struct Persistence {
     store: Option<Store>,
-    /// What is gathered, and its number.
+    /// Gathered changes, and their number.
     gathered: Changes,
     number: u64,
-    /// Whether all that has changed is gathered.
+    /// Whether changes have yet to be gathered.
     is_behind: bool,
-    /// Answers that wait until that is so.
+    /// Answers that wait until all changes are gathered, and since when.
     early: Vec<(Instant, Sending)>,
-    /// Those that wait until what has that number is written, since when.
+    /// Answers that wait until the changes of that number are written, and since when.
     waiting: VecDeque<(u64, Instant, Sending)>,
-    /// For how long at most.
+    /// Maximum time that answers wait.
     answer_within: Duration,
 }
 
 impl Persistence {
-    /// Keeps what changes there, if there is a store.
+    /// Storing of changes, if there is a store.
     pub(crate) fn new(store: Option<Store>, answer_within: Duration) -> Self {
         Self { store, answer_within, ..Self::default() }
     }
 
-    /// Whether what is configured outlives the process.
+    /// Whether the configured objects outlive the process.
     pub(super) const fn has_store(&self) -> bool {
         self.store.is_some()
     }
 
-    /// Gathers some of what has changed, which `poll` tells of, and hands it to the store if that is not busy.
+    /// Gathers some of the changes that `poll` returns, and hands them to the store if that is not busy.
     pub(super) fn gather(&mut self, mut poll: impl FnMut() -> Option<(Vec<u8>, Option<Vec<u8>>)>) {
         let Some(store) = &mut self.store else { return };
         let mut most = PARTS_PER_ROUND;
@@ -65,12 +65,12 @@ impl Persistence {
         }
     }
 
-    /// Whether there is more to gather.
+    /// Whether there are more changes to gather.
     pub(super) const fn has_to_gather(&self) -> bool {
         self.is_behind
     }
 
-    /// Gives an answer back that can be sent, as far as this is concerned; otherwise keeps it until it can.
+    /// Returns an answer that can be sent now; otherwise it waits for the changes before it.
     pub(super) fn admit(&mut self, answer: Sending) -> Option<Sending> {
         let written = self.store.as_ref().map_or(u64::MAX, Store::written);
         if self.is_behind {
@@ -86,7 +86,7 @@ impl Persistence {
         None
     }
 
-    /// The next answer that need not wait any more.
+    /// The next answer with all changes written.
     pub(super) fn poll(&mut self) -> Option<Sending> {
         let written = self.store.as_ref()?.written();
         let (.., answer) = self.waiting.pop_front_if(|(number, ..)| *number <= written)?;
@@ -100,12 +100,12 @@ impl Persistence {
         Some(answer)
     }
 
-    /// When there is one, if nothing is written before.
+    /// When the next answer will have waited for too long, if nothing is written before.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.waiting.front().map(|(_, since, _)| *since + self.answer_within)
     }
 
-    /// Writes what is left. Gives the answers back that waited for it: those of what could not be written are not among them.
+    /// Writes the remaining changes. Returns the answers that waited for them, without those of changes that could not be written.
     pub(super) fn write_last(&mut self) -> Vec<Sending> {
         let Some(store) = &mut self.store else { return Vec::new() };
         if !self.gathered.is_empty() {

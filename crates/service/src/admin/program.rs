@@ -1,4 +1,4 @@
-//! The program that the service is part of, as one that asks administration.
+//! Requests of the embedding program to administration.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,28 +13,28 @@ use crate::lane::links::messages::ToAdministration;
 use crate::start::Service;
 use accounts::Principal;
 
-/// Messages of the program's that may wait for administration: one of each of its threads that ask.
+/// Maximum messages of the program that wait for administration: one of each of its requesting threads.
 pub(crate) const MESSAGES_MAX: usize = 64;
 
 impl Service {
-    /// Asks administration, and waits for the answer: a moment, or, where lanes are asked how they stand, a few of their rounds.
+    /// Queries administration, and waits for the answer: a moment, or a few rounds if lanes are surveyed.
     ///
     /// # Errors
-    /// When the service is about to end, or too many threads ask.
+    /// The service is about to end, or too many threads ask.
     pub fn ask(&self, query: Query) -> Result<Answer, Declined> {
         self.asker().ask(&Principal::Service, query, None)
     }
 
-    /// Has administration carry out a command, and waits until its effects are published, and until the clients that it
-    /// concerns are notified, for a second at most.
+    /// Has administration carry out a command, and waits until its effects are published, and until the clients that it concerns are
+    /// notified, for a second at most.
     ///
     /// # Errors
-    /// When the service is about to end, or too many threads ask.
+    /// The service is about to end, or too many threads ask.
     pub fn command(&self, command: Command) -> Result<Answer, Declined> {
         self.asker().command(&Principal::Service, command, None)
     }
 
-    /// What says whether the service goes on, also while it ends.
+    /// Handle that says whether the service is alive, also while it ends.
     #[must_use]
     pub fn liveness(&self) -> Liveness {
         Liveness(Arc::clone(&self.administration))
@@ -44,7 +44,7 @@ impl Service {
     /// token which is gone keeps its name until it disconnects. Returns warnings about them.
     ///
     /// # Errors
-    /// They make no sense, and those that held do yet; or the service is about to end.
+    /// The new rules are invalid, and the earlier ones stay; or the service is about to end.
     pub fn reload_access(&self, config: &Config) -> Result<Vec<String>, NotReloaded> {
         let (rules, tokens) = (config.access_rules()?, config.read_tokens()?);
         self.command(Command::SetAccess(rules)).map_err(NotReloaded::Declined)?;
@@ -52,10 +52,10 @@ impl Service {
         Ok(config.access_warnings())
     }
 
-    /// Replaces what clients are called that say no name of themselves, also those that have connected.
+    /// Replaces the configured names of clients that give no name themselves, also of connected ones.
     ///
     /// # Errors
-    /// One makes no sense, or administration does not take them; then they are as they were.
+    /// A name is invalid, or administration does not take them; then nothing is changed.
     pub fn reload_client_names(&self, config: &Config) -> Result<(), NotReloaded> {
         let names = Arc::new(config.client_names()?);
         let before = self.known.client_names.swap(Arc::clone(&names));
@@ -69,7 +69,7 @@ impl Service {
         Operators { known: self.known.clone(), administration: Arc::clone(&self.administration) }
     }
 
-    /// Handle that asks administration as this does, on behalf of any principal: on any thread, also while the service ends.
+    /// Handle that queries administration on behalf of any principal: on any thread, also while the service ends.
     #[must_use]
     pub fn asker(&self) -> Asker {
         Asker(Arc::clone(&self.administration))
@@ -87,18 +87,18 @@ impl fmt::Debug for Asker {
 }
 
 impl Asker {
-    /// As [`Service::ask`], for so long at most.
+    /// Queries administration as [`Service::ask`] does, for a principal and for a limited time.
     ///
     /// # Errors
-    /// When the service is about to end, or too many threads ask, or there is no answer in time.
+    /// The service is about to end, or too many threads ask, or there is no answer in time.
     pub fn ask(&self, by: &Principal, query: Query, within: Option<Duration>) -> Result<Answer, Declined> {
         self.consult(within, |to| ToAdministration::Query(query, to, by.clone()))
     }
 
-    /// As [`Service::command`], for so long at most.
+    /// Has a command carried out as [`Service::command`] does, for a principal and for a limited time.
     ///
     /// # Errors
-    /// When the service is about to end, or too many threads ask, or there is no answer in time.
+    /// The service is about to end, or too many threads ask, or there is no answer in time.
     pub fn command(&self, by: &Principal, command: Command, within: Option<Duration>) -> Result<Answer, Declined> {
         self.consult(within, |to| ToAdministration::Command(command, to, by.clone()))
     }
@@ -129,12 +129,12 @@ pub(crate) fn consult(
     }
 }
 
-/// Why rules of access are not replaced.
+/// Why the configuration was not replaced.
 #[derive(Debug)]
 pub enum NotReloaded {
-    /// The new ones make no sense.
+    /// The new configuration is invalid.
     Config(ConfigError),
-    /// Administration does not take them.
+    /// Administration does not take it.
     Declined(Declined),
 }
 
@@ -167,7 +167,7 @@ fn send(
     Ok(reply)
 }
 
-/// Says whether a service goes on: for a watchdog.
+/// Handle that says whether a service is alive: for a watchdog.
 #[derive(Clone)]
 pub struct Liveness(Arc<Mutex<Mailbox<ToAdministration>>>);
 

@@ -1,7 +1,7 @@
 //! Publications to the lanes, and remains of earlier ones.
 //!
-//! A lane picks up what is published in its own time, and what it releases last it would have to free, which may take longer
-//! than an event. So administration keeps what was published until no lane uses it any more, and frees it itself, a piece at a time.
+//! A lane picks up a publication in its own time. The last user of one would have to free it, which may take longer than an event. So
+//! administration keeps each publication until no lane uses it any more, and frees it itself, chunk by chunk.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,29 +11,29 @@ use engine::{ChannelRoutes, LaneId, Remains, Snapshot};
 
 use crate::published::Published;
 
-/// What is published, and what was.
+/// The current publication, and earlier ones.
 pub(crate) struct Publishing {
     published: Arc<ArcSwap<Published>>,
     /// Earlier publications, until no lane uses them any more: at most the last one of each lane, and one more.
     retired: Vec<Arc<Published>>,
-    /// What is left of that.
+    /// Remains of earlier publications that have yet to be freed.
     remains: VecDeque<Remains>,
 }
 
 impl Publishing {
-    /// This is published by now.
+    /// Starts with the current publication.
     pub(crate) const fn new(published: Arc<ArcSwap<Published>>) -> Self {
         Self { published, retired: Vec::new(), remains: VecDeque::new() }
     }
 
-    /// Publishes what is new. Says which lanes have something to do because of that.
+    /// Publishes a new state. Returns the lanes that it concerns.
     pub(super) fn publish(&mut self, published: Published) -> BTreeSet<LaneId> {
         let concerned = lanes_concerned(&self.published.load().routing, &published.routing);
         self.retired.push(self.published.swap(Arc::new(published)));
         concerned
     }
 
-    /// Releases a piece of what no lane uses any more.
+    /// Frees a chunk of the publications that no lane uses any more.
     pub(super) fn release(&mut self) {
         let is_free = |last: &mut Arc<Published>| Arc::strong_count(last) == 1 && Arc::strong_count(&last.routing) == 1;
         for free in self.retired.extract_if(.., is_free) {
@@ -45,14 +45,14 @@ impl Publishing {
         }
     }
 
-    /// Whether there is more to release.
+    /// Whether there is more to free.
     pub(super) fn has_to_release(&self) -> bool {
         !self.remains.is_empty()
     }
 }
 
-/// The lanes that have something to do because of new routing: those of channels that have changed, and the main lane. The
-/// others pick it up when they have something to do, and are not woken for it.
+/// The lanes that new routing concerns: those of changed channels, and the main lane. The others pick it up with their next work, and are
+/// not woken for it.
 fn lanes_concerned(before: &Snapshot, now: &Snapshot) -> BTreeSet<LaneId> {
     let mut concerned = BTreeSet::from([LaneId::MAIN]);
     let find = |routing: &'_ Snapshot, channel: &Arc<ChannelRoutes>| {

@@ -1,4 +1,4 @@
-//! Episodes of refusals: a line in the log for each episode, and not for each request.
+//! Episodes of refusals: one log line for each episode, instead of one for each request.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,13 +8,13 @@ use engine::Time;
 
 use accounts::{Refused, Resource, SpentBy};
 
-/// An episode is over when nothing of the kind was refused for so long.
+/// Time without a refusal of the same kind after which an episode is over.
 const EPISODE_ENDS: Duration = Duration::from_secs(60);
 
-/// Episodes that are known at once. Beyond, all are forgotten, and logged again if they go on.
+/// Maximum episodes known at once. Beyond it all are forgotten, and logged again if they go on.
 const EPISODES_MAX: usize = 256;
 
-/// The episodes that are going on, and when something was last refused in each.
+/// Current episodes, each with the time of its last refusal.
 #[derive(Debug)]
 pub(crate) struct Episodes<Of> {
     episodes: BTreeMap<Of, Time>,
@@ -29,13 +29,13 @@ impl<Of> Default for Episodes<Of> {
 /// Episodes in which an address was refused more of a resource.
 pub(crate) type Refusals = Episodes<(Resource, SpentBy, IpAddr)>;
 
-/// Of which episode a refusal is.
+/// The episode of a refusal.
 pub(crate) const fn of_refused(refused: &Refused) -> (Resource, SpentBy, IpAddr) {
     (refused.spent.resource, refused.spent.by, refused.ip)
 }
 
 impl<Of: Ord> Episodes<Of> {
-    /// Notes a refusal. Says whether an episode begins with it.
+    /// Notes a refusal. True if an episode begins with it.
     pub(crate) fn is_news(&mut self, of: Of, now: Time) -> bool {
         if self.episodes.len() >= EPISODES_MAX && !self.episodes.contains_key(&of) {
             self.episodes.clear();

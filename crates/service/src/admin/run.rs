@@ -50,29 +50,29 @@ use crate::time;
 use access::Right;
 use accounts::{Principal, Refused};
 
-/// Requests served before their effects are published, and how long they may take: answers are posted only then.
+/// Requests served before their effects are published, and the maximum time for them: answers are posted only then.
 const BATCH: usize = 64;
 const BATCH_FOR: Duration = Duration::from_millis(1);
-/// Lines that were left out are summed up so much later, where nothing else is to be done.
+/// Delay after which lines left out are summed up, if there is nothing else to do.
 const SUMS_UP_IN: Duration = Duration::from_secs(1);
 /// Messages taken before requests are served.
 const MESSAGES_PER_ROUND: usize = 1_024;
-/// How long requests are still served once the service is to stop.
+/// Time for which requests are still served once the service is to stop.
 const STOPPING_FOR: Duration = Duration::from_millis(100);
-/// Lines in a second about disconnected consumers and clients that could not be notified.
+/// Maximum lines per second about disconnected consumers and clients that could not be notified.
 const LINES: u32 = 100;
 
 /// The administration thread.
 pub(crate) struct Administration {
-    /// What clients can name, and what follows from what is done to it.
+    /// Objects that clients can name, and the effects of changes to them.
     pub(crate) objects: Objects,
     pub(crate) publishing: Publishing,
     /// The lanes, and their messages.
     pub(crate) lane_registry: LaneRegistry,
-    /// What waits for its turn: requests, and what is done because of clients that are gone.
+    /// Queue of requests, and of work for clients that are gone.
     pub(crate) requests: FairQueue<ToAdministration>,
     pub(crate) analyses: Analyses,
-    /// What the service itself wants, and the waker for that and all messages.
+    /// Messages of the service itself, and the waker for these and all others.
     pub(crate) orders: Inbox<ToAdministration>,
     pub(crate) waker: Arc<Waker>,
     pub(crate) counters: Arc<Block>,
@@ -83,14 +83,14 @@ pub(crate) struct Administration {
     pub(crate) inquiry: Inquiry,
     pub(crate) histories: HistoryInquiry,
     pub(crate) dead_letters: DeadLetterInquiry,
-    /// How the joins to DDS stand.
+    /// Status boards of the joins to DDS.
     pub(crate) dds_joins: Vec<Board>,
-    /// Lanes that are to end when what was published last is out.
+    /// Lanes to end after the last publication is out.
     pub(crate) leaving: Vec<LaneId>,
     pub(crate) ending: Ending,
-    /// What the service was started with, beside which an added link has to be valid.
+    /// Configuration at the start. Added links have to be valid beside it.
     pub(crate) config: Box<Config>,
-    /// When it was begun with.
+    /// Start of the service.
     pub(crate) origin: Instant,
     pub(crate) log: Log,
 }
@@ -98,35 +98,35 @@ pub(crate) struct Administration {
 /// Answers that wait.
 #[derive(Default)]
 pub(crate) struct Withheld {
-    /// Until what was done in this round is on disk.
+    /// Answers that wait until the changes of this round are on disk.
     pub(crate) done: Vec<Sending>,
-    /// Until what was done is published.
+    /// Answers that wait until changes are published.
     pub(crate) unpublished: Vec<(Unpublished, Sending)>,
-    /// Until clients are notified of what was done.
+    /// Answers that wait until clients are notified.
     pub(crate) delayed_replies: BTreeMap<DelayedReply, Sending>,
-    /// Until the main lane has carried out an order.
+    /// Orders that wait for the main lane.
     pub(crate) link_orders: LinkOrders,
 }
 
-/// The end of the service, and whether it is to hurry.
+/// End of the service, and whether it is to hurry.
 #[derive(Default)]
 pub(crate) struct Ending {
     pub(crate) drain: Option<Drain>,
     pub(crate) hurry: Arc<AtomicBool>,
-    /// Notified when a client that may end the service has asked for that.
+    /// Notified when a client with that right has requested the end of the service.
     pub(crate) shutdown_request: Arc<ShutdownRequest>,
 }
 
-/// What may be logged.
+/// Limits of log lines.
 pub(crate) struct Log {
-    /// Of its own lines.
+    /// Administration's own lines.
     pub(crate) lines: Allowance,
-    /// What clients may have logged by what they ask for.
+    /// Lines that clients cause by requests.
     pub(crate) client_lines: ClientLines,
     /// Recent refusals for want of resources.
     pub(crate) refusals: Refusals,
     pub(crate) denials: Episodes<(Option<Right>, IpAddr)>,
-    /// Which addresses ask for very many objects that do not exist.
+    /// Addresses with very many requests for objects that do not exist.
     pub(crate) misses: Episodes<IpAddr>,
     pub(crate) log_lines: Allowance,
     pub(crate) audit: Audit,
@@ -149,26 +149,26 @@ impl Log {
 /// Maximum names in one answer.
 const NAMES_MAX: usize = 1_024;
 
-/// What was found when messages were taken.
+/// Result of taking messages.
 #[derive(PartialEq, Eq)]
 enum Found {
     Nothing,
     Something,
-    /// Among others, that the service is to stop.
+    /// The service is to stop.
     Stop,
 }
 
-/// The answers to what a batch asked. They wait until what they speak of is published.
+/// Answers of a batch, which wait until the changes before them are published.
 type Answers = Vec<Sending>;
 
 impl Administration {
-    /// Runs until the service is to stop, and ends the lanes then.
+    /// Runs until the service is to stop, and then ends the lanes.
     pub(crate) fn run(mut self) -> Undone {
         while self.round() {}
         self.end()
     }
 
-    /// Waits for something to do, and does it. False if the service is to stop.
+    /// Waits for work, and does it. False if the service is to stop.
     pub(crate) fn round(&mut self) -> bool {
         let mut answers = Vec::new();
         self.objects.handle_time(self.now());
@@ -195,7 +195,7 @@ impl Administration {
         !stopping
     }
 
-    /// Gives the answers that were withheld, and ends the lanes.
+    /// Sends the withheld answers, and ends the lanes.
     pub(crate) fn end(mut self) -> Undone {
         let unpublished = core::mem::take(&mut self.answers.unpublished).into_iter().map(|(_, answer)| answer);
         let withheld = core::mem::take(&mut self.answers.delayed_replies).into_values();
@@ -209,7 +209,7 @@ impl Administration {
         self.tell_undone()
     }
 
-    /// Asks the lanes what is left, if the service is about to end and it is time to. True if it is to end now.
+    /// Asks the lanes what is left, if the service is draining and a look is due. True if it is to end now.
     fn go_on_draining(&mut self) -> bool {
         let Some(drain) = &mut self.ending.drain else { return false };
         match drain.next(time::now(), self.ending.hurry.load(Ordering::Relaxed)) {
@@ -226,7 +226,7 @@ impl Administration {
         }
     }
 
-    /// Counts and logs what was not delivered.
+    /// Counts and logs the events that were not delivered.
     fn tell_undone(&self) -> Undone {
         let Some(drain) = &self.ending.drain else { return Undone::default() };
         let (undone, lines) = drain.result(|key| self.name(key));
@@ -237,8 +237,7 @@ impl Administration {
         undone
     }
 
-    /// Takes the messages that are there. If there is nothing to do, waits until one comes or the next timeout is due. True if
-    /// the service is to stop.
+    /// Takes waiting messages. If there is nothing to do, waits for one or for the next timeout. True if the service is to stop.
     fn receive(&mut self, answers: &mut Answers) -> bool {
         // What is posted after this wakes the thread, if it is not found here already.
         self.orders.look();
@@ -260,12 +259,12 @@ impl Administration {
         self.take_messages(MESSAGES_PER_ROUND, answers) == Found::Stop
     }
 
-    /// Whether there is more to do of what was done in a piece.
+    /// Whether work that is done in chunks has more to do.
     fn has_to_go_on(&self) -> bool {
         self.publishing.has_to_release() || self.persistence.has_to_gather()
     }
 
-    /// Logs how many lines that clients caused were left out, when it is time. True if there is something to tell later.
+    /// Logs how many lines of clients were left out, when that is due. True if more is to be logged later.
     fn sums_up(&mut self) -> bool {
         let now = self.now();
         for sum in [self.log.lines.sum_up(now), self.log.client_lines.sum_up(now)].into_iter().flatten() {
@@ -277,7 +276,7 @@ impl Administration {
         self.log.lines.has_summary() || self.log.client_lines.has_summary() || self.log.audit.has_summary()
     }
 
-    /// Takes so many messages at most. Requests get in line; what else there is is served at once.
+    /// Takes up to `most` messages. Requests are queued; all other messages are served at once.
     fn take_messages(&mut self, most: usize, answers: &mut Answers) -> Found {
         let mut found = Found::Nothing;
         for _ in 0..most {
@@ -309,8 +308,8 @@ impl Administration {
         found
     }
 
-    /// Has a message wait for its client's turn. Threads that wait for an answer over HTTP give up after a while, and what they asked
-    /// stays: of one address no more than there are such threads.
+    /// Queues a message for its client's turn. Threads that wait over HTTP give up after a while, and their requests stay queued: of one
+    /// address no more than there are such threads.
     fn line_up(&mut self, client: Client, message: ToAdministration, answers: &mut Answers) {
         if let ToAdministration::Notice(Notice::ConsumerDisconnected { key, .. }, _)
         | ToAdministration::Supplier { key, news: SupplierNews::Disconnected(_) } = &message
@@ -335,8 +334,8 @@ impl Administration {
         }
     }
 
-    /// Serves some requests; their effects are then published together. Returns the address that is charged for each, and how long it took.
-    /// What may take long begins a batch of its own: answers to what takes little do not wait for it.
+    /// Serves some requests; their effects are then published together. Returns the address charged for each, and the time that it took. A
+    /// request that may take long begins a batch of its own, so that answers to short ones do not wait for it.
     fn serve_requests(&mut self, answers: &mut Answers) -> Vec<(IpAddr, Duration)> {
         let (begun, mut served) = (time::now(), Vec::new());
         for _ in 0..BATCH {
@@ -415,7 +414,7 @@ impl Administration {
         }
     }
 
-    /// Has a request executed that is the objects' own.
+    /// Executes a request on the objects.
     fn execute(&mut self, request: &Request) -> Answered {
         let (ip, now) = (request.account().ip(), self.now());
         let most = self.log.client_lines.left(ip, now);
@@ -436,7 +435,7 @@ impl Administration {
 
     // ---- queries and commands ----
 
-    /// Answers a query, at once or when the lanes have reported their status.
+    /// Answers a query, at once or when the lanes have reported.
     fn answer_query(&mut self, query: Query, waiting: Waiting, answers: &mut Answers) {
         if let Some(forbidden) = self.forbids_query(&query, &waiting.principal()) {
             return answers.push(self.answered(waiting, Ok(Answer::Denied(forbidden))));
@@ -541,7 +540,7 @@ impl Administration {
         self.send_when_notified(answer);
     }
 
-    /// Puts an answer into the form in which its receiver gets it.
+    /// Makes an answer's message for its receiver.
     pub(super) fn answered(&self, waiting: Waiting, answer: Result<Answer, Declined>) -> Sending {
         let has_changed = answer.as_ref().is_ok_and(Answer::tells_of_a_change);
         match waiting {
@@ -556,8 +555,8 @@ impl Administration {
         }
     }
 
-    /// The message to a lane with the reply to a request: a refusal where the reply would be larger than the messages that clients
-    /// accept. `changed` says that the request has changed something, and what it has made.
+    /// The message to a lane with the reply to a request, which is a refusal if the reply exceeds the size that clients accept. `changed`
+    /// is set if the request has changed something, and has the objects that it has made.
     pub(super) fn concluded(&self, request: Request, answered: Answered, changed: Option<Creations>) -> Sending {
         let Answered { mut bytes, fault } = answered;
         if let Some(fault) = fault {
@@ -577,12 +576,12 @@ impl Administration {
         Sending::ToClient(lane, message, instead)
     }
 
-    /// The time since it was begun with.
+    /// Time since the start.
     pub(super) fn now(&self) -> Time {
         Time(u64::try_from(time::since(self.origin).as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Serves whatever is no request.
+    /// Serves a message that is not a request.
     fn serve(&mut self, from: LaneThread, message: ToAdministration, answers: &mut Answers) {
         match message {
             ToAdministration::Survey { chunk, is_last } => {
@@ -642,7 +641,7 @@ impl Administration {
         }
     }
 
-    /// Starts the lanes that what is published next will name, and notes those that end.
+    /// Starts the lanes that the next publication will name, and retires those that end.
     fn change_lanes(&mut self) {
         while let Some(change) = self.objects.poll_lane() {
             match change {
@@ -658,7 +657,7 @@ impl Administration {
         }
     }
 
-    /// Counts what a client was refused because it would have been too much, and logs the first of each episode.
+    /// Counts a refusal for want of resources, and logs the first of each episode.
     fn note_refused(&mut self, refused: &Refused) {
         self.counters.add(Counter::of_refusal(refused.spent), 1);
         let now = self.now();
@@ -667,7 +666,7 @@ impl Administration {
         }
     }
 
-    /// Counts what clients asked for and may not do, and logs the first of each episode.
+    /// Counts requests that clients may not make, and logs the first of each episode.
     fn note_denials(&mut self) {
         while let Some(denied) = self.objects.poll_denied() {
             self.counters.add(denied.right.map_or(Counter::OutgoingRefused, Counter::of_denied), 1);
@@ -697,7 +696,7 @@ impl Administration {
         self.counters.add(counter, 1);
     }
 
-    /// Logs what the engine wants known, with the consumer's name, and follows up what needs following up.
+    /// Logs a notice of the engine with the consumer's name, and acts on it.
     fn note(&mut self, notice: &Notice, why: Option<&str>) {
         let gone = match notice {
             Notice::DurableRemoved { key, .. } => self.objects.take_gone_durable(*key),
@@ -755,7 +754,7 @@ impl Administration {
         }
     }
 
-    /// A consumer as an operator would call it.
+    /// Name of a consumer for operators.
     pub(super) fn name(&self, key: ProxyKey) -> String {
         self.name_of("consumer", key)
     }

@@ -1,4 +1,4 @@
-//! How consumers stand and what was dropped, put together from what the lanes tell.
+//! Status of consumers, and drops, made of the lanes' reports.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -12,12 +12,12 @@ use crate::lane::links::messages::NamedDrops;
 /// Maximum consumers in one answer.
 const CONSUMERS_MAX: usize = 8_192;
 
-/// What is known of a consumer's client beside its deliveries.
+/// Facts about a consumer's client beside its deliveries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfClient {
-    /// For how long it has been out of reach, if that is announced.
+    /// How long the client has been unreachable, if that is announced.
     pub(super) unreachable_for: Option<Duration>,
-    /// Another proxy of the same channel to which the same object is connected.
+    /// Another proxy of the same channel with the same object connected.
     pub(super) duplicate_of: Option<ProxyKey>,
 }
 
@@ -38,10 +38,10 @@ pub(super) fn consumers(
     largest_backlogs(outboxes).into_iter().map(status).collect()
 }
 
-/// Consumers that are named as a channel's slowest.
+/// Maximum consumers named as a channel's slowest.
 const SLOWEST_MAX: usize = 16;
 
-/// How one channel stands, of which and of others these are the consumers' outboxes.
+/// Status of one channel, made of `outboxes`, which may have other channels' too.
 pub(super) fn channel(
     channel: ChannelId,
     outboxes: &[OutboxStats],
@@ -67,7 +67,7 @@ pub(super) fn channel(
     }
 }
 
-/// What was dropped, consumer by consumer, and what most was dropped of first.
+/// Drops by consumer, and of each consumer the largest number first.
 pub(super) fn drops(mut drops: Vec<NamedDrops>, name: impl Fn(ProxyKey) -> String) -> Vec<Dropped> {
     let order = |named: &NamedDrops| (named.drops.key, Reverse(named.drops.events));
     drops.sort_by(|one, other| {
@@ -98,7 +98,7 @@ pub(super) fn types(mut types: Vec<TypeEvents>) -> Vec<TypeEvents> {
     types
 }
 
-/// Links in the order of an answer, each once: one that was made anew during the survey may have been reported twice.
+/// Links in the order of an answer, each once: one that was added again during the survey may have been reported twice.
 pub(crate) fn links(mut links: Vec<LinkStatus>) -> Vec<LinkStatus> {
     // Links of several services to this one may have one name.
     const fn key(link: &LinkStatus) -> (&str, &str, LinkDirection, u64, &str) {
@@ -109,7 +109,7 @@ pub(crate) fn links(mut links: Vec<LinkStatus>) -> Vec<LinkStatus> {
     links
 }
 
-/// Puts together what the lanes say of one consumer: it may have an outbox on each.
+/// Merges the lanes' outboxes of each consumer.
 pub(super) fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
     // Of several, the one that is worst off comes first, and says in which state it is.
     outboxes.sort_by_key(|outbox| (outbox.key, Reverse(outbox.backlog_bytes)));
@@ -123,7 +123,7 @@ pub(super) fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
     outboxes
 }
 
-/// The consumers in one answer: so many at most, those with the largest backlogs, and of these the largest first.
+/// The consumers of one answer: those with the largest backlogs, the largest first, up to the maximum.
 fn largest_backlogs(outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
     let mut outboxes = join(outboxes);
     let by_backlog = |outbox: &OutboxStats| (Reverse(outbox.backlog_bytes), outbox.key);
@@ -136,15 +136,15 @@ fn largest_backlogs(outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
     outboxes
 }
 
-/// A reason's name: that of its counter without `lane_dropped_`.
+/// Name of a reason: that of its counter without `lane_dropped_`.
 #[must_use]
 pub fn reason_name(reason: DiscardReason) -> &'static str {
     let counter = Counter::of_discard(reason).name();
     counter.strip_prefix("lane_dropped_").unwrap_or(counter)
 }
 
-/// What a consumer is doing, whether its object is connected to another proxy as well, for how long it has been out of reach if it is and,
-/// if suppliers wait for it, since when and until when at most.
+/// Status of a consumer in words: its state, whether its object is connected to another proxy too, how long it has been unreachable, and
+/// how long suppliers have waited and may wait for it.
 fn status((state, client): (OutboxState, OfClient), holds: Option<Holding>, now: Time) -> String {
     let mut text = state_name(state).to_owned();
     if let Some(other) = client.duplicate_of {
@@ -163,10 +163,10 @@ fn status((state, client): (OutboxState, OfClient), holds: Option<Holding>, now:
     format!("{state}, HOLDS SUPPLIERS for {held} s, {left}")
 }
 
-/// How long an event has waited for a consumer, that is due, for the consumer to count as behind.
+/// Age of a due event above which its consumer is behind.
 const BEHIND_AFTER: Duration = Duration::from_secs(1);
 
-/// For how long a consumer has been behind that is otherwise well; nothing if it keeps up.
+/// How long an otherwise healthy consumer has been behind; `None` if it keeps up.
 #[must_use]
 pub fn behind_for(outbox: &OutboxStats, now: Time) -> Option<Duration> {
     // What waits for its `StartTime` is early.
@@ -175,7 +175,7 @@ pub fn behind_for(outbox: &OutboxStats, now: Time) -> Option<Duration> {
     (outbox.state == OutboxState::Active && is_due && waited >= BEHIND_AFTER).then_some(waited)
 }
 
-/// What an outbox is doing, in words.
+/// State of an outbox in words.
 #[must_use]
 pub const fn state_name(state: OutboxState) -> &'static str {
     match state {

@@ -1,9 +1,8 @@
-//! What administration is asked and what it answers: plain values in which no protocol has a part.
+//! Queries and commands to administration, and its answers: plain values, independent of protocols.
 //!
-//! All ways to administration use these: the `Statistics` object and with it the command line, and the program that the service
-//! is part of ([`Service::ask`](crate::Service::ask), [`Service::command`](crate::Service::command)). A way in only reads its
-//! clients' words into a [`Query`] or a [`Command`] and puts the [`Answer`] into theirs. With each goes the
-//! [`Principal`](accounts::Principal) that asks.
+//! All ways to administration use these: the `Statistics` object and with it the command line, and the embedding program
+//! ([`Service::ask`](crate::Service::ask), [`Service::command`](crate::Service::command)). A protocol only translates its clients' requests
+//! into a [`Query`] or a [`Command`], and the [`Answer`] back. With each goes the [`Principal`](accounts::Principal) that asks.
 
 use crate::config::{DeclaredChannel, LinkEntry};
 use core::time::Duration;
@@ -21,62 +20,62 @@ use crate::store::requests::DeadLetter;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Query {
-    /// What the service has counted: [`Answer::Counters`].
+    /// All counters: [`Answer::Counters`].
     Counters,
-    /// What each lane has counted by itself: [`Answer::Lanes`].
+    /// Counters of each lane: [`Answer::Lanes`].
     Lanes,
-    /// How consumers stand: [`Answer::Consumers`]. All lanes are asked, a piece in each of their rounds.
+    /// Status of consumers: [`Answer::Consumers`]. All lanes are surveyed, a chunk in each of their rounds.
     Consumers,
-    /// How these channels stand, those of them that there are: [`Answer::Channels`]. All lanes are asked, a piece in each of their
+    /// Status of these channels, without those that do not exist: [`Answer::Channels`]. All lanes are surveyed, a chunk in each of their
     /// rounds.
     Channels(Vec<ChannelId>),
     /// Stored history of a channel: [`Answer::History`].
     History(ChannelId),
-    /// What was dropped: [`Answer::Drops`]. All lanes are asked, a piece in each of their rounds.
+    /// Dropped events: [`Answer::Drops`]. All lanes are surveyed, a chunk in each of their rounds.
     Drops,
-    /// How many events of each type were taken in: [`Answer::Types`]. All lanes are asked, a piece in each of their rounds.
+    /// Events taken in by type: [`Answer::Types`]. All lanes are surveyed, a chunk in each of their rounds.
     Types,
-    /// How the connected suppliers stand: [`Answer::Suppliers`].
+    /// Status of connected suppliers: [`Answer::Suppliers`].
     Suppliers {
-        /// The first of those behind this proxy, by channel and proxy; default: of all.
+        /// Proxy behind which the list begins, by channel and proxy; default: from the start.
         behind: Option<ProxyKey>,
     },
-    /// Which proxies' clients were connected again when the service began: [`Answer::Restored`].
+    /// Proxies reconnected to their clients when the service began: [`Answer::Restored`].
     Restored {
-        /// The first of those behind this proxy, by channel and proxy; default: of all.
+        /// Proxy behind which the list begins, by channel and proxy; default: from the start.
         behind: Option<ProxyKey>,
     },
-    /// How the joins to DDS stand: [`Answer::DdsJoins`].
+    /// Status of the joins to DDS: [`Answer::DdsJoins`].
     DdsJoins,
-    /// How the links to other services stand: [`Answer::Links`]. The lanes are asked, a chunk in each of their rounds.
+    /// Status of the links to other services: [`Answer::Links`]. The lanes are surveyed, a chunk in each of their rounds.
     Links,
     /// Dead letters, each undeliverable for a consumer: [`Answer::DeadLetters`].
     DeadLetters {
-        /// The first of those behind this one, by number and consumer's proxy; 0 and 0: of all.
+        /// Dead letter behind which the list begins, by number and consumer's proxy; 0 and 0: from the start.
         behind: (u64, ProxyId),
     },
-    /// Whether administration and all lanes go on: [`Answer::Progress`], when each lane has been through a round of its own.
+    /// Whether administration and all lanes are running: [`Answer::Progress`], after each lane has been through a round.
     Progress,
-    /// What is configured, channels, admins, proxies, filters, clients and names: [`Answer::Topology`], or
-    /// [`Declined::TooLarge`] if it is more than 16,384 things.
+    /// All configured channels, admins, proxies, filters, clients and names: [`Answer::Topology`], or [`Declined::TooLarge`] if they are
+    /// more than 16,384.
     Topology,
     /// Services of the federation, this one first: [`Answer::Federation`].
     Federation,
-    /// How all consumers and channels stand on each lane, as the lanes tell it: [`Answer::Figures`]. All lanes are asked, a piece in each
-    /// of their rounds; administration only passes it on.
+    /// Status of all consumers and channels on each lane, as the lanes report it: [`Answer::Figures`]. All lanes are surveyed, a chunk in
+    /// each of their rounds; administration only passes the reports on.
     Figures,
-    /// What proxies and their clients are called in logs, 1,024 at most: [`Answer::Names`].
+    /// Names of proxies and their clients in logs, 1,024 at most: [`Answer::Names`].
     Names(Vec<ProxyKey>),
     /// The channels: [`Answer::ChannelList`].
     ChannelList {
-        /// The first of those behind this one; default: of all.
+        /// Channel behind which the list begins; default: from the start.
         behind: Option<ChannelId>,
     },
-    /// What is configured of a channel: [`Answer::Channel`], or [`Declined::TooLarge`].
+    /// Configuration of a channel: [`Answer::Channel`], or [`Declined::TooLarge`].
     Channel {
-        /// Its number.
+        /// The channel's number.
         channel: ChannelId,
-        /// With the first of its proxies behind this one; default: with all else, and the first of all.
+        /// Proxy behind which the list of proxies begins; default: all else, and the list from its start.
         behind: Option<ProxyId>,
     },
 }
@@ -85,58 +84,56 @@ pub enum Query {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Command {
-    /// Disconnect the client of a proxy of either side, and notify it, where it gave a reference:
-    /// [`Answer::Disconnected`], 0 if there is no such proxy.
+    /// Disconnect the client of a proxy of either side, and notify it if it gave a reference: [`Answer::Disconnected`], 0 if there is no
+    /// such proxy.
     Disconnect(ProxyKey),
-    /// Disconnect suppliers that cannot be asked whether they exist and were not heard of for so long, 1,024 at most:
-    /// [`Answer::Disconnected`].
+    /// Disconnect suppliers that cannot be probed and were silent for so long, 1,024 at most: [`Answer::Disconnected`].
     DisconnectIdle(Duration),
-    /// Make all that a text of [`Answer::Topology`] has, in a service that was not used since it began:
-    /// [`Answer::Applied`].
+    /// Make all objects of a text of [`Answer::Topology`], in a service that was not used since it began: [`Answer::Applied`].
     ApplyTopology(String),
     /// Replace the rules of access, also for connected clients; with none, everything is allowed: [`Answer::Applied`].
     SetAccess(Option<access::Rules>),
-    /// Replace what clients are called that say no name of themselves, also those with proxies: [`Answer::Applied`].
+    /// Replace the configured names of clients that give no name themselves, also of those with proxies: [`Answer::Applied`].
     SetClientNames(Arc<access::ClientNames>),
-    /// Make a channel that the configuration declares, or set the one that has its name, as at the start: [`Answer::Applied`].
+    /// Make a channel that the configuration declares, or set the one of that name, as at the start: [`Answer::Applied`].
     DeclareChannel(DeclaredChannel),
     /// An act on dead letters of a channel: [`Answer::DeadLettersDone`].
     DeadLetters {
-        /// What.
+        /// The act.
         act: DeadLetterAct,
-        /// Their channel.
+        /// The channel of the dead letters.
         channel: ChannelId,
-        /// Their numbers, each with the consumer's proxy; 1,024 at most.
+        /// Numbers of the dead letters, each with the consumer's proxy; 1,024 at most.
         dead_letters: Vec<(u64, ProxyId)>,
     },
-    /// Suspend a consumer that is pushed to, or have it go on: [`Answer::Done`].
+    /// Suspend or resume a consumer that is pushed to: [`Answer::Done`].
     Suspend {
-        /// Its proxy.
+        /// The consumer's proxy.
         key: ProxyKey,
-        /// Whether it is suspended then.
+        /// True to suspend, false to resume.
         suspended: bool,
     },
-    /// Pause a link, or have it go on: [`Answer::Done`]. The main lane carries it out; a pause ends with the process.
+    /// Pause or resume a link: [`Answer::Done`]. The main lane carries it out; a pause ends with the process.
     PauseLink {
-        /// Name of the link's `[[link]]` entry, or of the peer where that dials.
+        /// Name of the link's `[[link]]` entry, or of the peer if that dials.
         name: String,
-        /// Whether it is paused then.
+        /// True to pause, false to resume.
         paused: bool,
     },
     /// Add a link to another service: [`Answer::LinkAdded`].
     AddLink(Box<LinkEntry>),
-    /// Remove a link that was added: [`Answer::Done`]. One of the configuration is not removed.
+    /// Remove an added link: [`Answer::Done`]. A link of the configuration cannot be removed.
     RemoveLink {
-        /// Its name.
+        /// The link's name.
         name: String,
-        /// Whether events that wait for it are dropped; otherwise it stays if any do.
+        /// Whether waiting events are dropped; otherwise a link with such events stays.
         drop_backlog: bool,
     },
     /// Set properties: [`Answer::Done`].
     SetQos {
         /// Channel, admin or proxy.
         on: Settable,
-        /// By name, as a configuration file has them.
+        /// Properties by name, as in a configuration file.
         properties: Vec<(String, Declared)>,
     },
 }
@@ -144,84 +141,83 @@ pub enum Command {
 /// Act on a dead letter of a consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeadLetterAct {
-    /// It is delivered once more: to that consumer alone or, if it is not connected any more, to all that want it. It is as if it had just
-    /// come, without `Timeout`, `StartTime` and `StopTime` of its own.
+    /// Deliver it once more: to that consumer alone or, if it is not connected any more, to all subscribers. It counts as new, without its
+    /// own `Timeout`, `StartTime` and `StopTime`.
     Replay,
-    /// It goes.
+    /// Remove it.
     Remove,
 }
 
-/// What a query or a command is answered.
+/// Answer to a query or a command.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Answer {
     /// Each exported name of a counter and its value, in the order of [`Counter::exported`](crate::Counter::exported).
     Counters(Vec<(&'static str, u64)>),
-    /// The lanes that there are, the main one first.
+    /// Counters of all lanes, the main one first.
     Lanes(Vec<LaneCounters>),
     /// The consumers with the largest backlogs, the largest first: 8,192 at most.
     Consumers(Vec<ConsumerStatus>),
-    /// How channels stand, in the order in which they were named.
+    /// Status of channels, in the order in which they were named.
     Channels(Vec<ChannelStatus>),
-    /// Stored history of a channel; `None` if nothing ever was.
+    /// Stored history of a channel; `None` if nothing was ever stored.
     History(Option<HistoryStatus>),
-    /// What was dropped, consumer by consumer, and what most was dropped of first: 1,024 entries of each lane at most.
+    /// Dropped events by consumer, and of each consumer the largest number first: 1,024 entries of each lane at most.
     Drops {
         /// The entries.
         drops: Vec<Dropped>,
-        /// How many more events were dropped than there are entries for.
+        /// Number of dropped events without an entry.
         beyond: u64,
     },
-    /// By domain and name, 4,096 of each lane at most. A type of which no channel has events any more is not among them.
+    /// Events by domain and name, 4,096 types of each lane at most. A type without events in any channel is left out.
     Types(Vec<TypeEvents>),
-    /// Connected suppliers by channel and proxy, 1,024 at most, each with what it is called.
+    /// Connected suppliers by channel and proxy, 1,024 at most, each with its name in logs.
     Suppliers(Vec<(SupplierStatus, String)>),
-    /// Proxies with clients that were connected again when the service began, by channel and proxy, 1,024 at most.
+    /// Proxies reconnected to their clients when the service began, by channel and proxy, 1,024 at most.
     Restored(Vec<RestoredClient>),
-    /// In the order of the configuration.
+    /// Joins in the order of the configuration.
     DdsJoins(Vec<DdsJoinStatus>),
     /// Links by name, channel and direction: 4,096 at most.
     Links(Vec<LinkStatus>),
-    /// Dead letters, by number and consumer's proxy, each with what the consumer is called: 256 at most, fewer where they are
-    /// large.
+    /// Dead letters, by number and consumer's proxy, each with the consumer's name in logs: 256 at most, fewer if they are large.
     DeadLetters(Vec<(String, DeadLetter)>),
-    /// Of the first that were named so many were there, and that is done and on disk. Those behind both are to be named again.
+    /// Of the dead letters named first, `done` existed, and the act on them is done and on disk; `missing` did not exist. Those named
+    /// behind both are to be named again.
     DeadLettersDone {
-        /// How many were there.
+        /// Number that existed.
         done: u32,
-        /// How many were not.
+        /// Number that did not exist.
         missing: u32,
     },
-    /// They go on.
+    /// Administration and all lanes are running.
     Progress,
-    /// How many clients were disconnected.
+    /// Number of disconnected clients.
     Disconnected(u32),
-    /// What is configured, as JSON, of the same order every time.
+    /// Configured objects, as JSON in a fixed order.
     Topology(String),
-    /// It was made, or why not; then nothing was changed.
+    /// Whether it was applied; if not, nothing was changed.
     Applied(Result<(), String>),
-    /// How consumers and channels stand.
+    /// Status of consumers and channels.
     Figures(Figures),
-    /// In the order in which they were asked for, each with the name that stays when its client connects again: the proxy's own, or the
-    /// client's.
+    /// Names in the order of the request, each with the name that stays when its client connects again: the proxy's own, or the client's.
     Names(Vec<(String, Option<Arc<str>>)>),
-    /// By number, 256 at most.
+    /// Channels by number, 256 at most.
     ChannelList(Vec<ListedChannel>),
-    /// As JSON like a channel's part of [`Answer::Topology`], local proxies included, with 256 proxies at most; admins and filters are in
-    /// it with the first proxies. Nothing if there is no such channel.
+    /// Channel as JSON like its part of [`Answer::Topology`], local proxies included, with 256 proxies at most; admins and filters come
+    /// with the first proxies. `None` if there is no such channel.
     Channel(Option<String>),
-    /// It is done, or why not; then nothing was changed.
+    /// Whether it was done; if not, nothing was changed.
     Done(Result<(), String>),
-    /// This service, and those that it has found, by identity; none if it is of no federation.
+    /// Members by identity, this service and those that it has found; empty if it is in no federation.
     Federation(Vec<FederationMember>),
-    /// Whether the link outlives the process, which takes a store; or why it was not added.
+    /// Whether the link outlives the process, which needs a store; or why it was not added.
     LinkAdded(Result<bool, String>),
-    /// The rules of access do not allow it to the principal. Nothing was done.
+    /// The rules of access deny it to the principal. Nothing was done.
     Denied(Forbidden),
 }
 
 impl Answer {
-    /// Whether it answers a command, by which something may have changed that is to outlive the process: then it waits for that.
+    /// Whether this answers a command that may have changed something persistent: then the answer waits for the store.
     pub(crate) const fn tells_of_a_change(&self) -> bool {
         match self {
             Self::Disconnected(_) | Self::Applied(_) | Self::Done(_) | Self::LinkAdded(_) => true,
@@ -251,22 +247,22 @@ impl Answer {
     }
 }
 
-/// How consumers and channels stand.
+/// Status of consumers and channels.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// When: as the times in `outboxes` are counted.
+    /// Time of the survey, on the clock of the times in `outboxes`.
     pub now: Time,
-    /// Of each lane those that it has.
+    /// Outboxes of each lane.
     pub outboxes: Vec<OutboxStats>,
-    /// Of each lane those that it has.
+    /// Channels of each lane.
     pub channels: Vec<ChannelStats>,
     /// Links, as in [`Answer::Links`].
     pub links: Vec<LinkStatus>,
 }
 
 impl Figures {
-    /// Puts together what lanes say of the same consumer and of the same channel: by proxy, and by number. It takes time in proportion to
-    /// their number, which is why administration leaves it to the receiver.
+    /// Merges the lanes' reports by consumer and by channel. The time is proportional to their number, which is why administration leaves
+    /// it to the receiver.
     #[must_use]
     pub fn joined(self) -> Self {
         let mut channels = self.channels;
@@ -290,54 +286,54 @@ impl Figures {
     }
 }
 
-/// How a consumer stands, on all lanes together.
+/// Status of a consumer, on all lanes together.
 #[derive(Debug, Clone)]
 pub struct ConsumerStatus {
-    /// What it is called in logs.
+    /// Name in logs.
     pub name: String,
-    /// What it is doing: active, suspended, socket full, failing or disconnected; and, for people, for how long it has been out of reach
-    /// where that is more than a minute, and whether suppliers wait for it.
+    /// State: active, suspended, socket full, failing or disconnected; and, for people, how long it has been unreachable if more than a
+    /// minute, and whether suppliers wait for it.
     pub state: String,
-    /// Its numbers. `state` and `holds` of it are those of the lane on which it is worst off.
+    /// Figures of its outbox; `state` and `holds` are those of the lane in the worst state.
     pub outbox: OutboxStats,
 }
 
-/// How a channel stands, on all lanes together.
+/// Status of a channel, on all lanes together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChannelStatus {
-    /// Its number.
+    /// The channel's number.
     pub channel: ChannelId,
-    /// What its creator called it.
+    /// Name given by its creator.
     pub name: Option<String>,
     /// Events that wait for consumers or are unanswered, each counted for each consumer.
     pub backlog_events: u64,
-    /// What they weigh, in octets.
+    /// Size of these events, in octets.
     pub backlog_bytes: u64,
-    /// How long ago the oldest of them came; `None` if there is none.
+    /// Age of the oldest of these events; `None` if there are none.
     pub oldest: Option<Duration>,
-    /// The consumers with the largest backlogs, and what each is called in logs: the largest, and those that have half as many events at
-    /// least; the largest first, 16 at most.
+    /// Consumers with the largest backlogs, each with its name in logs: the largest, and those with at least half as many events; the
+    /// largest first, 16 at most.
     pub slowest: Vec<(ProxyKey, String)>,
-    /// Events that its connected consumers have lost at a limit of their own, of the channel or of its memory.
+    /// Events that its connected consumers have lost at limits of their own, of the channel or of its memory.
     pub overflows: u64,
 }
 
-/// How a join to DDS stands.
+/// Status of a join to DDS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DdsJoinStatus {
-    /// Its channel.
+    /// The join's channel.
     pub channel: ChannelId,
-    /// What it is called in logs.
+    /// Name in logs.
     pub name: String,
-    /// Topics that it reads,
+    /// Number of topics read.
     pub topics_read: usize,
-    /// and those that it writes.
+    /// Number of topics written.
     pub topics_written: usize,
-    /// What does not match it in DDS, 256 at most.
+    /// Endpoints in DDS that do not match, 256 at most.
     pub incompatible: Vec<DdsIncompatibility>,
-    /// How many more were found since it began.
+    /// Number of further ones since the join began.
     pub beyond: u64,
-    /// How many there have been by topic and policy, 128 of these, and then `*` as topic.
+    /// Numbers by topic and policy: 128 entries, and then `*` as topic.
     pub totals: Vec<(String, &'static str, u64)>,
 }
 
@@ -356,12 +352,12 @@ impl Default for DdsJoinStatus {
     }
 }
 
-/// A writer or a reader in DDS that does not match a join by a policy.
+/// A writer or a reader in DDS that a policy keeps from matching a join.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DdsIncompatibility {
     /// The topic.
     pub topic: String,
-    /// What is known of the writer or reader.
+    /// Description of the writer or reader.
     pub peer: String,
     /// The policy: `reliability`, `durability`, ….
     pub policy: &'static str,
@@ -373,14 +369,14 @@ pub struct DdsIncompatibility {
     pub advice: String,
 }
 
-/// How a channel's flow of events over a link stands, in one direction.
+/// Status of a channel's flow of events over a link, in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LinkStatus {
-    /// Name of the `[[link]]` entry; of a connection that the peer made, the name under which the peer has it.
+    /// Name of the `[[link]]` entry; for a connection that the peer made, the peer's name for it.
     pub name: String,
     /// Name of the channel, the same at both ends.
     pub channel: String,
-    /// Whether events leave this service by it, or come to it.
+    /// Direction of the events, seen from this service.
     pub direction: LinkDirection,
     /// Host and port, as configured or as the peer's connection shows them.
     pub peer: String,
@@ -388,33 +384,33 @@ pub struct LinkStatus {
     pub peer_name: String,
     /// Identity of the peer's service; 0 before its first frame.
     pub peer_service: u64,
-    /// Whether events flow.
+    /// State of the flow.
     pub state: LinkState,
-    /// Why it is not up; empty if it is.
+    /// Why the state is not up; empty if it is.
     pub reason: String,
-    /// Milliseconds since it came to this state.
+    /// Milliseconds in this state.
     pub since_ms: u64,
     /// Events that wait or are not acknowledged, on disk included.
     pub lag_events: u64,
-    /// Octets of those that are in memory.
+    /// Octets of these events in memory.
     pub lag_octets: u64,
     /// Age of the oldest of these events, in milliseconds; 0 if there is none.
     pub lag_ms: u64,
     /// Events that were sent and are not acknowledged.
     pub in_flight_events: u64,
-    /// Octets of these.
+    /// Octets of these events.
     pub in_flight_octets: u64,
-    /// Octets that may be in flight at the same time.
+    /// Maximum octets in flight.
     pub window_octets: u64,
     /// Smallest round trip of the last 10 s, in microseconds; 0 if none was measured.
     pub round_trip_us: u64,
-    /// Events sent, repeated sending included.
+    /// Events sent, including repeats.
     pub sent: u64,
     /// Events that the peer has acknowledged.
     pub acknowledged: u64,
-    /// Events that came from the peer and were taken in.
+    /// Events of the peer that were taken in.
     pub received: u64,
-    /// Events that came from the peer and had come before, on whichever way.
+    /// Events of the peer that had arrived before, on any way.
     pub repeats: u64,
     /// Best-effort events that were in flight when the connection or the peer's process ended.
     pub lost: u64,
@@ -422,15 +418,15 @@ pub struct LinkStatus {
     pub rejected: u64,
     /// Events that were not sent, since they came from the peer, through it, or over 8 services.
     pub loops: u64,
-    /// Persistent events, at least, that the receiving service had acknowledged and did not know when it began again.
+    /// Minimum number of persistent events that the receiving service had acknowledged and did not know when it began again.
     pub forgotten: u64,
-    /// Events that were dropped since there was no room for what waits for the link.
+    /// Events dropped because the link's backlog was full.
     pub dropped: u64,
     /// Subscriptions of the receiving service: `everything`, `nothing` or `N types`.
     pub subscriptions: String,
-    /// What carries its events now: `tcp`, `udp`, `multicast` or `iiop`; `tcp: REASON` where it is `tcp` and was to be another.
+    /// Current carrier of events: `tcp`, `udp`, `multicast` or `iiop`; `tcp: REASON` if another was configured.
     pub carrier: String,
-    /// Where the link comes from.
+    /// Origin of the link.
     pub origin: LinkOrigin,
 }
 
@@ -446,27 +442,27 @@ impl LinkStatus {
 /// A service of a federation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct FederationMember {
-    /// Its identity.
+    /// The service's identity.
     pub service: u64,
-    /// Its name; may be empty.
+    /// The service's name; may be empty.
     pub name: String,
-    /// Whether it is this one.
+    /// Whether it is this service.
     pub is_self: bool,
     /// Host and port at which it is dialled.
     pub address: String,
-    /// Whether this service and it are connected.
+    /// State of the connection with it.
     pub state: LinkState,
-    /// Why they are not; empty if they are. Of this service: which announcements it rejected in the last minute.
+    /// Why they are not connected; empty if they are. For this service: which announcements it rejected in the last minute.
     pub reason: String,
-    /// Milliseconds since it was heard last.
+    /// Milliseconds since its last announcement.
     pub heard_ms: u64,
     /// Names of its channels.
     pub channels: Vec<String>,
-    /// Names of those of which events flow, one way at least.
+    /// Names of channels with events flowing, in one direction at least.
     pub linked: Vec<String>,
 }
 
-/// Where a link comes from.
+/// Origin of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkOrigin {
@@ -482,7 +478,7 @@ pub enum LinkOrigin {
 }
 
 impl LinkOrigin {
-    /// Its name in the API.
+    /// The origin's name in the API.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -506,7 +502,7 @@ pub enum LinkDirection {
 }
 
 impl LinkDirection {
-    /// The direction in the words of all that show it.
+    /// The direction's name in logs, answers and pages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -527,9 +523,9 @@ pub enum LinkState {
     Up,
     /// Events are in flight, and the peer has acknowledged nothing for more than 3 s.
     Stalled,
-    /// There is no connection. It is tried again.
+    /// There is no connection. Connecting is tried again.
     Down,
-    /// An operator has paused it.
+    /// An operator has paused the link.
     Paused,
     /// The peer, or this service, does not permit it.
     Refused,
@@ -539,7 +535,7 @@ impl LinkState {
     /// All states.
     pub const ALL: [Self; 6] = [Self::Connecting, Self::Up, Self::Stalled, Self::Down, Self::Paused, Self::Refused];
 
-    /// The state in the words of all that show it.
+    /// The state's name in logs, answers and pages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -558,72 +554,71 @@ impl LinkState {
 pub struct HistoryStatus {
     /// The channel's number.
     pub channel: ChannelId,
-    /// The first event that a consumer can begin with; `None` if all that there is is older than is to be kept.
+    /// The first event at which a consumer can begin; `None` if all stored events are older than the limits allow.
     pub first: Option<HistoryEvent>,
-    /// The last that is written; `None` if `first` is.
+    /// The last event written; `None` if `first` is.
     pub last: Option<HistoryEvent>,
-    /// How many events there are from the first to the last.
+    /// Number of events from the first to the last.
     pub events: u64,
-    /// What its files take, in octets: they are removed as wholes, so that some of it may be of events before the first.
+    /// Size of its files, in octets. Files are removed as wholes, so that part may be of events before the first.
     pub bytes: u64,
 }
 
 /// An event of a channel's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryEvent {
-    /// Its number.
+    /// The event's number.
     pub number: u64,
-    /// When it came: in 100 ns since 15 October 1582, UTC.
+    /// Arrival, in 100 ns since 15 October 1582, UTC.
     pub came: u64,
 }
 
-/// What was dropped of one event type for one consumer for one reason.
+/// Dropped events of one type, for one consumer and one reason.
 #[derive(Debug, Clone)]
 pub struct Dropped {
     /// The consumer's proxy, which may be gone.
     pub key: ProxyKey,
-    /// What the consumer is called in logs.
+    /// The consumer's name in logs.
     pub name: String,
-    /// The event type's domain, and
+    /// Domain of the event type.
     pub domain: String,
-    /// its name. Both are `*` for all types that have no number.
+    /// Name of the event type. Both are `*` for all types that have no number.
     pub event_type: String,
-    /// Why: the name of the reason's counter without `lane_dropped_`.
+    /// Reason: the name of its counter without `lane_dropped_`.
     pub reason: &'static str,
-    /// How many events.
+    /// Number of events.
     pub events: u64,
 }
 
 /// Events of a type that were taken in, in all channels together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeEvents {
-    /// The event type's domain, and
+    /// Domain of the event type.
     pub domain: String,
-    /// its name.
+    /// Name of the event type.
     pub name: String,
-    /// How many events.
+    /// Number of events.
     pub events: u64,
 }
 
-/// Why something was not answered, or not done.
+/// Why a query was not answered, or a command not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Declined {
     /// The service is about to end. Nothing was done.
     Stopping,
-    /// A limit, or the client's share of it, is reached. Nothing was done.
+    /// A limit, or the client's quota, is reached. Nothing was done.
     NoResources,
-    /// The rules of access do not allow it. Nothing was done.
+    /// The rules of access deny it. Nothing was done.
     NotPermitted,
-    /// The answer would be larger than clients accept a message to be: 16 MiB.
+    /// The answer exceeds the message size that clients accept: 16 MiB.
     TooLarge,
-    /// It is done, and the disk has not taken it within `store.answer_within_ms`. It is written when the disk does; if the process ends
-    /// before that, it was never done.
+    /// It is done, but not on disk within `store.answer_within_ms`. It is written when the disk permits; if the process ends before, it is
+    /// lost.
     NotStored,
     /// Administration has not answered in time. It may yet be done.
     NotInTime,
-    /// It made something, and the disk has not taken that within `store.answer_within_ms`: it was undone. Or it is about what is on disk,
-    /// which fails.
+    /// It made objects that were not on disk within `store.answer_within_ms`, and was undone. Or it needs data on a disk that fails.
     NotMade,
 }
 

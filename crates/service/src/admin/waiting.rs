@@ -10,9 +10,9 @@ use accounts::Principal;
 /// Receiver of an answer.
 #[derive(Debug)]
 pub(crate) enum Waiting {
-    /// A client, by this request of its.
+    /// A client, with its request.
     Client(Request),
-    /// The program that the service is part of, or a principal on behalf of which it asks.
+    /// The embedding program, or the principal on behalf of which it asks.
     Program(SyncSender<Result<Answer, Declined>>, Principal),
 }
 
@@ -25,35 +25,35 @@ impl Waiting {
     }
 }
 
-/// An answer that is to go when what it speaks of is published.
+/// An answer to be sent when the changes before it are published.
 #[derive(Debug)]
 pub(crate) enum Sending {
-    /// With what is done instead if what it changed is not on disk in time.
+    /// Reply to a client, with the alternative if its change is not on disk in time.
     ToClient(LaneThread, ToLane, Option<Instead>),
     ToProgram(SyncSender<Result<Answer, Declined>>, Result<Answer, Declined>),
-    /// What the main lane does behind the answer before it.
+    /// Work of the main lane that follows the answer before it.
     Then(ToLane),
 }
 
-/// The reply that a client gets instead, and what its request has made, which is undone then.
+/// Alternative reply to a client, and the objects that its request has made, which are then removed.
 #[derive(Debug)]
 pub(crate) struct Instead {
     pub(crate) bytes: Vec<u8>,
     pub(crate) made: Creations,
 }
 
-/// An answer that goes although what it speaks of is not on disk.
+/// An answer sent although the change is not on disk.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(crate) answer: Sending,
-    /// Whether that is said in it, as it is of changes, and not of what was only asked.
+    /// Whether the answer says so: that of a change does, that of a query does not.
     pub(crate) is_change: bool,
-    /// What is to be undone.
+    /// Objects to be removed.
     pub(crate) made: Creations,
 }
 
 impl Sending {
-    /// The same of what is not on disk in time.
+    /// Converts the answer for changes that are not on disk in time.
     pub(crate) fn not_stored(self) -> Late {
         let (answer, is_change, made) = match self {
             Self::ToClient(lane, ToLane::Protocol(mut message), Some(Instead { bytes, made })) => {

@@ -1,4 +1,4 @@
-//! Samples of DDS as structured events, and the structs of structured events as samples.
+//! Conversion of DDS samples to structured events, and of the structs in structured events to samples.
 
 use corba::event::{self, ANY_TYPE_NAME};
 use giop::cdr::{ReadError, Reader, Writer};
@@ -8,14 +8,14 @@ use giop::typecode::{Kind, TypeCode};
 use crate::config::DdsValue;
 use crate::protocols::dds::ENCODING;
 
-/// The property in the variable header by which an event says that it came from DDS, and therefore is not to go there.
+/// Property in the variable header of events that came from DDS, which are not sent back there.
 const FROM_DDS: &str = "CampanileFromDds";
 
 /// Maximum octets of padding behind a value, so that what follows in the packet is aligned. A writer that states their number (XTypes 1.3,
 /// 7.6.3.1.2) has none in the sample; Fast DDS does not state it.
 const PADDING_MAX: usize = 3;
 
-/// What all events of a topic begin with, and what is behind their struct.
+/// Octets in front of the struct in all events of a topic, and behind it.
 pub(super) struct Template {
     prefix: Vec<u8>,
     type_code: Vec<u8>,
@@ -23,7 +23,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// `origin` is what the property says: where it came from.
+    /// Template for a topic. `origin` is the value of the property that says where events came from.
     pub(super) fn new((domain, type_name): (&str, &str), of: &TypeCode, value: DdsValue, origin: &str) -> Self {
         let mut prefix = Vec::new();
         let mut w = Writer::new(&mut prefix, ENCODING);
@@ -47,7 +47,7 @@ impl Template {
         Self { prefix, type_code, suffix_is_null: value == DdsValue::FilterableData }
     }
 
-    /// Appends the event that a sample becomes.
+    /// Appends the event of a sample.
     pub(super) fn write(&self, sample: &[u8], out: &mut Vec<u8>) -> Result<(), ReadError> {
         out.extend_from_slice(&self.prefix);
         let mut w = Writer::with_phase(out, self.prefix.len(), ENCODING);
@@ -64,17 +64,17 @@ impl Template {
     }
 }
 
-/// What is in an event for DDS.
+/// Parts of an event that DDS needs.
 pub(super) struct Found<'e> {
     pub(super) domain: &'e [u8],
     pub(super) type_name: &'e [u8],
-    /// It came from there.
+    /// Whether the event came from DDS.
     pub(super) is_echo: bool,
-    /// In front of the `Any` that has the struct, if there is one.
+    /// Reader in front of the `Any` that has the struct, if there is one.
     any: Option<Reader<'e>>,
 }
 
-/// Looks through a structured event.
+/// Finds these parts in a structured event.
 pub(super) fn find(bytes: &[u8], tag: u64, value: DdsValue) -> Result<Found<'_>, ReadError> {
     let mut body = event::reader(bytes, tag);
     let mut work = event::work_for(bytes.len());
@@ -98,7 +98,7 @@ pub(super) fn find(bytes: &[u8], tag: u64, value: DdsValue) -> Result<Found<'_>,
 }
 
 impl<'e> Found<'e> {
-    /// The octets of the struct's type as the event has them, and readers in front of the type and the value.
+    /// Octets of the struct's type as in the event, and readers in front of the type and the value.
     pub(super) fn value(&self) -> Option<(&'e [u8], Reader<'e>, Reader<'e>)> {
         let mut type_code = self.any.clone()?;
         type_code.align(4).ok()?;
@@ -115,14 +115,14 @@ impl<'e> Found<'e> {
     }
 }
 
-/// The type in front of which a reader is, if it is one of a struct.
+/// The type that a reader is in front of, if it is a struct's.
 pub(super) fn type_at(mut type_code: Reader<'_>) -> Option<TypeCode> {
     let mut work = event::work_for(type_code.rest().len());
     let of = TypeCode::read(&mut type_code, &mut work).ok()?;
     (of.root().resolved().kind() == Kind::Struct).then_some(of)
 }
 
-/// Puts a value into a sample, in place of what `out` has.
+/// Writes a value as a sample, replacing the contents of `out`.
 pub(super) fn write_sample<'e>(
     mut type_code: Reader<'e>,
     mut value: Reader<'e>,

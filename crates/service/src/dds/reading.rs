@@ -19,22 +19,22 @@ use crate::counters::Counter;
 use crate::protocols::dds::{Board, ENCODING, FromDds, ReadingEnds};
 use crate::time;
 
-/// Octets of samples that wait for the lane, unless it is one alone.
+/// Maximum octets of samples that wait for the lane, unless there is only one.
 const WAITING_BYTES_MAX: usize = 4 << 20;
-/// How long it is waited for the lane to take some.
+/// Interval in which room on the lane is checked.
 const ROOM_AFTER: Duration = Duration::from_millis(20);
 /// Minimum interval between two counts of losses.
 const LOSSES_EVERY: Duration = Duration::from_secs(1);
-/// Time for which the type of a topic is asked for; and pause after no participant answered, until it is asked for again.
+/// Timeout of a request for a topic's type; and pause after a request that no participant answered.
 const TYPE_REQUEST_TIMEOUT: Duration = Duration::from_millis(500);
 const TYPE_RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// How often the type of an endpoint is asked for whose topic is there already.
+/// Maximum requests for the type of an endpoint with a known topic.
 const TYPE_REQUESTS_MAX: u32 = 4;
-/// Buffers that are stored, and endpoints whose types are yet to be asked for: further ones are as if they did not say theirs.
+/// Maximum spare buffers, and maximum endpoints with types to be requested: further ones count as having none.
 const BUFFERS_MAX: usize = 64;
 const PENDING_MAX: usize = 8192;
 
-/// Endpoints looked at, found not to match, and those whose topics are not read.
+/// Counters of endpoints: discovered, not matching, and with unread topics.
 const COUNTED: [Counter; 3] = [Counter::DdsDiscovered, Counter::DdsIncompatible, Counter::DdsUntyped];
 
 pub(super) struct Reading {
@@ -47,25 +47,25 @@ pub(super) struct Reading {
     set: WaitSet,
     topics: Vec<Known>,
     by_name: HashMap<String, usize>,
-    /// What the writing thread has topics for.
+    /// Topics that the writing thread has.
     written: WrittenTopics,
-    /// Endpoints whose types are to be asked for, and how often that was in vain.
+    /// Endpoints with types to be requested, and the number of failed requests.
     pending: BTreeMap<Guid, (Endpoint, u32)>,
     incompatible: Incompatibilities,
     board: Board,
-    /// Not yet counted by the lane, as in [`COUNTED`].
+    /// Counts not yet passed to the lane, as in [`COUNTED`].
     uncounted: [u64; 3],
     next_type_request: Instant,
     counts_next: Instant,
-    /// It was logged that there are more topics than a join reads.
+    /// Whether it was logged that there are more topics than a join reads.
     is_full_logged: bool,
     complained: u64,
     buffers: Vec<Vec<u8>>,
-    /// Octets with the lane.
+    /// Octets of samples with the lane.
     waiting_bytes: usize,
 }
 
-/// A topic that is read.
+/// A topic being read.
 struct Known {
     reader: Reader,
     template: Template,
@@ -80,10 +80,10 @@ impl Drop for Reading {
 }
 
 impl Reading {
-    /// Reads the topics that have declared types.
+    /// Starts reading the topics with declared types.
     ///
     /// # Errors
-    /// Says why that cannot be.
+    /// The reason why that is impossible.
     pub(super) fn new(
         participant: Participant,
         join: DdsJoin,
@@ -151,18 +151,18 @@ impl Reading {
         }
     }
 
-    /// How long it may wait for samples.
+    /// Maximum time to wait for samples.
     fn patience(&self) -> Duration {
         let until_request = || self.next_type_request.saturating_duration_since(time::now());
         if self.pending.is_empty() { LOOKS_AFTER } else { until_request().min(LOOKS_AFTER) }
     }
 
-    /// Samples that the lane has room for. One place is kept for what is counted.
+    /// Number of samples for which the lane has room. One place is left for counts.
     fn room(&self, ends: &ReadingEnds) -> usize {
         if self.waiting_bytes >= WAITING_BYTES_MAX { 0 } else { ends.samples.room().saturating_sub(1) }
     }
 
-    /// Takes buffers back that the lane has read.
+    /// Takes back buffers that the lane has read.
     fn take_back(&mut self, ends: &mut ReadingEnds) {
         while let Some(mut buffer) = ends.spares.take() {
             self.waiting_bytes = self.waiting_bytes.saturating_sub(buffer.len());
@@ -173,7 +173,7 @@ impl Reading {
         }
     }
 
-    /// Leaves samples with Cyclone, which has writers wait, until the lane has taken some.
+    /// Waits until the lane has taken samples. Meanwhile samples stay with Cyclone, which makes writers wait.
     fn wait_for_room(&mut self, ends: &mut ReadingEnds) {
         ends.waker.clear();
         ends.spares.look();
@@ -183,7 +183,7 @@ impl Reading {
         }
     }
 
-    /// Takes what a topic has, as far as the lane has room.
+    /// Takes samples of a topic, as far as the lane has room.
     fn take(&mut self, at: usize, ends: &mut ReadingEnds) {
         let room = self.room(ends);
         let Self { topics, buffers, waiting_bytes, sample_bytes_max, .. } = self;
@@ -211,7 +211,7 @@ impl Reading {
         }
     }
 
-    /// Looks at endpoints that have come, changed or gone, each once.
+    /// Handles endpoints that have come, changed or gone, each once.
     fn discover(&mut self, news: &mut Vec<News>, ends: &mut ReadingEnds) {
         let mut is_changed = false;
         for new in news.drain(..) {
@@ -243,8 +243,7 @@ impl Reading {
         }
     }
 
-    /// Compares an endpoint with what the join has, and notes whether its type is to be asked for. Returns whether it does not match where it
-    /// did, or the other way round.
+    /// Compares an endpoint with the join's topics, and notes whether its type is to be requested. True if its mismatch has changed.
     fn look(&mut self, endpoint: Endpoint) -> bool {
         if endpoint.participant == self.participant.guid() {
             return false;
@@ -280,7 +279,7 @@ impl Reading {
         is_changed
     }
 
-    /// Whether the join has that topic, or is to have it.
+    /// Whether the join has this topic, or will have it.
     fn is_known(&self, topic: &str) -> bool {
         self.by_name.contains_key(topic)
             || self.join.topics.values().any(|declared| declared == topic)
@@ -288,7 +287,7 @@ impl Reading {
             || !self.written.get(topic).is_empty()
     }
 
-    /// The topic that an endpoint is to have the type of, if the join has it.
+    /// The join's topic with which an endpoint's type is compared.
     fn topic_of(&self, endpoint: &Endpoint) -> Option<Topic> {
         match endpoint.role {
             Role::Writer => {
@@ -309,7 +308,7 @@ impl Reading {
         is_changed
     }
 
-    /// Reads topics that have come, and compares the types of endpoints of those that are there. Returns whether some do not match.
+    /// Requests types: reads new topics, and compares the types of endpoints of known ones. True if the status may have changed.
     fn ask_for_types(&mut self) -> bool {
         let mut is_changed = false;
         if self.pending.is_empty() || time::now() < self.next_type_request {
@@ -336,7 +335,7 @@ impl Reading {
         is_changed
     }
 
-    /// For those that ask how the join stands.
+    /// Publishes the join's status.
     fn publish_status(&self) {
         let found = self.incompatible.iter().map(|found| DdsIncompatibility {
             topic: found.topic.clone(),
@@ -360,7 +359,7 @@ impl Reading {
         };
     }
 
-    /// Reads the topic of a writer that has come, or says why not.
+    /// Reads the topic of a new writer, or logs why not.
     fn meet_or_say(&mut self, endpoint: &Endpoint) {
         if self.topics.len() >= TOPICS_MAX {
             if !core::mem::replace(&mut self.is_full_logged, true) {
@@ -398,7 +397,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Counts what readers have missed, and says what Cyclone complains of: a line a second at most.
+    /// Counts the samples that readers have missed, and logs complaints of Cyclone: one line a second at most.
     fn count_losses(&mut self, ends: &mut ReadingEnds) {
         let now = time::now();
         if now < self.counts_next {
@@ -422,7 +421,7 @@ impl Reading {
     }
 }
 
-/// A struct as another name calls it.
+/// The same struct type with another name.
 fn called(of: &TypeCode, name: &str) -> Option<TypeCode> {
     let members = of.root().members().map(|member| Some((member.name(), owned(member.type_ref())?)));
     let members = members.collect::<Option<Vec<_>>>()?;

@@ -14,17 +14,17 @@ use crate::counters::Counter;
 use crate::lane::links::mailbox::Mailbox;
 use crate::protocols::dds::{Back, ToDds, WritingEnds};
 
-/// Types that are remembered: more than there may be topics, since one type may be marshalled in several ways.
+/// Maximum types remembered: more than topics, since one type may be marshalled in several ways.
 const KINDS_MAX: usize = 4 * TOPICS_MAX;
-/// Timeout for the type of a topic that another participant has already.
+/// Timeout of a request for the type of a topic that another participant has.
 const TYPE_REQUEST_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) struct Writing {
     participant: Participant,
     join: DdsJoin,
-    /// What to do with events, by the names and the marshalled type of their struct.
+    /// Treatment of events, by the names and the marshalled type of their struct.
     kinds: HashMap<Vec<u8>, Kind>,
-    /// With the readers that are no longer waited for.
+    /// Writers, each with the readers that are no longer waited for.
     writers: Vec<(Writer, SuspendedReaders)>,
     written: WrittenTopics,
     hold_timeout: Option<Duration>,
@@ -32,12 +32,12 @@ pub(super) struct Writing {
     sample: Vec<u8>,
 }
 
-/// What to do with events of a kind.
+/// Treatment of events of a kind.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// To write them, with that writer.
+    /// Write them with that writer.
     Written(usize),
-    /// To count them there.
+    /// Do not write them; count them.
     Left(Counter),
 }
 
@@ -73,14 +73,14 @@ impl Writing {
         }
     }
 
-    /// Tries again readers that were suspended.
+    /// Checks whether suspended readers have recovered.
     fn look_after_readers(&mut self, done: &mut Mailbox<Back>) {
         for (writer, suspended) in self.writers.iter_mut().filter(|(_, suspended)| suspended.is_due()) {
             tell(done, Counter::DdsReadersBack, suspended.look(self.join.described(), writer));
         }
     }
 
-    /// Writes an event, and says what it counts as.
+    /// Writes an event. Returns the counter for it.
     fn write(&mut self, event: &Event, alternate: Option<usize>, done: &mut Mailbox<Back>) -> Counter {
         let (bytes, tag) = match alternate.and_then(|at| event.alternates.get(at)) {
             Some(alternate) => (alternate.bytes.as_slice(), alternate.tag),
@@ -118,7 +118,7 @@ impl Writing {
         self.write_sample(at, done)
     }
 
-    /// Writes the sample with that writer, and says what its event counts as.
+    /// Writes the sample with that writer. Returns the counter for its event.
     fn write_sample(&mut self, at: usize, done: &mut Mailbox<Back>) -> Counter {
         let Some((writer, suspended)) = self.writers.get_mut(at) else { return Counter::DdsFailed };
         if suspended.is_due() {
@@ -138,7 +138,7 @@ impl Writing {
         }
     }
 
-    /// Events of a kind come for the first time.
+    /// Decides the treatment of a new kind of events.
     fn meet(&mut self, found: &Found<'_>, of: Option<TypeCode>) -> Kind {
         let Some(of) = of else { return Kind::Left(Counter::DdsNoValue) };
         let name = if found.is_any() { of.root().resolved().name() } else { &String::from_utf8_lossy(found.type_name) };
@@ -175,7 +175,7 @@ impl Writing {
         }
     }
 
-    /// The topic of a type, with the extensibility that other participants have for it, if any has it already.
+    /// Topic of a type, with the extensibility that other participants use, if the topic exists already.
     fn topic(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
         let endpoints = self.participant.endpoints()?;
         let is_known = |endpoint: &&::dds::Endpoint| endpoint.topic == name && endpoint.type_id.is_some();
@@ -193,7 +193,7 @@ impl Writing {
     }
 }
 
-/// Has the lane count something, if there is more room than events need.
+/// Passes a count to the lane, if there is more room than events need.
 fn tell(done: &mut Mailbox<Back>, counter: Counter, count: u64) {
     if count > 0 && done.room() > done.capacity() / 2 {
         let _room = done.send(Back::Counted(counter, count));

@@ -15,10 +15,10 @@ use crate::time;
 use accounts::CertifiedName;
 use engine::Time;
 
-/// Lines about handshakes in a second.
+/// Maximum lines per second about handshakes.
 const LINES: u32 = 10;
 
-/// See the module.
+/// Counts and log lines of one thread's handshakes.
 pub struct HandshakeReports {
     counters: Arc<Block>,
     logged_once: LoggedOnce,
@@ -31,9 +31,9 @@ pub struct HandshakeReports {
 pub enum HandshakeFailure {
     /// The connection has ended.
     Connection(io::Error),
-    /// What is wrong with the peer, or with what it was sent.
+    /// The peer violates TLS, or rejects this side.
     Tls(Trouble),
-    /// It takes longer than `tls.handshake_ms`.
+    /// The handshake takes longer than `tls.handshake_ms`.
     Overdue,
 }
 
@@ -68,13 +68,13 @@ impl HandshakeReports {
         }
     }
 
-    /// Those of the thread that serves HTTP.
+    /// Reports of the thread that serves HTTP.
     #[must_use]
     pub fn of_http(counters: &Counters) -> Self {
         Self::new(counters.of_http().into())
     }
 
-    /// So many are under way.
+    /// Sets the number of handshakes under way.
     pub fn note_under_way(&self, handshakes: usize) {
         self.counters.set(Counter::TlsHandshakesUnderWay, handshakes as u64);
     }
@@ -95,7 +95,7 @@ impl HandshakeReports {
         name.map(Arc::new)
     }
 
-    /// One has failed.
+    /// Counts a failed handshake.
     pub fn count_failure(&self, failure: &HandshakeFailure) {
         self.counters.add(Counter::TlsHandshakesFailed, 1);
         match failure {
@@ -105,19 +105,19 @@ impl HandshakeReports {
         }
     }
 
-    /// Logs why there is no TLS with a client that has connected to a protocol.
+    /// Logs why there is no TLS with a client of a protocol.
     pub fn tell_failure(&mut self, address: SocketAddr, protocol: impl fmt::Display, failure: &HandshakeFailure) {
         self.log(|| format!("closed a connection from {address} for {protocol}: {failure}"));
     }
 
-    /// Logs that a client does not speak TLS, where that is spoken; once for an address.
+    /// Logs, once for each address, that a client does not speak TLS at a port with TLS.
     pub fn tell_plain(&mut self, address: SocketAddr, protocol: impl fmt::Display) {
         self.counters.add(Counter::TlsPlain, 1);
         let what = "it does not speak TLS, and this port does; have it use the other port, or TLS";
         self.tell_once(address, protocol, what, "tls_plain");
     }
 
-    /// Logs that a client speaks TLS, where that is not spoken; once for an address.
+    /// Logs, once for each address, that a client speaks TLS at a port without.
     pub fn tell_tls_at_plain_port(&mut self, address: SocketAddr, protocol: impl fmt::Display) {
         self.counters.add(Counter::TlsAtPlainPort, 1);
         let what = "it speaks TLS, and this port does not; have it use the port of [tls]";

@@ -1,4 +1,4 @@
-//! What the file `/etc/hosts` says, which is known without asking a server.
+//! Names in the file `/etc/hosts`, which need no server.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,13 +8,13 @@ use std::time::SystemTime;
 
 use hashbrown::HashMap;
 
-/// Octets of the file that are read.
+/// Maximum octets read of the file.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// The names in the file, read again when it has changed.
 pub(super) struct Hosts {
     path: PathBuf,
-    /// When the file was changed last, and its length then.
+    /// Modification time of the file, and its length then.
     version: Option<(SystemTime, u64)>,
     addresses: HashMap<String, Vec<IpAddr>>,
 }
@@ -48,7 +48,7 @@ fn read(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Each line is an address and its names, up to a `#`.
+/// Parses lines with an address and its names, up to a `#`.
 fn parse(text: &str) -> HashMap<String, Vec<IpAddr>> {
     let mut addresses: HashMap<String, Vec<IpAddr>> = HashMap::new();
     for line in text.lines() {

@@ -1,7 +1,7 @@
-//! The host names that are asked for, their order, and what was found.
+//! Requested host names, their order, and the results.
 //!
-//! Has no clock and no threads of its own: [`Names::ask`] for a name, [`Names::poll`] for what to look up now, [`Names::found`] when that
-//! is done. Each call is given the time.
+//! [`Names`] has no clock and no threads: [`Names::ask`] requests a name, [`Names::poll`] returns the next to look up, and [`Names::found`]
+//! takes the result. Each call is given the time.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,25 +14,25 @@ use hashbrown::HashMap;
 use super::Found;
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 
-/// How long an answer is used again: for lookups that coincide, as those of a host's consumers that have just gone. Nothing announces that
-/// a host moves, so each later attempt to connect looks its name up anew: between attempts are up to 5 s (`backoff_max`).
+/// How long a result is reused: for simultaneous lookups, such as those for a host's consumers that have just gone. Nothing announces that
+/// a host moves, so each later attempt to connect looks its name up anew; attempts are up to 5 s apart (`backoff_max`).
 const KNOWN_FOR: Duration = Duration::from_secs(1);
-/// Answers that are kept. The oldest goes when there is one more.
+/// Maximum results stored. Beyond it the oldest is removed.
 const KNOWN_MAX: usize = 1_024;
 
 /// A lookup that waits for a name.
 pub(super) struct Waiter<W> {
     pub(super) who: W,
-    /// An answer is of no use after this.
+    /// Time after which the result is of no use.
     pub(super) until: Instant,
-    /// What its client is charged while it waits.
+    /// Charge on the client while it waits.
     pub(super) charge: Charge,
 }
 
-/// A name that is asked for.
+/// A requested name.
 struct PendingName<W> {
     waiters: Vec<Waiter<W>>,
-    /// What is charged while it is being looked up.
+    /// Charge while the name is being looked up.
     under_way: Option<Charge>,
 }
 
@@ -40,20 +40,20 @@ struct PendingName<W> {
 struct Waiting {
     host: Arc<str>,
     account: Arc<Account>,
-    /// That it has to wait was counted.
+    /// Whether it was counted that it has to wait.
     is_counted: bool,
 }
 
-/// See the module.
+/// Requested and known host names.
 pub(super) struct Names<W> {
     pending: HashMap<Arc<str>, PendingName<W>>,
-    /// What each address waits for, and the addresses in the order of their turns.
+    /// Waiting names by address, and the addresses in the order of their turns.
     queues: HashMap<IpAddr, VecDeque<Waiting>>,
     round_robin: VecDeque<IpAddr>,
     known: HashMap<Arc<str>, (Found, Instant)>,
-    /// The names that are known, or were, in the order in which they were found.
+    /// Known names, some of them expired, in the order in which they were found.
     order: VecDeque<(Arc<str>, Instant)>,
-    /// Claims that were not granted and are not counted yet.
+    /// Refused claims that are not counted yet.
     spent: Vec<Spent>,
 }
 
@@ -71,7 +71,7 @@ impl<W> Default for Names<W> {
 }
 
 impl<W> Names<W> {
-    /// Asks for a name. Returns the waiter with the answer if that is known.
+    /// Requests a name. Returns the waiter with the result if that is known.
     pub(super) fn ask(&mut self, host: &str, waiter: Waiter<W>, now: Instant) -> Option<(W, Found)> {
         let host: Arc<str> = host.to_ascii_lowercase().into();
         if let Some((found, until)) = self.known.get(&host)
@@ -94,7 +94,7 @@ impl<W> Names<W> {
         None
     }
 
-    /// The next name to look up, if there is a thread for it: of each client in its turn, within its share.
+    /// The next name to look up, if a thread is free: the clients take turns, each within its quota.
     pub(super) fn poll(&mut self, now: Instant) -> Option<Arc<str>> {
         for _ in 0..self.round_robin.len() {
             let ip = self.round_robin.pop_front()?;
@@ -111,7 +111,7 @@ impl<W> Names<W> {
         None
     }
 
-    /// The first of these names that is waited for, is not being looked up yet, and is granted a thread.
+    /// The first of these names that has waiters, is not being looked up yet, and is granted a thread.
     fn next_of(&mut self, queue: &mut VecDeque<Waiting>, now: Instant) -> Option<Arc<str>> {
         queue.retain(|waiting| self.is_waited_for(&waiting.host, now));
         for at in 0..queue.len() {
@@ -136,7 +136,7 @@ impl<W> Names<W> {
         None
     }
 
-    /// Whether a name has yet to be looked up for a waiter. Behind names with silent servers others grow old.
+    /// Whether a name has yet to be looked up for a waiter. Waiters may expire while other names are being looked up.
     fn is_waited_for(&mut self, host: &Arc<str>, now: Instant) -> bool {
         let Some(pending) = self.pending.get_mut(host) else { return false };
         if pending.under_way.is_some() {
@@ -150,7 +150,7 @@ impl<W> Names<W> {
         is_waited_for
     }
 
-    /// Notes that a name was looked up. Returns all that asked for it.
+    /// Takes the result of a lookup. Returns all waiters of the name.
     pub(super) fn found(&mut self, host: &Arc<str>, found: Found, now: Instant) -> Vec<W> {
         let until = now + KNOWN_FOR;
         while self.order.len() >= KNOWN_MAX
@@ -166,7 +166,7 @@ impl<W> Names<W> {
         pending.into_iter().flat_map(|pending| pending.waiters).map(|waiter| waiter.who).collect()
     }
 
-    /// Claims that were not granted since this was last asked.
+    /// Removes the refused claims since the last call.
     pub(super) fn take_spent(&mut self) -> Vec<Spent> {
         core::mem::take(&mut self.spent)
     }

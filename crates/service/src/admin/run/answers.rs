@@ -1,4 +1,4 @@
-//! When an answer goes: at once, or when what it speaks of is published, is on disk, or was announced to the clients that it concerns.
+//! Time of answers: at once, or when the changes before them are published, are on disk, or were announced to the clients concerned.
 
 use crate::admin::run::{Administration, Withheld};
 use crate::admin::waiting::{Late, Sending};
@@ -16,13 +16,13 @@ impl Administration {
         }
     }
 
-    /// Hands what was changed to the store.
+    /// Hands some changes to the store.
     pub(super) fn keep(&mut self) {
         let Self { persistence, objects, .. } = self;
         persistence.gather(|| objects.poll_changed_part());
     }
 
-    /// The same until there is nothing more to hand over.
+    /// Hands all changes to the store.
     pub(super) fn keep_all(&mut self) {
         self.keep();
         while self.persistence.has_to_gather() {
@@ -30,14 +30,14 @@ impl Administration {
         }
     }
 
-    /// Sends what is answered when what it speaks of is on disk, or has it wait for that.
+    /// Sends an answer when the changes before it are on disk.
     pub(super) fn send_when_stored(&mut self, answer: Sending) {
         if let Some(answer) = self.persistence.admit(answer) {
             self.send(answer);
         }
     }
 
-    /// Lets the answers go that waited for the disk, and those that have waited for too long, in which that is said.
+    /// Sends the answers with changes on disk, and those that have waited for too long, which then say so.
     pub(super) fn answer_stored(&mut self) {
         while let Some(answer) = self.persistence.poll() {
             self.send(answer);
@@ -59,8 +59,7 @@ impl Administration {
         }
     }
 
-    /// Sends an answer when what it speaks of is published, and the clients that are to know of it are notified. What follows from it goes
-    /// behind it.
+    /// Sends an answer when the changes are published and the clients concerned are notified. Calls that its request causes follow it.
     pub(super) fn send_when_notified(&mut self, answer: Sending) {
         match (self.objects.take_delayed_reply(), self.objects.take_unpublished()) {
             (Some(delayed_reply), _) => _ = self.answers.delayed_replies.insert(delayed_reply, answer),
@@ -79,13 +78,13 @@ impl Administration {
         }
     }
 
-    /// The next call that goes behind the answer to the last request.
+    /// The next call that follows the answer to the last request.
     fn poll_parting(&mut self) -> Option<Sending> {
         let (call, what) = self.objects.poll_parting()?;
         Some(Sending::Then(ToLane::Call { call, what }))
     }
 
-    /// Sends the answers to requests with published changes. Those stay that wait for a change that concerns very many.
+    /// Sends the answers to requests with published changes. Answers to changes of very many proxies stay until all are published.
     pub(super) fn answer_published(&mut self) {
         let Self { answers: Withheld { unpublished, .. }, objects, .. } = self;
         let published: Vec<Sending> = unpublished
@@ -95,7 +94,7 @@ impl Administration {
         published.into_iter().for_each(|answer| self.send_when_stored(answer));
     }
 
-    /// Lets the answers go that need not wait for clients any more.
+    /// Sends the answers that need not wait for clients any more.
     pub(super) fn answer_withheld(&mut self) {
         while let Some((delayed_reply, all_notified)) = self.objects.poll_delayed_reply() {
             if !all_notified {

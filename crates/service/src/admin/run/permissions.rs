@@ -1,5 +1,5 @@
-//! Permissions of principals that ask administration: the rules of access decide, as they do for clients. Where there are none, HTTP
-//! has asked for its token before. By the object `Statistics` every command first needs the right to administer the service.
+//! Permissions of principals that query administration: the rules of access decide, as for clients. Without rules, HTTP has demanded its
+//! token before. Through the object `Statistics` every command also needs the right to administer the service.
 
 use engine::ChannelId;
 
@@ -13,7 +13,7 @@ use access::Right;
 use accounts::Principal;
 
 impl Administration {
-    /// Why a query is denied to a principal, if it is. What is only counted or listed is answered to every principal that HTTP admits.
+    /// Why a query is denied to a principal, if it is. Counters and lists are open to every principal that HTTP admits.
     pub(super) fn forbids_query(&mut self, query: &Query, by: &Principal) -> Option<Forbidden> {
         let (right, channel, what) = match query {
             Query::DeadLetters { .. } => (Some(Right::Administer), None, "a look at dead letters"),
@@ -70,7 +70,7 @@ impl Administration {
         })
     }
 
-    /// Admits an operator to a channel, if it may look at its events, or publish there. What lines of JSON ask for is decided line by line.
+    /// Admits an operator to a channel, if it may look at its events, or publish there. Requests in lines of JSON are decided line by line.
     pub(super) fn receive_visit(&mut self, visit: Visit, answers: &mut Answers) {
         let Visit { visitor, purpose, to } = visit;
         let by = Principal::Operator(visitor.account.clone());

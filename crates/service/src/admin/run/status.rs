@@ -1,4 +1,4 @@
-//! How consumers and channels stand, which the lanes are asked for; and what is left when the service ends.
+//! Status of consumers and channels, as the lanes report it, and the undelivered events at the end.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::lane::links::messages::{LaneThread, Survey, SurveyStatus, Surveyed, T
 use crate::time;
 
 impl Administration {
-    /// A lane tells what is left to deliver before the service ends.
+    /// Handles a chunk of a lane's report on undelivered events before the service ends.
     pub(super) fn note_left(&mut self, from: LaneThread, chunk: Vec<Undelivered>, last: Option<LookedAt>) {
         let Some(drain) = &mut self.ending.drain else { return };
         let first = drain.take_in(from, chunk, last, time::now());
@@ -24,7 +24,7 @@ impl Administration {
         }
     }
 
-    /// Asks the lanes for their status, if queries wait for it, unless they are being asked already.
+    /// Surveys the lanes, if queries wait for that and no survey is under way.
     pub(super) fn survey(&mut self) {
         let Some((lanes, asked)) = self.inquiry.begin(self.lane_registry.threads()) else { return };
         for lane in lanes {
@@ -32,7 +32,7 @@ impl Administration {
         }
     }
 
-    /// A lane has reported its status, or has ended. After the last, answers all queries that waited.
+    /// Completes the survey of a lane, which may have ended. After the last lane, answers all queries that waited.
     pub(super) fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
         let Some((survey, waiting)) = self.inquiry.reported(from) else { return };
         // Each as much as another.
@@ -44,7 +44,7 @@ impl Administration {
         self.survey();
     }
 
-    /// Answers the queries that waited for the lanes' status.
+    /// Answers the queries that waited for the survey.
     fn answer_surveyed(&mut self, mut survey: Survey, mut waiting: Vec<(Query, Waiting)>, answers: &mut Answers) {
         let of_figures: Vec<_> = waiting.extract_if(.., |(query, _)| *query == Query::Figures).collect();
         self.tell_figures(&mut survey, of_figures, waiting.is_empty(), answers);
@@ -82,7 +82,7 @@ impl Administration {
         }
     }
 
-    /// Answers one of these queries: there may be very many at the same time, and each answer is written for itself.
+    /// Answers one query with the survey's result: there may be very many queries at the same time, and each gets an answer of its own.
     pub(super) fn answer_one_surveyed(&self, surveyed: Surveyed, answers: &mut Answers) {
         let Surveyed { query, waiting, status } = surveyed;
         let answer = match query {
@@ -95,7 +95,7 @@ impl Administration {
         answers.push(self.answered(waiting, Ok(answer)));
     }
 
-    /// Passes on the lanes' reports, without looking at them.
+    /// Passes on the lanes' reports unchanged.
     fn tell_figures(
         &mut self,
         survey: &mut Survey,
