@@ -1,10 +1,9 @@
-//! Where lanes meet CORBA clients.
+//! The CORBA protocol of lanes.
 //!
-//! What an event meets on its way through, in order: [`incoming`] (bytes become messages), [`push`] (a push is recognised),
-//! [`crate::lane::intake`] (it becomes the engine's), [`delivery`] (what the engine says is due is written for the consumers), and
-//! back: [`outgoing`] and [`replies`]. Events that are pulled come in by [`pull_suppliers`] and go out by [`pull_consumers`];
-//! where filters of clients have a say, [`remote_filters`] asks them. Everything else that clients ask for is passed to
-//! administration; [`admin_calls`] are its own calls to clients.
+//! The path of an event, in order: [`incoming`] (bytes become messages), [`push`] (a push is recognised), [`crate::lane::intake`] (it is
+//! handed to the engine), [`delivery`] (due deliveries are written for the consumers), and back: [`outgoing`] and [`replies`]. Events that
+//! are pulled come in by [`pull_suppliers`] and go out by [`pull_consumers`]; [`remote_filters`] calls filters that are clients' objects.
+//! All other requests are passed to administration; [`admin_calls`] are its own calls to clients.
 
 pub(crate) mod admin_messages;
 pub(crate) mod callers;
@@ -64,55 +63,55 @@ use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use access::OutgoingPolicy;
 use engine::{Delivery, Event, Form, LaneId, OutputForm, Snapshot, Time};
 
-/// Bytes of memory that a connection keeps for its own use when nothing is under way on it.
+/// Maximum octets that an idle connection keeps for its own use.
 const OWN_BYTES: usize = 4 << 10;
 
-/// What this protocol is made with, the same for all lanes.
+/// Settings of this protocol, the same for all lanes.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) framing: framing::Limits,
-    /// What a request counts for at least while administration has it, in octets: many small ones are not free.
+    /// Minimum octets charged for a request while administration has it: many small ones are not free.
     pub(crate) request_bytes_min: u64,
     pub(crate) connect_timeout: Duration,
     /// Whether clients are called over TLS.
     pub(crate) tls: outgoing::Calls,
-    /// See [`Outgoings::silence`].
+    /// Silence after which a connection is replaced: [`Outgoings::silence`].
     pub(crate) silence: Duration,
-    /// See [`Listeners::outlive`](crate::protocols::Listeners::outlive).
+    /// Whether the listener outlives the service: [`Listeners::outlive`](crate::protocols::Listeners::outlive).
     pub(crate) address_outlives: bool,
     /// Addresses at which no client is called.
     pub(crate) policy: Arc<OutgoingPolicy>,
 }
 
-/// What this protocol has of a lane, apart from the connections that clients made ([`callers::Clients`]).
+/// State of this protocol on a lane, except the connections that clients made ([`callers::Clients`]).
 pub(crate) struct Protocol {
-    /// What was found out about the latest requests.
+    /// Cached results of parsing the latest requests.
     pub(crate) header_cache: HeaderCache,
     /// Pushes from and to other lanes.
     pub(crate) foreign: ForeignPushes,
-    /// See [`Settings::request_bytes_min`].
+    /// Minimum charge for a request: [`Settings::request_bytes_min`].
     request_bytes_min: u64,
-    /// See [`Settings::address_outlives`].
+    /// Whether the listener outlives the service: [`Settings::address_outlives`].
     address_outlives: bool,
-    /// Requests in administration, or on their way there, with answers that may be large.
+    /// Requests with possibly large answers that are with administration, or on their way there.
     pub(crate) large_answers: LargeAnswers,
     pub(crate) outgoing: Outgoings,
-    /// Suppliers that are asked for events.
+    /// Suppliers that are pulled from.
     pub(crate) pullers: Pullers,
-    /// Clients that wait for events, and what is due to those that asked for some.
+    /// Clients that wait for events, and answers due to clients.
     pub(crate) waiting: WaitingPulls,
     pub(crate) due: VecDeque<Due>,
-    /// Where the events of a sequence lie that came in; used again.
+    /// Places of the events in an incoming sequence; reused.
     batch_in: Batch,
-    /// Sequences of which some events have been taken in.
+    /// Sequences with only some of their events taken in.
     pub(crate) chunked_batches: ChunkedBatches,
-    /// How the events' bytes are read for filters.
+    /// Access of filters to the events' bytes.
     pub(crate) forms: CorbaForms,
-    /// What time it is by the world's clock.
+    /// The world's clock.
     utc: UtcClock,
-    /// When it was last announced that events could not be put into what some consumers take.
+    /// Time of the last announcement that events could not be translated for some consumers.
     pub(crate) untranslatable_announced: Option<Time>,
-    /// Where event type names are put into UTF-8; used again for each event that needs it.
+    /// Buffers to convert event type names to UTF-8; reused for each event that needs it.
     names: [String; 2],
 }
 

@@ -1,4 +1,4 @@
-//! What this protocol and administration tell each other: requests and their answers, and calls of clients' objects.
+//! Messages between this protocol and administration: requests and their answers, and calls of clients' objects.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use accounts::{Account, Charge};
 /// A request for an object that administration owns, as it arrived.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// The lane that has its connection.
+    /// The lane with the request's connection.
     pub(crate) lane: LaneThread,
-    /// The connection it came on and to which the reply goes.
+    /// The connection on which it came, and to which the reply goes.
     pub(crate) connection: Token,
-    /// The same connection as a sign of life.
+    /// The connection's line, as a sign of life.
     pub(crate) line: Arc<corba::Line>,
     /// The whole GIOP message.
     pub(crate) message: Vec<u8>,
     /// Code set of the connection's narrow strings.
     pub(crate) chars: CharSet,
-    /// What the client that asks is charged until it is answered.
+    /// Charge on the client until the request is answered.
     pub(crate) charge: Charge,
     /// Whether the answer may be large: a connection has one such request here at a time.
     pub(crate) may_be_large: bool,
 }
 
 impl Request {
-    /// The lane that gets the answer, and the message for it: `bytes`, or nothing if it was one-way.
+    /// The message with the answer, and the lane that gets it: `bytes`, or nothing if the request is one-way.
     pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
         let Self { lane, connection, message, may_be_large, .. } = self;
         let reply = ToProtocol { connection, bytes, request_bytes: message.len(), may_be_large, closes: false };
         (lane, ToLane::Protocol(protocols::ToProtocol::Giop(reply)))
     }
 
-    /// The lane that closes the connection instead, and the message for it.
+    /// The message to close the connection instead, and the lane that gets it.
     pub(crate) fn closing(self) -> (LaneThread, ToLane) {
         let Self { lane, connection, message, may_be_large, .. } = self;
         let reply =
@@ -51,26 +51,26 @@ impl Request {
     }
 }
 
-/// What a connection's request of that size is answered; nothing if it is one-way. Every request gets one.
+/// Answer to a connection's request of that size; empty if the request is one-way. Every request gets one.
 #[derive(Debug)]
 pub(crate) struct ToProtocol {
     connection: Token,
     bytes: Vec<u8>,
     request_bytes: usize,
     may_be_large: bool,
-    /// The connection is closed, and this and its other requests have no answer.
+    /// Whether the connection is closed, and its requests have no answer.
     closes: bool,
 }
 
 impl ToProtocol {
-    /// Has it say something else.
+    /// Replaces the answer.
     pub(crate) fn set_bytes(&mut self, bytes: Vec<u8>) {
         self.bytes = bytes;
     }
 }
 
 impl Clients {
-    /// Passes on what administration has answered.
+    /// Passes on an answer of administration.
     pub(crate) fn pass_answer(&mut self, reply: ToProtocol, core: &mut Core) {
         let ToProtocol { connection, bytes, request_bytes, may_be_large, closes } = reply;
         if closes {
@@ -88,16 +88,16 @@ impl Clients {
 pub(crate) struct Call {
     /// The object.
     pub(crate) to: Ior,
-    /// The account that gave its reference, if that is known.
+    /// The account that gave the object's reference, if known.
     pub(crate) by: Option<Arc<Account>>,
     pub(crate) operation: &'static str,
-    /// Its arguments, in our byte order from position 0 of a body of GIOP 1.2.
+    /// Arguments, in native byte order from position 0 of a body of GIOP 1.2.
     pub(crate) body: Vec<u8>,
-    /// How long the client may take to answer.
+    /// Maximum time for the client to answer.
     pub(crate) timeout: Duration,
 }
 
-/// What a client answered to a call of ours: the body of its reply, as it arrived.
+/// A client's answer to a call: the body of its reply, as it arrived.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
@@ -113,22 +113,22 @@ impl Default for Reply {
 }
 
 impl Reply {
-    /// Stands in front of the result.
+    /// A reader at the start of the result.
     pub(crate) fn reader(&self) -> Reader<'_> {
         Reader::with_phase(&self.body, self.phase, self.encoding)
     }
 }
 
-/// Why a call of ours to a client failed.
+/// Why a call to a client failed.
 #[derive(Debug)]
 pub(crate) enum CallFailure {
-    /// No connection, or it broke.
+    /// There was no connection, or it broke.
     Unreachable(String),
-    /// No reply in time.
+    /// No reply came in time.
     TimedOut,
-    /// A system exception.
+    /// The reply was a system exception.
     System(SystemException),
-    /// A user exception, by its repository id.
+    /// The reply was a user exception, with this repository id.
     User(String),
 }
 
@@ -143,7 +143,7 @@ impl core::fmt::Display for CallFailure {
     }
 }
 
-/// Body of what we send of our own accord: little-endian GIOP 1.2 with ISO 8859-1 strings unless said otherwise.
+/// Byte order of messages that the service begins: little-endian GIOP 1.2 with ISO 8859-1 strings unless said otherwise.
 pub(crate) const OWN_ENDIAN: Endian = Endian::NATIVE;
-/// Highest version we speak.
+/// Highest GIOP version supported.
 pub(crate) const OWN_VERSION: Version = Version::V1_2;

@@ -1,4 +1,4 @@
-//! What is known of each connection that a client made to us.
+//! State of each connection that a client made.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -24,104 +24,103 @@ use crate::protocols::giop::pull_consumers::{Waiter, Written};
 use accounts::{Account, Charge, Spent};
 use corba::Line;
 
-/// Requests a connection may have unanswered before it is not read any more: those with withheld replies (its channel's budget is
-/// spent) and those that administration has yet to answer. A client that multiplexes more than this waits; nothing is lost.
+/// Maximum unanswered requests of a connection before it is not read any more: those with pending acknowledgements (the channel's budget is
+/// spent) and those with administration. A client that multiplexes more waits; nothing is lost.
 const UNANSWERED_MAX: u32 = 64;
-/// Bytes of those requests and events before their connection is not read any more, so that what comes on top of a spent
-/// budget is bounded too.
+/// Maximum octets of these requests and their events before the connection is not read any more, to bound them beyond a spent budget too.
 const UNANSWERED_BYTES_MAX: usize = 1 << 20;
-/// Bytes of replies that a client may leave unread before its requests are not read any more.
+/// Maximum octets of replies that a client may leave unread before its requests are not read any more.
 const REPLIES_UNREAD_MAX: usize = 1 << 20;
-/// Replies with pulled events that the socket has yet to take before no further requests are read: what they hold goes back
-/// to its proxies in one go if the client dies.
+/// Maximum replies with pulled events that the socket has yet to take before no further requests are read: their events return to the
+/// proxies at once if the client dies.
 const WRITTEN_MAX: usize = 256;
 /// A connection from a client.
 pub(crate) struct Incoming {
-    /// What has arrived.
+    /// Input that has arrived.
     pub(crate) inbound: Inbound,
-    /// The peer that sent it, to which replies go.
+    /// The peer that sent the input, to which replies go.
     pub(crate) caller: Caller,
 }
 
 /// The peer of an [`Incoming`], apart from its input so that a message can be borrowed while it is answered.
 pub(crate) struct Caller {
     pub(crate) stream: Stream,
-    /// What administration knows of it as a sign of life.
+    /// The connection's line, which shows administration that the client lives.
     pub(crate) line: Arc<Line>,
     pub(crate) address: SocketAddr,
-    /// Its place among the connections, and with that its client's account.
+    /// The connection's place, and its client's account.
     pub(crate) place: Charge,
     pub(crate) output: Output,
     pub(crate) speech: Speech,
     pub(crate) unanswered: Unanswered,
     pub(crate) input: Input,
     pub(crate) pulls: Pulling,
-    /// Where it wants to be.
+    /// The lane to which the connection's pushes belong.
     pub(crate) lane_affinity: LaneAffinity,
-    /// A message that waits: a push for another lane until there is room there, a pull until this is the main lane's.
+    /// A message that waits: a push for room on another lane, a pull for the connection to be on the main lane.
     pub(crate) parked: Option<(LaneId, Box<ForeignPush>)>,
-    /// What it has asked for, and not read, of what may be large.
+    /// State of requests with possibly large answers.
     pub(crate) large: LargeAnswerState,
-    /// To be closed once its output is written, since then.
+    /// Since when the connection is closing: it is closed when its output is written.
     pub(crate) closing: Option<Time>,
-    /// When something came from it last.
+    /// When the last input arrived.
     pub(crate) heard: Time,
-    /// Events were pushed or pulled on it.
+    /// Whether events were pushed or pulled on it.
     pub(crate) uses_proxy: bool,
     pub(crate) rounds: Rounds,
 }
 
-/// How a client is spoken to.
+/// Encoding of messages to a client.
 pub(crate) struct Speech {
-    /// Code set of its narrow strings, from the code set service context.
+    /// Code set of narrow strings, from the code set service context.
     pub(crate) chars: CharSet,
-    /// The version of its last message.
+    /// GIOP version of the client's last message.
     pub(crate) version: Version,
 }
 
-/// Requests of a client that are to be answered later, and the bytes of them and of their events.
+/// Number of a client's requests with pending answers, and their octets with those of their events.
 #[derive(Default)]
 pub(crate) struct Unanswered {
     pub(crate) requests: u32,
     pub(crate) bytes: usize,
 }
 
-/// What a client sends, apart from the bytes.
+/// State of a client's input, apart from the bytes.
 #[derive(Default)]
 pub(crate) struct Input {
-    /// The time by which it has to send the rest of a message.
+    /// Clock for the time limit of incomplete messages.
     pub(crate) reading: ReadingTime,
-    /// What it has of the memory for messages that are not complete.
+    /// Claim of memory for incomplete messages.
     pub(crate) claim: Claim,
-    /// It sends nothing more, but has sent what is not read yet.
+    /// Whether the client's stream has ended, with input that is not yet read.
     pub(crate) ended: bool,
-    /// It was paused with whole messages of it read, perhaps.
+    /// Whether it was paused, perhaps with complete messages unhandled.
     pub(crate) stalled: bool,
-    /// A sequence of its has been taken in in part: nothing behind it is looked at before the rest has been.
+    /// Whether a sequence is taken in only in part: later messages wait until the rest is taken in.
     pub(crate) has_begun: bool,
 }
 
-/// What a client has of pulls.
+/// State of a client's pulls.
 #[derive(Default)]
 pub(crate) struct Pulling {
-    /// Requests of its that wait for events.
+    /// Requests that wait for events.
     pub(crate) waits: Vec<Token>,
-    /// Those of them for which there were events, but too much that it has not read.
+    /// Requests with events available, set aside since the client has too much unread.
     pub(crate) set_aside: Vec<Waiter>,
     /// Replies with events that the socket has yet to take.
     pub(crate) written: VecDeque<Written>,
 }
 
-/// The connections that clients made to a lane, and what is to be done for them.
+/// Connections that clients made to a lane, and work to do for them.
 pub(crate) struct Clients {
     pub(crate) incoming: Slots<Incoming>,
-    /// How many are open.
+    /// Number of open connections.
     pub(crate) open: usize,
-    /// Connections that wait for room on the lane that they have to move to.
+    /// Connections that wait for room on the lane to which they move.
     pub(crate) movers: VecDeque<Token>,
-    /// How long a client may take to complete a message.
+    /// Time limit for a client to complete a message.
     pub(crate) message_completion: Duration,
-    /// Messages that are not complete.
+    /// Memory for incomplete messages.
     pub(crate) unfinished: Unfinished,
 }
 
@@ -136,8 +135,7 @@ impl Clients {
         }
     }
 
-    /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
-    /// from there on.
+    /// Whether connections in `places` places from `from` on have unwritten output. `None` if there are no places from there on.
     pub(crate) fn has_output_at(&self, from: u32, places: u32) -> Option<bool> {
         Some(self.incoming.range(from, places)?.any(|incoming| !incoming.caller.output.is_empty()))
     }
@@ -171,7 +169,7 @@ impl Incoming {
 }
 
 impl Caller {
-    /// Whether its requests are left unread for now, so that what is pending for it stays bounded.
+    /// Whether the client's requests are not read for now, so that its pending work stays bounded.
     pub(crate) fn is_paused(&self) -> bool {
         self.closing.is_some()
             || self.parked.is_some()
@@ -184,28 +182,28 @@ impl Caller {
             || self.pulls.written.len() >= WRITTEN_MAX
     }
 
-    /// Whether it has left as much unread as may be.
+    /// Whether the client has the maximum of unread replies.
     pub(crate) fn leaves_much_unread(&self) -> bool {
         self.output.queued_bytes() > REPLIES_UNREAD_MAX || self.large.unread.waits()
     }
 
-    /// The account that is charged for what it makes the service keep.
+    /// The account that is charged for this client.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
     }
 
-    /// What it has asked for of what may be large, and the account that is charged for that.
+    /// State of requests with possibly large answers, and the account that is charged for them.
     pub(crate) fn large(&mut self) -> (&mut LargeAnswerState, &Arc<Account>) {
         (&mut self.large, self.place.account())
     }
 
-    /// Charges what it has yet to read.
+    /// Charges the client for its unread output.
     #[inline]
     pub(crate) fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
         self.large.unread.note(self.place.account(), self.output.own_bytes(), self.output.taken(), now)
     }
 
-    /// Gives back what it has of the memory for messages that are not complete.
+    /// Releases its claim of memory for incomplete messages.
     pub(crate) fn release_room(&mut self, unfinished: &mut Unfinished) {
         unfinished.release(&mut self.input.claim, self.place.account());
     }
@@ -214,13 +212,13 @@ impl Caller {
         self.large.release(self.place.account());
     }
 
-    /// A request of that size, event included, is to be answered later.
+    /// Notes that a request of that size, with its event, is answered later.
     pub(crate) fn await_answer(&mut self, bytes: usize) {
         self.unanswered.requests += 1;
         self.unanswered.bytes += bytes;
     }
 
-    /// Whether nothing is outstanding on it.
+    /// Whether nothing is outstanding on the connection.
     pub(crate) fn can_move(&self) -> bool {
         self.unanswered.requests == 0
             && self.pulls.waits.is_empty()
@@ -229,12 +227,12 @@ impl Caller {
             && !self.large.has_deferred()
     }
 
-    /// The lane that it has come to has addresses of its own.
+    /// Sets the address's quota on the lane to which the connection has moved.
     pub(crate) const fn set_quota(&mut self, quota: Token) {
         self.rounds.quota = quota;
     }
 
-    /// Forgets what is of this lane only.
+    /// Removes the state that belongs to this lane only.
     pub(crate) fn prepare_to_move(&mut self) {
         self.lane_affinity.arrive();
         self.input.stalled = false;
@@ -246,14 +244,15 @@ impl Caller {
         self.unanswered.bytes = self.unanswered.bytes.saturating_sub(bytes);
     }
 
-    /// One of its requests does not wait for events any more.
+    /// Removes a wait for events of one of its requests.
     pub(crate) fn forget_wait(&mut self, wait: Token) {
         if let Some(at) = self.pulls.waits.iter().position(|one| *one == wait) {
             self.pulls.waits.swap_remove(at);
         }
     }
 
-    /// Since when nothing is asked or pending; nothing if something is, or if events pass on it, unless that does not count.
+    /// Since when the connection is idle; `None` if a request is pending, or if events are pushed or pulled on it, unless
+    /// `whatever_it_uses`.
     pub(crate) fn idle_since(&self, whatever_it_uses: bool) -> Option<Time> {
         let Pulling { waits, set_aside, written } = &self.pulls;
         let waits_for_events = !waits.is_empty() || !set_aside.is_empty() || !written.is_empty();
@@ -263,7 +262,7 @@ impl Caller {
         (!is_busy && !carries).then_some(self.heard)
     }
 
-    /// Has it closed when it has taken its last bytes, or has not within the time limit for a message.
+    /// Has the connection closed when its output is written, or when the time limit for a message is over.
     pub(crate) fn close_soon(&mut self, now: Time) {
         self.closing = Some(now);
     }

@@ -1,9 +1,9 @@
 //! Administration's calls to clients, such as `disconnect_push_consumer`.
 //!
-//! Calls of the lane's own that have results for it to act on: what a pull supplier has, what a remote filter says.
+//! Calls of the lane's own are here too: to pull suppliers, and to remote filters.
 //!
-//! They go out with the connections that pushes go out with, and nothing waits for them: the asker is notified when the result
-//! has come or will not. The asker decides how long that may take, and stops asking then.
+//! Calls share connections with pushes, and nothing blocks on them: the asker is notified of the result, or that there will be none. The
+//! asker sets the time limit, and stops asking then.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::protocols::giop::outgoing::{Outgoings, Scratch};
 use crate::protocols::giop::replies::Verdict;
 use crate::protocols::giop::routes::{ADDRESSES_MAX, FORWARDS_MAX, Target};
 
-/// What is kept for a client and not read, in octets, before it is not called any more.
+/// Maximum unread octets for a client before it is not called any more.
 pub(crate) const UNREAD_MAX: usize = 1 << 20;
 
-/// A call, kept whole so that it can follow a forward.
+/// A call, stored whole so that it can follow a forward.
 pub(crate) struct PendingCall {
     pub(crate) id: u64,
     to: Ior,
-    /// The address that was called last.
+    /// Address of the last attempt.
     target: Option<Target>,
-    /// When it began.
+    /// Start of the call.
     since: Time,
     by: Option<Arc<Account>>,
     operation: &'static str,
@@ -45,7 +45,7 @@ pub(crate) struct PendingCall {
     forwards: u8,
 }
 
-/// Where a call waits for its reply.
+/// Connection and request by which a call's reply is recognised.
 pub(crate) struct AwaitedReply {
     pub(crate) connection: Token,
     request_id: u32,
@@ -53,7 +53,7 @@ pub(crate) struct AwaitedReply {
 }
 
 impl Outgoings {
-    /// Begins a call.
+    /// Begins a call of administration.
     pub(crate) fn begin_call(&mut self, id: u64, call: admin_messages::Call, cx: &mut Context) {
         let admin_messages::Call { to, by, operation, body, timeout } = call;
         let deadline = cx.clock.now + timeout;
@@ -61,11 +61,10 @@ impl Outgoings {
         self.send_call(PendingCall { id, to, target: None, since, by, operation, body, deadline, forwards: 0 }, cx);
     }
 
-    /// The connection for a call: to the first address of its reference that can be called, beginning with one that answered
-    /// before.
+    /// The connection for a call: to the first usable address of its reference, beginning with one that answered before.
     ///
     /// # Errors
-    /// Says why none can.
+    /// The reason why no address is usable.
     fn connect_for(&mut self, call: &mut PendingCall, cx: &mut Context) -> Result<(Token, Target), String> {
         let mut failure = "the reference has no IIOP profile".to_owned();
         for _ in 0..ADDRESSES_MAX {
@@ -89,7 +88,7 @@ impl Outgoings {
         Err(failure)
     }
 
-    /// Whether the address that was called last failed, and the reference has another that did not.
+    /// Whether the last address failed, and the reference has another that did not.
     fn has_other_address(&self, call: &PendingCall, cx: &Context) -> bool {
         let reachability = &self.reachability;
         let other = |last: &Target| reachability.other_than(last, &call.to, call.since, cx.clock.now);
@@ -98,7 +97,7 @@ impl Outgoings {
         other.is_some()
     }
 
-    /// Sends a call: for the first time, to where it was forwarded, or to another address.
+    /// Sends a call: first, after a forward, or to another address.
     fn send_call(&mut self, mut call: PendingCall, cx: &mut Context) {
         let (token, target) = match self.connect_for(&mut call, cx) {
             Ok(found) => found,
@@ -140,7 +139,7 @@ impl Outgoings {
         self.note_due(token);
     }
 
-    /// A call's reply has come, or will not.
+    /// Handles the end of a call: its reply, or its failure.
     pub(crate) fn conclude_call(&mut self, mut call: PendingCall, verdict: Verdict, cx: &mut Context) {
         let result = match verdict {
             Verdict::Done => Ok(core::mem::take(&mut self.scratch.answer)),
@@ -181,7 +180,7 @@ impl Outgoings {
     /// Calls an operation of a client's object. The asker is notified later of how it ended.
     ///
     /// # Errors
-    /// Says why the call cannot be made; the asker is not notified then.
+    /// The reason why the call cannot be made; the asker is not notified then.
     pub(crate) fn ask(
         &mut self,
         peer: Peer,
@@ -235,7 +234,7 @@ impl Outgoings {
         Ok(UnderWay { connection: token, request_id })
     }
 
-    /// The connection to an object that is asked, and the encoding in which it is spoken to.
+    /// The connection to an object, and the encoding for it.
     fn connection_to(
         &mut self,
         peer: Peer,
@@ -290,8 +289,7 @@ impl Outgoings {
         Err("none of its addresses can be called".to_owned())
     }
 
-    /// Has an object asked at another address of its reference, where the one in use could not be reached. False where there is
-    /// none that has not failed, too.
+    /// Aims at another address of an object's reference, if the one in use could not be reached. False if all have failed.
     pub(crate) fn ask_elsewhere(&mut self, peer: Peer, cx: &mut Context) -> bool {
         let Outgoings { ways, reachability, upkeep, .. } = self;
         let Some(way) = ways.by_peer.get_mut(&peer).filter(|way| !way.is_forwarded) else { return false };
@@ -306,13 +304,13 @@ impl Outgoings {
         true
     }
 
-    /// An answer is not waited for any more.
+    /// Stops waiting for an answer.
     pub(crate) fn stop_asking(&mut self, under_way: UnderWay) {
         let UnderWay { connection: token, request_id } = under_way;
         _ = self.remove_pending(token, request_id);
     }
 
-    /// Has an object asked where its answer pointed to. False when it has been sent about too often.
+    /// Aims at the reference to which an object forwards. False after too many forwards in a row.
     pub(crate) fn follow(&mut self, peer: Peer, to: &Ior) -> bool {
         let Some(way) = self.ways.by_peer.get_mut(&peer) else { return false };
         let Some(target) = Target::of(to).filter(|_| way.forwards < FORWARDS_MAX) else { return false };
@@ -324,7 +322,7 @@ impl Outgoings {
         true
     }
 
-    /// Notes that an object has answered. Gives its name if it had failed before.
+    /// Notes that an object has answered. Returns its address if it had failed before.
     pub(crate) fn note_heard(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
         let way = self.ways.by_peer.get_mut(&peer)?;
         way.forwards = 0;
@@ -332,14 +330,13 @@ impl Outgoings {
         core::mem::take(&mut way.is_failing).then(|| Arc::clone(&way.address))
     }
 
-    /// Notes that an object fails. Gives its name if that is new.
+    /// Notes that an object fails. Returns its address if that is new.
     pub(crate) fn note_failing(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
         let way = self.ways.by_peer.get_mut(&peer)?;
         (!core::mem::replace(&mut way.is_failing, true)).then(|| Arc::clone(&way.address))
     }
 
-    /// Notes that asking an object failed: if it was asked elsewhere, it is looked for at its own address again. True if
-    /// it was.
+    /// Notes that a call of an object failed. If the call was forwarded, aims at the object's own address again and returns true.
     pub(crate) fn return_home(&mut self, peer: Peer) -> bool {
         let Some(way) = self.ways.by_peer.get_mut(&peer) else { return false };
         way.forwards = 0;
@@ -355,7 +352,7 @@ impl Outgoings {
     }
 }
 
-/// The asker of a call.
+/// The part of a lane that makes a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// A proxy that pulls from its supplier.
@@ -364,13 +361,13 @@ pub(crate) enum Asker {
     FilterCall(Token),
 }
 
-/// What is asked.
+/// Parameters of a call.
 pub(crate) struct Ask {
     pub(crate) operation: &'static str,
     pub(crate) asker: Asker,
-    /// The byte order of the arguments.
+    /// Byte order of the arguments.
     pub(crate) endian: Endian,
-    /// How long the connection may take to be made.
+    /// Time limit to connect.
     pub(crate) connect_timeout: Duration,
 }
 
@@ -381,28 +378,28 @@ pub(crate) struct UnderWay {
     request_id: u32,
 }
 
-/// The way to a client's object that is asked.
+/// The way to a client's object that the lane calls.
 pub(crate) struct Way {
     address: Arc<PeerAddress>,
     target: Target,
     is_forwarded: bool,
     /// Since when its addresses are tried one after the other, until one answers or all have failed.
     tried_since: Option<Time>,
-    /// Forwards in a row.
+    /// Number of forwards in a row.
     forwards: u8,
     connection: Option<Token>,
-    /// It fails, and that has been logged.
+    /// Whether the object fails, which has been logged.
     is_failing: bool,
 }
 
-/// The ways to all clients' objects that are asked.
+/// The ways to all clients' objects that the lane calls.
 #[derive(Default)]
 pub(crate) struct Ways {
     by_peer: HashMap<Peer, Way>,
 }
 
 impl Ways {
-    /// Forgets the way to a peer that is gone. True if there was one.
+    /// Removes the way to a peer that is gone. True if there was one.
     pub(crate) fn forget(&mut self, gone: Peer) -> bool {
         self.by_peer.remove(&gone).is_some()
     }

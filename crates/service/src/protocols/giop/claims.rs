@@ -1,4 +1,4 @@
-//! What clients are answered: that a request was done, the exception that says why not, or what administration says.
+//! Replies to clients: that a request was done, an exception with the reason why not, or administration's answer.
 
 use corba::{ACCESS_DENIED, Exception, refused_event};
 use giop::cdr::{CharSet, Endian, Version, Writer};
@@ -14,26 +14,26 @@ use crate::protocols::giop::callers::{Caller, Clients};
 use crate::protocols::{Answered, Fault};
 use crate::store::journal::StoreRefusal;
 
-/// How a request is answered.
+/// Data needed to answer a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) version: Version,
     pub(crate) endian: Endian,
     pub(crate) request_id: u32,
-    /// False for a one-way request: nothing is sent.
+    /// Whether a reply is sent; false for a one-way request.
     pub(crate) expected: bool,
-    /// The Real-time CORBA priority of the request, which the reply repeats.
+    /// Real-time CORBA priority of the request, repeated in the reply.
     pub(crate) priority: Option<i16>,
 }
 
-/// Recipient of the answer when events were taken in.
+/// Recipient of the acknowledgement of events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Claim {
-    /// A client that pushed them. The size is that of its request.
+    /// The client that pushed them. `bytes` is the size of its request.
     Client { connection: Token, answer: Answer, bytes: usize },
-    /// A proxy that pulled them.
+    /// The proxy that pulled them.
     Puller(Token),
-    /// The lane with the connection on which they were pushed.
+    /// A push served for another lane, which has its connection.
     ServedPush(Token),
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn write_done(buffer: &mut Vec<u8>, answer: Answer) {
     answer.begin(buffer, ReplyStatus::NoException).finish(buffer);
 }
 
-/// Answers a request with a system exception. A one-way request gets no answer.
+/// Answers a request with a system exception, unless it is one-way.
 pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: SystemException) {
     if answer.expected {
         let chars = caller.speech.chars;
@@ -102,8 +102,8 @@ pub(crate) fn answer_exception(caller: &mut Caller, answer: Answer, exception: S
     }
 }
 
-/// Answers a request that is larger than a message may be, where what has arrived of it says which one it is: its client would otherwise
-/// only see that the connection is closed, as by a restart.
+/// Answers a request above the maximum message size, if its beginning has arrived: otherwise its client would only see the connection
+/// closed, as by a restart.
 pub(crate) fn answer_too_large(caller: &mut Caller, begun: &[u8], (size, max): (usize, usize)) {
     let Some(header) = Header::parse(begun).ok().filter(|header| header.kind == MessageKind::Request) else { return };
     let Ok(Request { request_id, response, .. }) = Request::parse(begun, &header) else { return };
@@ -128,11 +128,11 @@ pub(crate) fn write_exception(buffer: &mut Vec<u8>, chars: CharSet, answer: Answ
 }
 
 impl Answer {
-    /// That of no request.
+    /// An answer to no request.
     pub(crate) const NONE: Self =
         Self { version: Version::V1_2, endian: Endian::Little, request_id: 0, expected: false, priority: None };
 
-    /// Begins the reply. It tells the priority that the request did, as Real-time CORBA has it.
+    /// Begins the reply. It repeats the priority of the request, as Real-time CORBA demands.
     pub(crate) fn begin(self, buffer: &mut Vec<u8>, status: ReplyStatus) -> Open {
         let Self { version, endian, request_id, expected: _, priority } = self;
         let priority = priority.map(|priority| realtime::priority_context(priority, endian));
@@ -141,7 +141,7 @@ impl Answer {
     }
 }
 
-/// Answers a request, other than a locate request, by what this writes. The answer is empty for a one-way request.
+/// Answers a request, other than a locate request, with the result that `execute` writes. The answer is empty for a one-way request.
 pub(crate) fn answer_with(
     request: &admin_messages::Request,
     execute: impl FnOnce(&Request<'_>, &Header, &mut Writer<'_>) -> Result<(), Exception>,
@@ -187,7 +187,7 @@ pub(crate) fn answer_with(
     Some(Answered { bytes, fault: exception.as_ref().and_then(fault) })
 }
 
-/// What an exception says of its request.
+/// The fault of a request to which an exception points.
 fn fault(exception: &Exception) -> Option<Fault> {
     Some(match exception {
         Exception::System(system) => match system.kind {

@@ -1,4 +1,4 @@
-//! The other end of the path: from the engine to a consumer's socket.
+//! Delivery of events, from the engine to a consumer's socket.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use crate::protocols::giop::losses::Pending;
 use crate::protocols::giop::outgoing::{Limits, Outgoings, Scratch};
 use crate::protocols::giop::routes::{ADDRESSES_MAX, Head, PushPriority, Route, Sent};
 
-/// A sequence is copied to its connection, where its channel's budget does not count it: so that it waits in its outbox while so much
-/// waits on the connection.
+/// Output of a connection above which no sequence is copied to it: the copies are not in the channel's budget, so that sequences wait in
+/// their outboxes instead.
 const COPIED_BYTES_MAX: usize = 1 << 20;
 
 /// Why a push was not sent.
 enum Unsent {
-    /// This is reported to the engine.
+    /// Report this outcome to the engine.
     Because(Outcome),
-    /// It failed, and is tried again.
+    /// The push failed, and is tried again.
     Failed(String),
 }
 
 impl Outgoings {
-    /// Sends events to the consumer that they are for. Their list is empty then.
+    /// Sends events to their consumer, and empties their list.
     pub(crate) fn send_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
         let Delivery { outbox, serial, one_way, .. } = *delivery;
         let written = self.write_push(delivery, events, cx);
@@ -46,7 +46,7 @@ impl Outgoings {
         cx.lane.handle_outcome(outbox, serial, outcome, cx.clock.now);
     }
 
-    /// Events that could not be put into the sequence that was written last are dropped, and only the others delivered.
+    /// Drops the events that could not be translated into the last sequence; only the others count as delivered.
     pub(super) fn note_left_out(&mut self, outbox: OutboxId, serial: u32, cx: &mut Context) {
         let left_out = &mut self.scratch.left_out;
         if !left_out.is_empty() {
@@ -56,11 +56,11 @@ impl Outgoings {
         }
     }
 
-    /// Puts one push on its connection: a fresh request header before the event's bytes as they are, or before a sequence
-    /// of events. An event that the connection keeps is taken out of `events`.
+    /// Puts one push on its connection: a fresh request header before the event's bytes as they are, or before a sequence of events. An
+    /// event that the connection keeps is taken out of `events`.
     ///
     /// # Errors
-    /// Says why it could not.
+    /// The reason why it could not.
     fn write_push(
         &mut self,
         delivery: &Delivery,
@@ -141,10 +141,10 @@ impl Outgoings {
         Ok(())
     }
 
-    /// The connection on which a consumer gets events of that encoding; made if there is none.
+    /// The connection for a consumer's events of this encoding; made if there is none.
     ///
     /// # Errors
-    /// Says why there is none.
+    /// The reason why there is none.
     fn way_to(
         &mut self,
         outbox: OutboxId,
@@ -187,8 +187,7 @@ impl Outgoings {
         Err("none of its addresses can be called".to_owned())
     }
 
-    /// Before a new connection: has a consumer that was not reached where it was tried last be tried at another address, if its
-    /// reference has several.
+    /// Before a new connection: aims at another address of the consumer's reference, if there is one and the last was not reached.
     fn aim_again(&mut self, outbox: OutboxId, cx: &mut Context) {
         let Outgoings { routes, reachability, .. } = self;
         if let Some(route) = routes.get_mut(outbox)
@@ -202,8 +201,8 @@ impl Outgoings {
         }
     }
 
-    /// Turns to another address of a consumer's reference, where the one in use could not be reached. False where all have failed:
-    /// they are tried anew with the next push.
+    /// Aims at another address of a consumer's reference, if the one in use could not be reached. False if all have failed: they are tried
+    /// again with the next push.
     pub(crate) fn aim_elsewhere(&mut self, outbox: OutboxId, cx: &mut Context) -> bool {
         let Outgoings { routes, reachability, upkeep, .. } = self;
         let Some(route) = routes.get_mut(outbox).filter(|route| !route.is_forwarded) else { return false };
@@ -217,7 +216,7 @@ impl Outgoings {
         true
     }
 
-    /// Learns the way to a consumer that has not been pushed to before.
+    /// Finds the route to a consumer that has not been pushed to before.
     fn find_route(&mut self, outbox: OutboxId, key: ProxyKey, peer: Peer, cx: &mut Context) -> Result<(), String> {
         let address = self.peers.get(peer).map(Arc::clone).ok_or("the consumer has no address")?;
         let propagates =
@@ -230,7 +229,7 @@ impl Outgoings {
         Ok(())
     }
 
-    /// At what priority a consumer is pushed to. It stays so while the consumer is connected, since its pool does.
+    /// Priority of pushes to a consumer. It is fixed while the consumer is connected, as its pool is.
     fn push_priority(&self, key: ProxyKey, cx: &Context) -> PushPriority {
         let declared = match cx.consumer(key).and_then(|consumer| consumer.priority_model) {
             Some((engine::PriorityModel::ServerDeclared, priority)) => Some(priority),
@@ -240,14 +239,13 @@ impl Outgoings {
         PushPriority { declared, of_lane }
     }
 
-    /// How long a consumer's connection may take to be made: its `ConnectTimeout`.
+    /// Time limit to connect to a consumer: its `ConnectTimeout`.
     fn connect_timeout_of(&self, key: ProxyKey, cx: &Context) -> Duration {
         cx.consumer(key).map_or(self.limits.connect_timeout, |consumer| consumer.settings.connect_timeout)
     }
 
-    /// Gives up waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use
-    /// it, and a reply that comes all the same is counted as late. But one that has been silent for long may be dead
-    /// without a word, and is replaced.
+    /// Stops waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use it, and a late reply
+    /// is counted. But a connection that has been silent for long may be dead, and is replaced.
     pub(crate) fn abandon(&mut self, outbox: OutboxId, cx: &mut Context) {
         cx.counters.add(Counter::PushTimeouts, 1);
         self.note_failure(outbox, || "no reply in time".to_owned(), cx);
@@ -265,8 +263,8 @@ impl Outgoings {
     }
 }
 
-/// What a push of these events is made of: the bytes of its one event, or nothing if it is a sequence. Nothing at all if
-/// no event could be put into the form that the consumer takes.
+/// Bytes of a push: those of its one event, or `None` inside for a sequence; with their encoding and position modulo 8. `None` if no event
+/// could be translated for the consumer.
 pub(crate) fn of_push(events: &[Arc<Event>], output_form: OutputForm) -> Option<(Option<Body>, Encoding, usize)> {
     if event::takes_batches(output_form) {
         return Some((None, event::batch_encoding(events, output_form)?, 0));
@@ -275,8 +273,7 @@ pub(crate) fn of_push(events: &[Arc<Event>], output_form: OutputForm) -> Option<
     Some((Some(body), encoding, phase))
 }
 
-/// The bytes a consumer gets, their encoding, and the position modulo 8 at which they must start. Nothing if the event
-/// could not be put into the form that the consumer takes.
+/// Bytes for a consumer, their encoding, and their position modulo 8. `None` if the event could not be translated for the consumer.
 fn choose(event: &Event, output_form: OutputForm) -> Option<(Body, Encoding, usize)> {
     let (body, tag) = match event::source_for(event, output_form)? {
         Source::Native => (Body::Native, event.tag),
@@ -285,7 +282,7 @@ fn choose(event: &Event, output_form: OutputForm) -> Option<(Body, Encoding, usi
     Some((body, sent_as(tag, output_form), event::phase_of(tag)))
 }
 
-/// How a message is encoded that carries bytes of this tag to a consumer with this want.
+/// Encoding of a message that carries bytes of this tag to a consumer of this output form.
 fn sent_as(tag: u64, output_form: OutputForm) -> Encoding {
     Encoding { version: event::version_of(output_form), ..event::encoding_of(tag) }
 }

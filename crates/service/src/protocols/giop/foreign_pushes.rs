@@ -1,8 +1,7 @@
-//! Pushes that arrive on a connection of another lane than theirs.
+//! Pushes that arrive on a connection of a lane other than their own.
 //!
-//! They are handed to their lane whole, in a buffer that goes there and comes home with the reply, and is used again. The
-//! lane that has the connection counts them among what it has yet to answer, so that they are as bounded as others. Where the
-//! other lane has no room, the push waits here and its connection is not read.
+//! They are handed to their lane whole, in a buffer that returns with the reply and is reused. The connection's lane counts them as
+//! unanswered, so that they are as bounded as others. If the other lane has no room, the push waits here and its connection is not read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,20 +21,20 @@ use crate::protocols::giop::claims::{Answer, Claim, answer_exception, exception_
 use accounts::Account;
 use corba::NO_ROOM;
 
-/// A push on its way to its lane, or on its way home.
+/// A push on its way to its lane, or back.
 pub(crate) struct ForeignPush {
-    /// The connection that it came on, of the lane that it came from.
+    /// The connection on which it came, of the lane where it came.
     connection: Token,
     answer: Answer,
     /// Code set of the connection's narrow strings.
     chars: CharSet,
-    /// The message; on the way home, the reply.
+    /// The message; on the way back, the reply.
     bytes: Vec<u8>,
-    /// How large it was.
+    /// Size of the message.
     size: usize,
-    /// It came home because it is for no supplier that is known there.
+    /// Whether it returned because that lane knows no such supplier.
     is_unknown: bool,
-    /// The account that pushed it, where rules say which accounts may.
+    /// The account that pushed it, if there are rules of access.
     by: Option<Arc<Account>>,
 }
 
@@ -45,7 +44,7 @@ pub(crate) struct ServedPush {
     push: Box<ForeignPush>,
 }
 
-/// Pushes and buffers that are made in advance and kept, and the largest buffer that is.
+/// Number of spare pushes and buffers, and the largest buffer kept.
 const SPARE_PUSHES: usize = 64;
 const SPARE_BYTES: usize = 16 << 10;
 const FIRST_BYTES: usize = 1 << 10;
@@ -55,11 +54,11 @@ const FIRST_BYTES: usize = 1 << 10;
 pub(crate) struct ForeignPushes {
     /// Pushes of other lanes that are being served here.
     served: Slots<ServedPush>,
-    /// Buffers for pushes that are for other lanes: as many as are usually on their way at once.
+    /// Buffers for pushes to other lanes: as many as are usually on their way at once.
     spares: Vec<Box<ForeignPush>>,
-    /// The connections of which a push waits for room on the lane that it is for.
+    /// Connections with a push that waits for room on its lane.
     parked: VecDeque<Token>,
-    /// There may be some.
+    /// Whether there may be room for some of them.
     pub(crate) try_parked: bool,
 }
 
@@ -91,7 +90,7 @@ impl ForeignPushes {
         self.spares.pop().unwrap_or_else(|| Box::new(ForeignPush::new(Vec::new())))
     }
 
-    /// Keeps what a push was in, to be used again.
+    /// Keeps a push's buffer for reuse.
     fn keep(&mut self, mut push: Box<ForeignPush>) {
         if push.bytes.capacity() > SPARE_BYTES {
             push.bytes = Vec::new();
@@ -139,7 +138,7 @@ impl Core {
         true
     }
 
-    /// A message that the main lane is to serve when the connection is there.
+    /// Parks a message that the main lane serves after the connection has moved there.
     pub(crate) fn park_message(&mut self, message: &Message<'_>, caller: &mut Caller) {
         let mut push = self.protocols.giop.foreign.take();
         push.bytes.clear();
@@ -169,7 +168,7 @@ impl Core {
         }
     }
 
-    /// Takes in its events. Nothing if it is for no supplier that is known here.
+    /// Takes in the events of another lane's push. `None` if its supplier is not known here.
     fn take_in_foreign(
         &mut self,
         served: Token,
@@ -199,7 +198,7 @@ impl Core {
         Some(self.finish_submission(&submission))
     }
 
-    /// Answers a push of another lane's, and sends it home.
+    /// Answers another lane's push, and sends it back.
     pub(crate) fn answer_served(&mut self, served: Token, refused: Option<Refused>) {
         let Some(ServedPush { push, .. }) = self.protocols.giop.foreign.served.get_mut(served) else { return };
         push.bytes.clear();
@@ -222,7 +221,7 @@ impl Core {
 }
 
 impl Clients {
-    /// A push has come home with its reply, or without one.
+    /// Handles a push that has returned with its reply, or without one.
     pub(crate) fn conclude_push_elsewhere(&mut self, mut push: Box<ForeignPush>, core: &mut Core) {
         let (connection, size) = (push.connection, push.size);
         if push.is_unknown {
@@ -244,7 +243,7 @@ impl Clients {
         core.protocols.giop.foreign.keep(push);
     }
 
-    /// Posts pushes that waited for room, and has their connections go on.
+    /// Posts pushes that waited for room, and resumes their connections.
     pub(crate) fn serve_parked(&mut self, core: &mut Core) {
         if !core::mem::take(&mut core.protocols.giop.foreign.try_parked) {
             return;
@@ -268,7 +267,7 @@ impl Clients {
         }
     }
 
-    /// Serves the message for which a connection was moved here.
+    /// Serves the message for which a connection has moved here.
     pub(crate) fn serve_moved_message(&mut self, connection: Token, push: Box<ForeignPush>, core: &mut Core) {
         if let Some(entry) = self.incoming.get_mut(connection)
             && let Ok(header) = Header::parse(&push.bytes)

@@ -1,10 +1,9 @@
-//! What a lane remembers of the latest requests, so that it need not find it out again for each.
+//! Cache of the latest requests' headers on a lane, so that equal ones are not parsed again.
 //!
-//! A supplier sends the same request head before each event, but for its number: the octets that were parsed once are
-//! compared, and what they meant is had for that. The same goes for the type that stands at the front of its events, and for
-//! whether some consumer needs them put into another form, and for all that is the same in them up to the value of their
-//! body (a [`Skeleton`]). All of it holds for one routing snapshot. There are 256 places for connections and as many for
-//! proxies; two that are equally busy and share a place are looked up anew each time.
+//! A supplier sends the same request head before each event, except for its number: the head's octets are compared with those parsed
+//! before, and their meaning is cached. The same is done for the event type at the front of its events, for the need to translate them, and
+//! for their octets up to the value of their body (a [`Skeleton`]). All of it holds for one routing snapshot. There are 256 places for
+//! connections and as many for proxies; two equally busy ones that share a place are parsed each time.
 
 use engine::{ProxyKey, TypeId};
 use giop::cdr::{CharSet, Endian, Reader, Version};
@@ -16,68 +15,68 @@ use crate::protocols::giop::claims::Answer;
 use crate::protocols::giop::push::Push;
 use corba::event::{self, Known, Skeleton};
 
-/// Connections, and proxies, of which something is remembered.
+/// Places for connections, and for proxies.
 const PLACES: usize = 256;
-/// The longest head of a request, and the longest beginning of an event, that is remembered.
+/// Maximum octets of a request's head, and of an event's beginning, that are cached.
 const HEAD_BYTES_MAX: usize = 512;
 const TYPE_BYTES_MAX: usize = 256;
 const SKELETON_BYTES_MAX: usize = 1024;
 
-/// See the module.
+/// Cached headers of requests and beginnings of events.
 pub(crate) struct HeaderCache {
     requests: Vec<Option<KnownRequest>>,
     types: Vec<Option<KnownType>>,
 }
 
-/// The head of a push and what it says.
+/// Head of a push, with its parsed contents.
 struct KnownRequest {
     connection: Token,
-    /// The header and the request's number as one number, to be compared under [`SAME`], and all behind them up to the body.
+    /// The header and the request's number, compared under [`SAME`], and the octets behind them up to the body.
     front: u128,
     rest: Vec<u8>,
     cached_header: CachedHeader,
 }
 
-/// What the head of a push says.
+/// Parsed head of a push.
 #[derive(Clone)]
 pub(crate) struct CachedHeader {
     pub(crate) push: Push,
-    /// Its number is this request's.
+    /// Answer to the request, with its own number.
     pub(crate) answer: Answer,
     pub(crate) body_offset: usize,
-    /// The code set that it tells.
+    /// Code set given in the head.
     pub(crate) chars: Option<CharSet>,
 }
 
-/// Of the header only the magic, the size and the number differ: `GIOP`, version, flags and kind, size, number.
+/// Mask of the front's octets that are compared: `GIOP`, version, flags and kind. The size and the number behind them may differ.
 const SAME: u128 = 0x0000_0000_0000_0000_FFFF_FFFF_FFFF_FFFF;
 const FRONT: usize = 16;
 
-/// The beginning of a proxy's events.
+/// Beginning of a proxy's events.
 struct KnownType {
     source: ProxyKey,
-    /// How they are encoded.
+    /// Encoding of the events.
     tag: u64,
-    /// Up to the end of their type's name, or, where there is a skeleton, up to the value of their body.
+    /// Octets up to the end of the type's name or, with a skeleton, up to the value of the body.
     beginning: Vec<u8>,
     seen: SeenType,
-    /// Events that began otherwise behind the type's name.
+    /// Number of events that differed behind the type's name.
     misses: u32,
 }
 
-/// After so many of them something in the beginning seems to be another each time. Then only each 64th is remembered.
+/// Misses after which the beginning seems to change each time. Then only each 64th is cached.
 const MISSES_MAX: u32 = 8;
 const MISSES_BETWEEN: u32 = 64;
 
-/// What is known of an event by its beginning.
+/// Facts about an event, known by its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SeenType {
     pub(crate) event_type: TypeId,
-    /// Octets that name it.
+    /// Number of octets at the beginning that identify it.
     pub(crate) length: usize,
-    /// The tag of one that every consumer of the channel takes as it is.
+    /// Tag of events that every consumer of the channel takes without translation.
     pub(crate) fits: Option<u64>,
-    /// That of those which begin so too up to the value of their body. Nothing if this one does not.
+    /// Skeleton of events that are equal up to the value of their body; `None` if this one has none.
     pub(crate) skeleton: Option<Skeleton>,
 }
 
@@ -88,14 +87,14 @@ impl Default for HeaderCache {
 }
 
 impl HeaderCache {
-    /// Forgets all: another snapshot is in use.
+    /// Empties the cache: another snapshot is in use.
     pub(crate) fn forget(&mut self) {
         // The buffers stay.
         self.requests.iter_mut().flatten().for_each(|known| known.rest.clear());
         self.types.iter_mut().flatten().for_each(|known| known.tag = NO_TAG);
     }
 
-    /// What a request says if the connection has sent its head before.
+    /// The cached head of a request, if the connection has sent the same before.
     #[inline]
     pub(crate) fn request(&self, connection: Token, message: &Message<'_>) -> Option<CachedHeader> {
         let known = self.requests.get(connection.index() % PLACES)?.as_ref()?;
@@ -117,7 +116,7 @@ impl HeaderCache {
         Some(cached_header)
     }
 
-    /// Remembers what a request says.
+    /// Caches the head of a request.
     pub(crate) fn note_request(&mut self, connection: Token, message: &Message<'_>, cached_header: CachedHeader) {
         // Before GIOP 1.2 the number has no place of its own; and an empty body has no beginning to be found again.
         let is_placed = message.header.version >= Version::V1_2 && cached_header.body_offset < message.bytes.len();
@@ -136,7 +135,7 @@ impl HeaderCache {
         *place = Some(KnownRequest { connection, front, rest, cached_header });
     }
 
-    /// What is known of an event of a proxy by its beginning.
+    /// Cached facts about an event of a proxy, by its beginning.
     #[inline]
     pub(crate) fn event(&self, source: ProxyKey, tag: u64, bytes: &[u8]) -> Option<SeenType> {
         let known = self.types.get(place_of(source, tag))?.as_ref()?;
@@ -151,14 +150,14 @@ impl HeaderCache {
         is_same_type.then_some(SeenType { skeleton: None, ..known.seen })
     }
 
-    /// Where an event of a sequence ends, if it begins like one before.
+    /// The end of an event in a sequence, if it begins like an earlier one.
     #[inline]
     pub(crate) fn known(&self, source: ProxyKey, event: &Reader<'_>, work: &mut Work) -> Option<Known> {
         let seen = self.event(source, event::tag_of(event.encoding(), event.phase()), event.rest())?;
         seen.skeleton?.known(event, work)
     }
 
-    /// Remembers what an event is that begins so.
+    /// Caches the facts about an event with this beginning.
     pub(crate) fn note_event(&mut self, source: ProxyKey, tag: u64, bytes: &[u8], mut seen: SeenType) {
         seen.skeleton = seen.skeleton.filter(|skeleton| skeleton.length <= SKELETON_BYTES_MAX);
         let length = seen.skeleton.map_or(seen.length, |skeleton| skeleton.length);
@@ -175,7 +174,7 @@ impl HeaderCache {
         *place = Some(KnownType { source, tag, beginning, seen, misses });
     }
 
-    /// An event began otherwise behind the name of its type. Whether it is to be remembered instead.
+    /// Counts an event that differs behind its type's name. True if it is to be cached instead.
     pub(crate) fn note_miss(&mut self, source: ProxyKey, tag: u64) -> bool {
         let Some(Some(known)) = self.types.get_mut(place_of(source, tag)) else { return false };
         known.misses = known.misses.wrapping_add(1);
@@ -186,7 +185,7 @@ impl HeaderCache {
 /// A tag that no event has.
 const NO_TAG: u64 = u64::MAX;
 
-/// Those of one proxy that lie at different positions modulo 8, as in a sequence, have different places.
+/// The place for events of a proxy. Those at different positions modulo 8, as in a sequence, have different places.
 fn place_of(source: ProxyKey, tag: u64) -> usize {
     let proxy = (source.proxy.0 ^ source.channel.0.rotate_left(16)) as usize;
     (proxy ^ event::phase_of(tag) << 5) % PLACES

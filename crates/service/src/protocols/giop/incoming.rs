@@ -1,4 +1,4 @@
-//! Connections that clients made to us: requests in, replies out.
+//! Connections that clients made: requests in, replies out.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::protocols::Tag;
 use crate::protocols::giop::callers::{Caller, Clients, Incoming, Input};
 use crate::protocols::giop::claims::answer_too_large;
 
-/// How far a message has come.
+/// Progress of the oldest incomplete message.
 const fn begun(oldest: framing::Incomplete) -> Begun {
     Begun { since: oldest.began, octets: oldest.octets }
 }
@@ -49,7 +49,7 @@ impl Borrower for Inbound {
 }
 
 impl Clients {
-    /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
+    /// Takes a connection that a client made. Returns the number of open connections; `None` if the poll does not take it.
     pub(crate) fn let_in_giop(&mut self, arrival: Arrival, core: &mut Core) -> Option<usize> {
         let framing = core.protocols.giop.outgoing.limits.framing;
         let (ip, now) = (arrival.place.account().ip(), arrival.at);
@@ -130,8 +130,8 @@ impl Clients {
         self.flush_later(token, core);
     }
 
-    /// Handles the whole messages of a connection, as many as it may in one round. Says how many that were, or nothing if
-    /// the connection is gone.
+    /// Handles complete messages of a connection, within its budget of the round. Returns their number, or `None` if the connection is
+    /// gone.
     fn process(&mut self, token: Token, core: &mut Core) -> Option<u32> {
         let Incoming { inbound, caller } = self.incoming.get_mut(token)?;
         // No message begins so.
@@ -194,8 +194,7 @@ impl Clients {
         Some(handled)
     }
 
-    /// Claims the memory that the message under way on a connection will be read into. False if it is not read until there
-    /// is some.
+    /// Claims memory for the incomplete message of a connection. False if the connection is not read until there is some.
     fn claim_room(&mut self, token: Token, core: &mut Core) -> bool {
         let Some(Incoming { inbound, caller: Caller { input: Input { claim, .. }, place, .. } }) =
             self.incoming.get_mut(token)
@@ -215,7 +214,7 @@ impl Clients {
         false
     }
 
-    /// Handles what is left of messages, unless its turn comes anyway, and writes what is due.
+    /// Handles remaining messages, unless the connection is queued anyway, and writes output.
     pub(crate) fn resume(&mut self, token: Token, core: &mut Core) {
         let Some(entry) = self.incoming.get_mut(token) else { return };
         let quota = entry.caller.rounds.quota;
@@ -240,7 +239,7 @@ impl Clients {
         }
     }
 
-    /// Gives one a further turn that had more messages than one turn allows.
+    /// Handles further messages of a connection that used up its budget of a round.
     pub(crate) fn serve_backlog(&mut self, token: Token, core: &mut Core) {
         if let Some(entry) = self.incoming.get_mut(token) {
             entry.caller.rounds.has_backlog = false;
@@ -248,7 +247,7 @@ impl Clients {
         }
     }
 
-    /// Has those go on that waited for others' messages to be complete, as far as there is room.
+    /// Resumes connections that waited for memory for their messages, as far as there is room.
     pub(crate) fn serve_unfinished(&mut self, core: &mut Core) {
         for _ in 0..self.unfinished.waiting().min(Budget::CONNECTIONS.events as usize) {
             let Some(token) = self.unfinished.next_waiting() else { return };
@@ -275,14 +274,14 @@ impl Clients {
         self.flush_incoming(token, core);
     }
 
-    /// Has what is due on a connection written when the round ends, behind what is due to consumers.
+    /// Queues a connection's output to be written when the round ends, behind that for consumers.
     pub(crate) fn flush_later(&mut self, token: Token, core: &mut Core) {
         if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
             core.cx.io.quotas.write_later(&mut caller.rounds, Socket::Incoming(Tag::Giop, token));
         }
     }
 
-    /// Writes what is due on a connection, and tells the poll what to watch for.
+    /// Writes output of a connection, and updates its interest in the poll.
     pub(crate) fn flush_incoming(&mut self, token: Token, core: &mut Core) {
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         caller.rounds.is_due = false;
@@ -320,8 +319,8 @@ impl Clients {
         }
     }
 
-    /// Closes a connection that the system says was cut off. One that its client has just closed says nothing of the client: ORBs close
-    /// idle ones so, without a word.
+    /// Closes a connection that the system reports as broken. A connection that its client has closed says nothing about the client: ORBs
+    /// close idle ones without a message.
     fn close_broken(&mut self, token: Token, core: &mut Core) {
         if let Some(entry) = self.incoming.get(token).filter(|entry| entry.caller.closing.is_none()) {
             entry.caller.line.note_death(core.cx.clock.now);
@@ -348,13 +347,13 @@ impl Clients {
         }
     }
 
-    /// So many connections more are open here.
+    /// Changes the number of open connections by `more`.
     pub(crate) fn note_open(&mut self, more: isize, core: &mut Core) {
         self.open = self.open.saturating_add_signed(more);
         core.cx.counters.set(Counter::ConnectionsOpen, self.open as u64);
     }
 
-    /// Passes on what another thread answered; nothing, to a one-way request.
+    /// Passes on another thread's answer; a one-way request has none.
     pub(crate) fn pass_reply(
         &mut self,
         connection: Token,
@@ -370,7 +369,7 @@ impl Clients {
         self.resume(connection, core);
     }
 
-    /// Answers at most this many requests for events.
+    /// Answers up to `most` pulls.
     pub(crate) fn answer_pulls(&mut self, most: u32, core: &mut Core) {
         for _ in 0..most {
             let Some(due) = core.protocols.giop.due.pop_front() else { return };
@@ -388,7 +387,7 @@ impl Clients {
         }
     }
 
-    /// Ends those that leave answers unread for which others wait.
+    /// Ends connections with unread answers for which others wait.
     fn end_those_who_do_not_read(&mut self, core: &mut Core) {
         let Some(since) =
             core.cx.clock.now.0.checked_sub(u64::try_from(self.message_completion.as_nanos()).unwrap_or(u64::MAX))
@@ -408,8 +407,7 @@ impl Clients {
         }
     }
 
-    /// Ends those that have not sent the rest of a message, or have been being closed, for too long. True when others may
-    /// still become late.
+    /// Ends connections with an overdue message, or that have been closing for too long. True if others may become overdue.
     pub(crate) fn end_overdue(&mut self, core: &mut Core) -> bool {
         let mut late = Vec::new();
         let mut again = core.protocols.giop.large_answers.is_waiting();
@@ -440,8 +438,8 @@ impl Clients {
         again
     }
 
-    /// While connections wait for room for their messages, ends those with a message so slow that one of the largest size would not be
-    /// complete in time: the slowest first, until no connection waits.
+    /// While connections wait for memory for their messages, ends those so slow that a message of maximum size would not be complete in
+    /// time: the slowest first, until no connection waits.
     fn end_the_slowest(&mut self, core: &mut Core) {
         if !self.unfinished.is_waiting() {
             return;
@@ -477,13 +475,13 @@ impl Clients {
         }
     }
 
-    /// Tells the clients that we close (CORBA 3.3 part 2, 9.4.6), so that they know their requests were not begun.
+    /// Closes all connections with a message (CORBA 3.3 part 2, 9.4.6), so that clients know their requests were not begun.
     pub(crate) fn close_all(&mut self, core: &mut Core) {
         let open: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
         open.into_iter().for_each(|token| self.say_and_close(token, core));
     }
 
-    /// Tells a client that we close, and does.
+    /// Sends `CloseConnection` to a client, and closes the connection.
     pub(crate) fn say_and_close(&mut self, token: Token, core: &mut Core) {
         if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
             message::close_connection(caller.output.bytes(), caller.speech.version);

@@ -1,9 +1,9 @@
-//! Requests of administration with answers that may be large, and what clients leave unread of them.
+//! Requests of administration with possibly large answers, and answers that clients leave unread.
 //!
-//! A request of a hundred octets can ask for megabytes. So a connection has one such request with administration at a time, and a lane a
-//! few, but each address one whatever others have. Further ones are held back, and their connections are not read, until an answer has
-//! come. Where the answers that clients have yet to read take all of `limits.unread_reply_bytes_max` or the client's share of it, they are
-//! held back until a client has read. A client that reads nothing for long while others wait for that is disconnected.
+//! A request of a hundred octets can cause an answer of megabytes. So a connection has one such request with administration at a time, and
+//! a lane a few, but each address always one. Further ones are deferred, and their connections are not read, until an answer has come. If
+//! unread answers take all of `limits.unread_reply_bytes_max` or the client's quota, requests are deferred until a client has read. A
+//! client that reads nothing for long while others wait for that is disconnected.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -24,11 +24,11 @@ use crate::lane::run::Core;
 use crate::protocols::giop::callers::{Caller, Clients, Incoming};
 use accounts::{Account, Resource, Spent};
 
-/// Such requests that a lane has with administration at once, beside one of each address that has no other there.
+/// Maximum requests of a lane with administration at once, beside one of each address that has no other there.
 const OUT_MAX: usize = 8;
 
-/// Beginnings of the operations with answers that are small whatever was asked before: nothing, an object, a number, a few octets. An
-/// operation that is missing here costs only that a connection does not have several under way.
+/// Prefixes of operations with small answers: nothing, an object, a number, a few octets. If an operation is missing here, a connection
+/// only cannot have several of them under way.
 const SMALL: [&[u8]; 26] = [
     b"connect_",
     b"disconnect_",
@@ -66,36 +66,36 @@ pub(crate) fn may_be_large(request: &Request<'_>) -> bool {
     request.response != Response::None && !is_small
 }
 
-/// What a client is charged for an answer that has yet to come.
+/// Octets charged to a client for an answer that has yet to come.
 const RESERVED: u64 = 64 << 10;
 
-/// What a lane's clients have asked for of what may be large.
+/// Requests with possibly large answers, of a lane's clients.
 #[derive(Debug, Default)]
 pub(crate) struct LargeAnswers {
-    /// Connections of which administration has a request, and their addresses.
+    /// Connections with a request at administration, and their addresses.
     out: HashMap<Token, IpAddr>,
-    /// Connections of which a request is held back until there is room.
+    /// Connections with a request that is deferred until there is room.
     waiting: VecDeque<Token>,
-    /// They wait for others to read.
+    /// Whether they wait for others to read.
     is_short: bool,
 }
 
-/// What one connection has of it.
+/// State of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct LargeAnswerState {
     is_out: bool,
     deferred: Option<Vec<u8>>,
-    /// What it has not read, of answers of whatever size.
+    /// Unread answers, of any size.
     pub(crate) unread: Unread,
 }
 
 impl LargeAnswerState {
-    /// Whether a request of the connection is held back.
+    /// Whether a request of the connection is deferred.
     pub(crate) const fn has_deferred(&self) -> bool {
         self.deferred.is_some()
     }
 
-    /// The connection ends.
+    /// Releases the charges of a connection that ends.
     pub(crate) fn release(&mut self, account: &Account) {
         let reserved = if self.is_out { RESERVED } else { 0 };
         account.give(Resource::ReplyBytes, reserved);
@@ -104,17 +104,17 @@ impl LargeAnswerState {
 }
 
 impl LargeAnswers {
-    /// Whether requests are held back because of what clients have not read.
+    /// Whether requests are deferred because of unread answers.
     pub(crate) fn is_short(&self) -> bool {
         self.is_short && !self.waiting.is_empty()
     }
 
-    /// Whether requests are held back.
+    /// Whether any request is deferred.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Has a connection have such a request with administration, unless that cannot be now.
+    /// Admits a connection's request to administration, or returns why not now.
     fn begin(&mut self, connection: Token, of: &mut LargeAnswerState, account: &Account) -> Result<(), Option<Spent>> {
         if of.is_out || !self.has_place(account.ip()) {
             return Err(None);
@@ -132,7 +132,7 @@ impl LargeAnswers {
         self.out.len() < OUT_MAX || !self.out.values().any(|other| *other == address)
     }
 
-    /// Keeps a request until it may be passed on.
+    /// Defers a request until it may be passed on.
     fn defer(&mut self, connection: Token, of: &mut LargeAnswerState, bytes: Vec<u8>) {
         // One that waits for an answer of its own is seen to when that comes.
         if !of.is_out {
@@ -141,7 +141,7 @@ impl LargeAnswers {
         of.deferred = Some(bytes);
     }
 
-    /// An answer has come from administration, of so many octets, or administration had no room.
+    /// Notes an answer of so many octets from administration, or that administration had no room.
     fn answered(
         &mut self,
         connection: Token,
@@ -162,7 +162,7 @@ impl LargeAnswers {
         }
     }
 
-    /// Notes that a request with an answer that may be large is passed on, or holds it back. False if it is held back.
+    /// Admits a request with a possibly large answer, or defers it. False if it is deferred.
     pub(crate) fn admit_large(
         &mut self,
         connection: Token,
@@ -180,20 +180,20 @@ impl LargeAnswers {
         false
     }
 
-    /// It could not be passed on.
+    /// Withdraws a request that could not be passed on.
     pub(crate) fn withdraw_large(&mut self, connection: Token, caller: &mut Caller, cx: &mut Context) {
         self.answered(connection, Some(caller.large()), 0, cx.clock.now);
     }
 }
 
 impl Clients {
-    /// Administration has answered such a request.
+    /// Notes administration's answer to such a request.
     pub(crate) fn note_large_answer(&mut self, connection: Token, octets: usize, core: &mut Core) {
         let of = self.incoming.get_mut(connection).map(|entry| entry.caller.large());
         core.protocols.giop.large_answers.answered(connection, of, octets, core.cx.clock.now);
     }
 
-    /// Passes on what was held back, as far as there is room.
+    /// Passes on deferred requests, as far as there is room.
     pub(crate) fn serve_deferred_requests(&mut self, core: &mut Core) {
         let waiting = core.protocols.giop.large_answers.waiting.len();
         for _ in 0..waiting.min(Budget::CONNECTIONS.events as usize) {

@@ -1,9 +1,8 @@
-//! Requests on a connection that wait for their replies; and connections to clients that were lost, until all senders and outboxes
-//! that waited on them were notified.
+//! Requests that wait for replies on a connection, and lost connections with senders and outboxes that have yet to be notified.
 //!
-//! A notification may lead to writing to other clients, and so to the next loss: a client with many filters could have one loss
-//! reported within the other, as deep as it likes. And a client may have ten thousand consumers at one address. So no
-//! notification is made where a connection is lost; they are made one after the other, so many in a round.
+//! A notification may cause a write to other clients, and so the next loss: with many filters the reports would nest without bound. And a
+//! client may have ten thousand consumers at one address. So the loss of a connection notifies nothing at once; notifications are made one
+//! after the other, a limited number in each round.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use engine::OutboxId;
 use crate::lane::io::slots::Token;
 use crate::protocols::giop::calls::{Asker, PendingCall};
 
-/// A connection that was lost.
+/// A lost connection.
 pub(crate) struct Loss {
     pub(crate) token: Token,
     pub(crate) why: Arc<str>,
@@ -30,15 +29,15 @@ pub(crate) struct Loss {
 pub(crate) struct Lost {
     /// The reason, for people.
     pub(crate) why: Arc<str>,
-    /// Whether requests were sent on it: it was not lost while it was being made.
+    /// Whether requests were sent on it: the loss was not while connecting.
     pub(crate) was_open: bool,
 }
 
-/// A sender or an outbox that is to be notified of a loss.
+/// A sender or an outbox to be notified of a loss.
 pub(crate) enum LossRecipient {
-    /// It waits for a reply.
+    /// A sender that waits for a reply.
     Waiting(Pending, Lost),
-    /// It waits for room on that connection.
+    /// An outbox that waits for room on the connection.
     Blocked(OutboxId, Token, Arc<str>),
 }
 
@@ -47,7 +46,7 @@ pub(crate) enum LossRecipient {
 pub(crate) struct Losses(VecDeque<Loss>);
 
 impl Losses {
-    /// One more.
+    /// Adds a loss.
     pub(crate) fn add(&mut self, loss: Loss) {
         self.0.push_back(loss);
     }
@@ -57,13 +56,13 @@ impl Losses {
         self.0.is_empty()
     }
 
-    /// A reply is not waited for any more that would have come on a connection which was lost.
+    /// Removes a sender that does not wait any more for a reply on a lost connection.
     pub(crate) fn remove(&mut self, token: Token, request_id: u32) -> Option<Pending> {
         self.0.iter_mut().find(|loss| loss.token == token)?.waiting.remove(request_id)
     }
 
-    /// The next one to be notified: in the order in which connections were lost, and on each connection those that wait for
-    /// replies in the order in which the requests were sent, so that what is tried again keeps its order.
+    /// The next recipient to notify: in the order of the losses, and on each connection the senders in the order of their requests, so that
+    /// repeated requests keep that order.
     pub(crate) fn next(&mut self) -> Option<LossRecipient> {
         loop {
             let Loss { token, why, was_open, waiting, blocked } = self.0.front_mut()?;

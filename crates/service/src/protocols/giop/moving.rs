@@ -1,9 +1,9 @@
 //! Connections that move to a lane for good.
 //!
-//! A client that pushes for one lane only is best served there: nothing has to be handed over then. So its connection
-//! moves: up at the first push for a more important lane, down when as many in a row were for a less important one. It
-//! moves when nothing is outstanding on it, with all that was read of it, and until then it is not read; so what it sent
-//! before stays before what it sends after. One on which events are pulled is served by the main lane, and stays there.
+//! A client that pushes for one lane only is served best there, without hand-overs. So its connection moves: to a more important lane at
+//! the first push for it, to a less important one after many in a row. It moves when nothing is outstanding on it, with all input that was
+//! read, and is not read until then; so the client's messages stay in order. A connection with pulls is served by the main lane, and stays
+//! there.
 
 use engine::LaneId;
 
@@ -18,30 +18,30 @@ use crate::protocols::giop::callers::{Clients, Incoming};
 /// Pushes in a row for one less important lane after which a connection moves there.
 const DOWN_AFTER: u32 = 64;
 
-/// Where a connection wants to be.
+/// Choice of the lane for a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LaneAffinity {
     /// The lane that the connection moves to as soon as it can.
     pub(crate) bound_for: Option<LaneId>,
-    /// The lane that the latest pushes were for, and how many in a row.
+    /// Lane of the latest pushes, and their number in a row.
     latest: Option<LaneId>,
     in_a_row: u32,
-    /// Events are pulled on it.
+    /// Whether events are pulled on it.
     pulls: bool,
 }
 
 impl LaneAffinity {
-    /// It is on another lane now.
+    /// Notes that the connection has moved to another lane.
     pub(crate) fn arrive(&mut self) {
         *self = Self { pulls: self.pulls, ..Self::default() };
     }
 
-    /// A push for the lane that it is on.
+    /// Notes a push for the connection's lane.
     pub(crate) fn note_own(&mut self) {
         self.in_a_row = 0;
     }
 
-    /// A push for another lane.
+    /// Notes a push for another lane.
     pub(crate) fn note_other(&mut self, lane: LaneId, is_more_important: bool) {
         self.in_a_row = if self.latest == Some(lane) { self.in_a_row.saturating_add(1) } else { 1 };
         self.latest = Some(lane);
@@ -50,14 +50,14 @@ impl LaneAffinity {
         }
     }
 
-    /// Events are pulled on it.
+    /// Notes that events are pulled on the connection.
     pub(crate) fn note_pull(&mut self) {
         self.pulls = true;
     }
 }
 
 impl Clients {
-    /// Sends a connection where it is bound for, if nothing is outstanding on it. True if it is gone.
+    /// Sends a connection to its chosen lane, if nothing is outstanding on it. True if it is gone.
     pub(crate) fn send_away(&mut self, token: Token, core: &mut Core) -> bool {
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return true };
         let Some(lane) = caller.lane_affinity.bound_for else { return false };
@@ -89,7 +89,7 @@ impl Clients {
         true
     }
 
-    /// Takes a connection over that another lane sends.
+    /// Takes over a connection from another lane.
     pub(crate) fn adopt(&mut self, entry: Box<Incoming>, core: &mut Core) {
         let mut entry = *entry;
         let parked = entry.caller.parked.take();
@@ -111,7 +111,7 @@ impl Clients {
         self.resume(token, core);
     }
 
-    /// Sends all connections to the main lane, as soon as that can be.
+    /// Sends all connections to the main lane, as soon as possible.
     pub(crate) fn send_all_away(&mut self, core: &mut Core) {
         let all: Vec<Token> = self.incoming.iter().map(|(token, _)| token).collect();
         for token in all {
@@ -120,7 +120,7 @@ impl Clients {
         }
     }
 
-    /// Tries again to send those away that had to wait.
+    /// Tries again to send connections that had to wait.
     pub(crate) fn send_movers_away(&mut self, core: &mut Core) {
         for _ in 0..self.movers.len() {
             let Some(token) = self.movers.pop_front() else { return };

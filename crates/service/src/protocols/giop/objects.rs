@@ -1,8 +1,8 @@
-//! The objects that CORBA clients name, as administration reaches them.
+//! The objects that CORBA clients name, for administration.
 //!
-//! Administration hands requests in, and gets answers and [`Effect`]s, as the protocol's own state machine ([`corba::Protocol`]) gives
-//! them; here lie the messages around those, the calls of clients that are under way, and the outside naming service. Channels, admins
-//! and proxies of whichever protocol are kept by that state machine, too, so that what is published comes from here.
+//! Administration hands requests in, and gets answers and [`Effect`]s, from the protocol's state machine ([`corba::Protocol`]). This module
+//! adds the messages around them, the calls to clients under way, and the outside naming service. The state machine has the channels,
+//! admins and proxies of all protocols, so that publications come from here.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -37,13 +37,13 @@ use corba::{
     RestoredClient, Settable, SupplierStatus, Unpublished,
 };
 
-/// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
+/// Time limit for a client to answer a call such as `disconnect_push_consumer`.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The objects, and the calls of clients that follow from what is done to them.
+/// The objects, and the calls to clients that changes cause.
 pub(crate) struct Objects {
     protocol: Protocol,
-    /// What the calls that are under way are for.
+    /// Purposes of the calls under way.
     calls: HashMap<u64, Purpose>,
     next_call: u64,
     naming: Option<OutsideNaming>,
@@ -51,13 +51,13 @@ pub(crate) struct Objects {
     now: Time,
 }
 
-/// What a call of ours is for.
+/// Purpose of a call.
 enum Purpose {
-    /// Telling a client something; how it went is only logged.
+    /// Notify a client; the result is only logged.
     Telling { operation: &'static str, whom: String, delayed_reply: Option<DelayedReply> },
-    /// Telling a client that it has disconnected; how it went is of interest to nothing.
+    /// Notify a client of its disconnection; the result is ignored.
     Parting,
-    /// Asking a client something that the protocol wants to know.
+    /// Query a client for the protocol.
     Asking(ClientCall),
     /// Binding the factory, or a declared channel, in the outside naming service.
     Naming,
@@ -81,7 +81,7 @@ impl Objects {
 
     // ---- time ----
 
-    /// Takes note of the time. To be called when [`Objects::poll_timeout`] says so.
+    /// Handles the current time. Called when [`Objects::poll_timeout`] says so.
     pub(crate) fn handle_time(&mut self, now: Time) {
         self.now = now;
         self.protocol.handle_time(now);
@@ -90,7 +90,7 @@ impl Objects {
         }
     }
 
-    /// When it has to be called with the time next, if nothing else happens before.
+    /// When [`Objects::handle_time`] is due next, if nothing else happens before.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let naming = self.naming.as_ref().and_then(|naming| naming.due);
         self.protocol.poll_timeout().into_iter().chain(naming).min()
@@ -98,7 +98,7 @@ impl Objects {
 
     // ---- requests ----
 
-    /// What a request is for administration.
+    /// Classifies a request for administration.
     pub(crate) fn wish_giop(&self, request: &Request) -> Wish {
         let Ok(header) = Header::parse(&request.message) else { return Wish::Own };
         if header.kind != MessageKind::Request {
@@ -127,7 +127,7 @@ impl Objects {
         }
     }
 
-    /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
+    /// Executes a request on the objects, which may cause up to `lines` log lines. Returns the number that it caused.
     pub(crate) fn execute_giop(&mut self, request: &Request, lines: u32) -> (Option<Answered>, LogLines) {
         self.protocol.objects.handle_utc(time::utc());
         self.protocol.lives.on_line(Some(&request.line));
@@ -176,7 +176,7 @@ impl Objects {
         self.protocol.handle(&corba::ObjectRequest { key, operation, args, principal: request.charge.account() }, reply)
     }
 
-    /// Puts what administration answers to a query or a command into a reply.
+    /// Writes administration's answer to a query or a command into a reply.
     pub(crate) fn reply(request: &Request, answer: &Answer) -> Option<Answered> {
         answer_with(request, |parsed, _, reply| {
             statistics::write(core::str::from_utf8(parsed.operation).unwrap_or_default(), answer, reply);
@@ -184,7 +184,7 @@ impl Objects {
         })
     }
 
-    /// The reply to a request that is not answered, for a reason of administration's.
+    /// The reply to a request that administration declines.
     pub(crate) fn decline(request: &Request, why: Declined) -> Option<Answered> {
         if why == Declined::NotPermitted {
             return answer_with(request, |_, _, _| Err(Exception::System(ACCESS_DENIED)));
@@ -203,50 +203,50 @@ impl Objects {
         answer_with(request, |_, _, _| Err(Exception::System(SystemException { kind, minor: 0, completed })))
     }
 
-    /// Does a scheduling analysis. It needs nothing of the objects, and can take a second: on whichever thread has the time.
+    /// Executes a scheduling analysis. It needs none of the objects, may take a second, and runs on any thread.
     pub(crate) fn analyse(request: &Request) -> Option<Answered> {
         answer_with(request, |parsed, header, reply| {
             corba::analyse_apart(parsed.body(&request.message, header, request.chars), reply)
         })
     }
 
-    /// Whether the reply to what was executed last is to be kept until [`Objects::poll_delayed_reply`] names it.
+    /// Identifies the reply to the last request if it is to be delayed until [`Objects::poll_delayed_reply`] names it.
     pub(crate) fn take_delayed_reply(&mut self) -> Option<DelayedReply> {
         self.protocol.delayed_replies.take()
     }
 
-    /// The next reply that is not to be kept any longer, and whether all clients that it waited for were notified.
+    /// The next delayed reply that is due, and whether all clients that it waited for were notified.
     pub(crate) fn poll_delayed_reply(&mut self) -> Option<(DelayedReply, bool)> {
         self.protocol.delayed_replies.poll()
     }
 
-    /// What was executed last has changed of what lanes have to know: its reply is to be kept until that is published.
+    /// Unpublished changes of the last request for lanes: its reply waits for them.
     pub(crate) fn take_unpublished(&mut self) -> Option<Unpublished> {
         self.protocol.take_unpublished()
     }
 
-    /// Whether what was published last has all of that.
+    /// Whether the last publication has all of these changes.
     pub(crate) fn is_published(&self, changed: &Unpublished) -> bool {
         changed.is_published(self.protocol.objects.hierarchy())
     }
 
-    /// Whether a client may do what concerns the whole service. It is noted if it may not.
+    /// Whether a client may do an act on the whole service. A denial is noted.
     pub(crate) fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
         self.protocol.guard.may_operate(&mut self.protocol.objects, account, what)
     }
 
-    /// Which rules did not allow what was denied last.
+    /// The rules that decided the last denial.
     pub(crate) fn take_why(&mut self) -> Option<String> {
         self.protocol.guard.take_why()
     }
 
-    /// What clients did of what concerns others, or wanted to do, since this was last asked.
+    /// The next act of a client that concerns others, done or attempted.
     pub(crate) fn poll_act(&mut self) -> Option<Act> {
         self.protocol.guard.poll_act()
     }
 
-    /// Whether an account that asks over no object has a right on a channel or, without one, for the whole service; with no right, whether
-    /// it may know of the channel. It is noted if it may not.
+    /// Whether an account that asks without an object has a right on a channel or, without a channel, for the whole service; without a
+    /// right, whether it may know of the channel. A denial is noted.
     pub(crate) fn permits(
         &mut self,
         account: &Account,
@@ -257,64 +257,64 @@ impl Objects {
         self.protocol.guard.permits(account, right, channel, what)
     }
 
-    /// What a client asked for and may not do, since this was last asked.
+    /// The next denied request of a client.
     pub(crate) fn poll_denied(&mut self) -> Option<Denied> {
         self.protocol.guard.poll_denied()
     }
 
-    /// What a client was refused because it would have been too much, since this was last asked.
+    /// The next request of a client refused for want of resources.
     pub(crate) fn poll_refused(&mut self) -> Option<Refused> {
         self.protocol.objects.poll_refused()
     }
 
-    /// Evaluations that clients asked filters for and that were cut, since this was last asked.
+    /// Number of filter evaluations for clients that were cut short, since the last call.
     pub(crate) fn take_filter_cuts(&mut self) -> u64 {
         self.protocol.objects.take_filter_cuts()
     }
 
-    /// What was executed last has made.
+    /// Objects made by the last request.
     pub(crate) fn take_made(&mut self) -> Creations {
         self.protocol.take_made()
     }
 
-    /// Takes back what a request has made.
+    /// Removes the objects that a request has made.
     pub(crate) fn unmake(&mut self, made: Creations) {
         self.protocol.unmake(made);
     }
 
     // ---- what is kept ----
 
-    /// What the event path has to know, if that changed since it was last asked for.
+    /// Publication for the event path, if it has changed since the last call.
     pub(crate) fn publish(&mut self) -> Option<Published> {
         self.protocol.publish().map(Published::from)
     }
 
-    /// The next lane to start before what is published is handed to the lanes, or to end after that.
+    /// The next lane to start before the publication is handed to the lanes, or to end after that.
     pub(crate) fn poll_lane(&mut self) -> Option<LaneChange> {
         self.protocol.poll_lane()
     }
 
-    /// The thread of a lane that was to end has ended.
+    /// Notes that the thread of a lane has ended.
     pub(crate) fn lane_gone(&mut self, lane: LaneId) {
         self.protocol.lane_gone(lane);
     }
 
-    /// A lane cannot be started.
+    /// Notes that a lane cannot be started.
     pub(crate) fn lane_unavailable(&mut self, lane: LaneId) {
         self.protocol.lane_unavailable(lane);
     }
 
-    /// A lane has given up the client of a proxy, which is handled when its turn comes.
+    /// Notes that a lane has given up the client of a proxy, to be handled in its turn.
     pub(crate) fn note_given_up(&mut self, key: ProxyKey) {
         self.protocol.lives.note_given_up(&self.protocol.objects, key);
     }
 
-    /// A lane gave a client up.
+    /// Disconnects a client that a lane gave up.
     pub(crate) fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
         self.protocol.handle_disconnected(key, reason);
     }
 
-    /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
+    /// Name of a proxy and its client for operators; `what` is the client's side.
     pub(crate) fn name(&self, what: &str, key: ProxyKey) -> String {
         self.protocol.objects.name(what, key)
     }
@@ -329,38 +329,38 @@ impl Objects {
         self.protocol.objects.charged_address(key)
     }
 
-    /// A connection to clients at an address has ended as that of a process which dies.
+    /// Notes that a connection to clients at an address has ended as that of a process which dies.
     pub(crate) fn note_death(&mut self, host: String, port: u16) {
         self.protocol.lives.note_death(&self.protocol.objects, host, port);
     }
 
-    /// Deliveries to a proxy's client, or calls to it, have begun to fail, or go on.
+    /// Notes that deliveries to a proxy's client, or calls to it, have begun to fail, or succeed again.
     pub(crate) fn note_failing(&mut self, key: ProxyKey, fails: bool) {
         self.protocol.lives.note_failing(&mut self.protocol.objects, key, fails);
     }
 
-    /// Another proxy of the same channel and side to which the same object is connected.
+    /// Another proxy of the same channel and side with the same object connected.
     pub(crate) fn duplicate_of(&self, key: ProxyKey) -> Option<ProxyKey> {
         self.protocol.lives.duplicate_of(&self.protocol.objects, key)
     }
 
-    /// How many clients are announced to be out of reach.
+    /// Number of clients announced as unreachable.
     pub(crate) const fn unreachable_clients(&self) -> usize {
         self.protocol.probes.unreachable_clients()
     }
 
-    /// For how long a proxy's client has been out of reach, if that is announced.
+    /// How long a proxy's client has been unreachable, if that is announced.
     pub(crate) fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
         self.protocol.objects.unreachable_for(key)
     }
 
-    /// What a channel is called by its creator, if at all; nothing if there is no such channel.
+    /// Name given to a channel by its creator, if any; `None` if there is no such channel.
     pub(crate) fn channel_name(&self, channel: ChannelId) -> Option<Option<String>> {
         self.protocol.objects.hierarchy().channel(channel).ok()?;
         Some(self.protocol.objects.names.channel_name(channel).map(str::to_owned))
     }
 
-    /// How channels stand, for the request that is executed next.
+    /// Sets the status of channels for the next request.
     pub(crate) fn handle_channel_statuses(&mut self, statuses: Vec<ChannelStatus>) {
         let figures = statuses.into_iter().map(|status| {
             let ChannelStatus { channel, name: _, backlog_events, backlog_bytes, oldest, slowest, overflows } = status;
@@ -370,12 +370,12 @@ impl Objects {
         self.protocol.monitor.handle_figures(figures);
     }
 
-    /// How connected suppliers stand, by channel and proxy: the first of those behind a proxy, or of all.
+    /// Status of connected suppliers, by channel and proxy: the list from the start, or behind a proxy.
     pub(crate) fn suppliers(&self, behind: Option<ProxyKey>) -> Vec<SupplierStatus> {
         self.protocol.idle.suppliers(&self.protocol.objects, behind).take(AT_ONCE_MAX).collect()
     }
 
-    /// The proxies with restored clients: the first of those behind a proxy, or of all.
+    /// Proxies with restored clients: the list from the start, or behind a proxy.
     pub(crate) fn restored(&self, behind: Option<ProxyKey>) -> Vec<RestoredClient> {
         self.protocol.lives.restored_clients(&self.protocol.objects, behind).take(AT_ONCE_MAX).collect()
     }
@@ -388,7 +388,7 @@ impl Objects {
         is_gone
     }
 
-    /// Lets a client of another protocol take part, which `principal` asks for.
+    /// Registers a local proxy on behalf of `principal`.
     pub(crate) fn register_local_proxy(
         &mut self,
         local_proxy: LocalProxy,
@@ -397,22 +397,22 @@ impl Objects {
         self.protocol.register_local_proxy(local_proxy, principal)
     }
 
-    /// Some of the channels that such a client may know of.
+    /// Some of the channels that a local proxy's client may know of.
     pub(crate) fn local_channels(&mut self, behind: Option<ChannelId>, principal: &Arc<Account>) -> LocalChannels {
         self.protocol.local_channels(behind, principal)
     }
 
-    /// Such a client goes.
+    /// Removes a local proxy.
     pub(crate) fn remove_local_proxy(&mut self, key: ProxyKey) {
         self.protocol.remove_local_proxy(key);
     }
 
-    /// The connection of such a client has ended.
+    /// Disconnects a local proxy after its connection has ended.
     pub(crate) fn disconnect_local_proxy(&mut self, key: ProxyKey, peer: Peer) {
         self.protocol.disconnect_local_proxy(key, peer);
     }
 
-    /// A local proxy gets events of these types alone from now on, of all or none.
+    /// Limits a local proxy to events of these types; the flag selects all types.
     pub(crate) fn subscribe_local_proxy(
         &mut self,
         key: ProxyKey,
@@ -422,47 +422,47 @@ impl Objects {
         self.protocol.subscribe_local_proxy(key, selected, principal);
     }
 
-    /// Reports to a client the sum of a channel's subscriptions without these consumers', now and whenever it has changed.
+    /// Reports the sum of a channel's subscriptions, without these consumers', to a client: now and after each change.
     pub(crate) fn watch_subscribed(&mut self, peer: Peer, channel: ChannelId, except: Vec<ProxyKey>) {
         self.protocol.watch_subscribed(peer, channel, except);
     }
 
-    /// Ends a client's watch.
+    /// Ends the reports to a client.
     pub(crate) fn unwatch_subscribed(&mut self, peer: Peer) {
         self.protocol.unwatch_subscribed(peer);
     }
 
-    /// The objects' own state machine, for what links tell each other of names.
+    /// The protocol's state machine, for the names that links exchange.
     pub(crate) const fn protocol(&mut self) -> &mut Protocol {
         &mut self.protocol
     }
 
-    /// Event types of local proxies that were too many, for which everything was taken, since this was last asked.
+    /// Number of local proxies' subscriptions with too many types, widened to everything, since the last call.
     pub(crate) fn take_widened(&mut self) -> u64 {
         self.protocol.objects.take_widened()
     }
 
-    /// What a destroyed durable consumer was called in logs.
+    /// Name in logs of a destroyed durable consumer.
     pub(crate) fn take_gone_durable(&mut self, key: ProxyKey) -> Option<String> {
         self.protocol.objects.take_gone_durable(key)
     }
 
-    /// Disconnects suppliers that cannot be asked whether they exist and were not heard of for so long. Says how many.
+    /// Disconnects suppliers that cannot be probed and were silent for so long. Returns their number.
     pub(crate) fn disconnect_idle(&mut self, idle: Duration) -> usize {
         self.protocol.disconnect_idle(idle)
     }
 
-    /// What is configured, as JSON; nothing if it is too much for one answer.
+    /// Configured objects as JSON; `None` if too large for one answer.
     pub(crate) fn topology(&self) -> Option<String> {
         self.protocol.objects.topology_json()
     }
 
-    /// These rules of access hold from now on.
+    /// Replaces the rules of access.
     pub(crate) fn set_access(&mut self, rules: Option<Rules>) {
         self.protocol.guard.replace_access(&mut self.protocol.objects, rules);
     }
 
-    /// What the configuration calls clients from now on that say no name of themselves.
+    /// Replaces the configured names of clients that give no name themselves.
     pub(crate) fn rename_clients<'n>(&self, name: impl Fn(&Account) -> Option<&'n Arc<str>>) {
         self.protocol.objects.rename_clients(name);
     }
@@ -477,39 +477,39 @@ impl Objects {
         named_channels(&self.protocol)
     }
 
-    /// What is configured of a channel, as JSON.
+    /// Configuration of a channel as JSON.
     pub(crate) fn channel_json(&self, channel: ChannelId, behind: Option<ProxyId>) -> Option<String> {
         self.protocol.objects.channel_json(channel, behind)
     }
 
-    /// Suspends a consumer, or has it go on; or says why not.
+    /// Suspends or resumes a consumer, or returns why not.
     pub(crate) fn set_suspended(&mut self, key: ProxyKey, suspended: bool) -> Result<(), String> {
         self.protocol.objects.set_suspended(key, suspended)
     }
 
-    /// Sets properties, or says why not.
+    /// Sets properties, or returns why not.
     pub(crate) fn set_declared(&mut self, on: Settable, properties: &[(String, Declared)]) -> Result<(), String> {
         self.protocol.set_declared(on, properties)
     }
 
-    /// Makes all that such a text has, or says why not.
+    /// Applies a topology in text form, or returns why not.
     pub(crate) fn apply_topology(&mut self, text: &str) -> Result<(), String> {
         self.protocol.apply_json(text)
     }
 
-    /// Makes a channel that is declared, or sets the one that has its name; or says why not.
+    /// Makes a declared channel, or sets the one of that name; or returns why not.
     pub(crate) fn declare_channel(&mut self, channel: &DeclaredChannel) -> Result<(), String> {
         self.protocol.declare_channel(&channel.name, &channel.declared_properties()).map(|_| ())
     }
 
-    /// Stores a link that is added.
+    /// Stores an added link.
     pub(crate) fn add_link(&mut self, entry: &LinkEntry) {
         if let Some(link) = AddedLink::of_entry(entry) {
             self.protocol.objects.add_link(link);
         }
     }
 
-    /// Stores an added link no more. False if there is none of the name.
+    /// Removes a stored link. False if there is none of that name.
     pub(crate) fn remove_link(&mut self, name: &str) -> bool {
         self.protocol.objects.remove_link(name)
     }
@@ -524,27 +524,26 @@ impl Objects {
         self.protocol.destroy_durable(name);
     }
 
-    /// Links that were added, by name, in a form that this version reads.
+    /// Added links by name, if this version can read their form.
     pub(crate) fn added_links(&self) -> Vec<LinkEntry> {
         self.protocol.objects.added_links().filter_map(|link| link.entry().ok()).collect()
     }
 
     // ---- what outlives the process ----
 
-    /// A part of what is configured that may have changed since it was last given, by the key under which it is kept, and what it says now.
-    /// `None` when there is no other.
+    /// The next configured part that may have changed since it was last returned: its key, and its value now. `None` if there is no other.
     pub(crate) fn poll_changed_part(&mut self) -> Option<ChangedPart> {
         self.protocol.objects.poll_changed_part()
     }
 
-    /// How many changes were noted so far.
+    /// Number of changes so far.
     pub(crate) const fn changes_noted(&self) -> u64 {
         self.protocol.objects.changes_noted()
     }
 
     // ---- effects ----
 
-    /// The next thing that follows from what was done.
+    /// The next effect of changes.
     pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
         if let Some(effect) = self.effects.pop_front() {
             return Some(effect);
@@ -589,7 +588,7 @@ impl Objects {
         None
     }
 
-    /// The next call, and its number, that goes behind the answer to the last request.
+    /// The next call, and its number, that follows the answer to the last request.
     pub(crate) fn poll_parting(&mut self) -> Option<(u64, Call)> {
         let corba::Parting { to, by, operation } = self.protocol.poll_parting()?;
         match self.begin((to, by), operation, Vec::new(), Purpose::Parting) {
@@ -598,7 +597,7 @@ impl Objects {
         }
     }
 
-    /// Notes a call, of an object of which a client gave the reference if that is known.
+    /// Registers a call of an object, with the account that gave its reference if known.
     fn begin(
         &mut self,
         (to, by): (Ior, Option<Arc<Account>>),
@@ -612,7 +611,7 @@ impl Objects {
         Effect::Call(id, Call { to, by, operation, body, timeout: CALL_TIMEOUT })
     }
 
-    /// A call has ended.
+    /// Handles the end of a call.
     pub(crate) fn handle_returned(&mut self, call: u64, result: Result<Reply, CallFailure>) {
         match (self.calls.remove(&call), result) {
             (None | Some(Purpose::Parting), _) => {}
@@ -643,7 +642,7 @@ impl Objects {
         }
     }
 
-    /// Binds the next declared channel, or the factory, in the outside naming service under the name by which clients look for it.
+    /// Binds the next declared channel, or the factory, in the outside naming service under the name that clients look up.
     fn bind_outside(&mut self) {
         let Some(naming) = &mut self.naming else { return };
         naming.due = None;
@@ -669,7 +668,7 @@ impl Objects {
     }
 }
 
-/// What the protocol needs to know of how a call of a client ended.
+/// Result of a client's call in the protocol's terms.
 fn client_answer(result: &Result<Reply, CallFailure>) -> ClientAnswer {
     match result {
         Ok(reply) => ClientAnswer::Returned(reply.reader().bool().ok()),

@@ -1,9 +1,8 @@
-//! Connections that we made to clients: pushes and calls out, replies in.
+//! Connections that the service made to clients: pushes and calls out, replies in.
 //!
-//! One connection serves all consumers at the same host, port, GIOP version and code set: the code set belongs to a
-//! connection (CORBA 3.3 part 2, 9.7.2.6), and some ORBs settle the version with the first message. Connecting never
-//! blocks: names are looked up by the resolver's thread, and what is due meanwhile waits in the connection's output,
-//! bounded by the consumers' windows.
+//! One connection serves all consumers at the same host, port, GIOP version and code set: the code set belongs to a connection (CORBA 3.3
+//! part 2, 9.7.2.6), and some ORBs settle the version with the first message. Connecting never blocks: names are looked up by the
+//! resolver's thread, and messages wait meanwhile in the connection's output, bounded by the consumers' windows.
 
 mod connecting;
 mod reachability;
@@ -45,7 +44,7 @@ use access::OutgoingPolicy;
 use accounts::{Account, Charge, Spent};
 use corba::Peers;
 
-/// Most connections that are written to without a look at the clock.
+/// Maximum connections written to without reading the clock.
 const UNMETERED_WRITES: usize = 8;
 enum State {
     /// Waiting for the addresses of a host name.
@@ -56,7 +55,7 @@ enum State {
     Connecting(Tcp),
     /// Connected, and handed over for the TLS handshake.
     Shaking,
-    /// Connected, and asked whether a GIOP server is there.
+    /// Connected, and probing for a GIOP server.
     Probing(Probe),
     Open(Stream),
 }
@@ -64,42 +63,42 @@ enum State {
 /// A connection to a client.
 pub(crate) struct Outgoing {
     pub(crate) endpoint: Endpoint,
-    /// Its place among the connections to clients, charged to the account that needed it first.
+    /// The connection's place, charged to the account that needed it first.
     place: Charge,
     /// Whether it is over TLS.
     is_secure: bool,
-    /// Charged to the host that it leads to; until it is open, to the account that needed it first.
+    /// State in the rounds, charged to the host of the connection; until it is open, to the account that needed it first.
     pub(crate) rounds: Rounds,
     state: State,
     pub(crate) inbound: Inbound,
     pub(crate) output: Output,
-    /// What of that the client has not read.
+    /// Output that the client has not read.
     unread: Unread,
     pub(crate) pending: PendingReplies,
     next_request: u32,
     sent_code_sets: bool,
     pub(crate) connect_deadline: Option<Time>,
-    /// The address that is tried, and those that are tried after it, the last one first.
+    /// The address being tried, and those to be tried after it, the last one first.
     tried: Option<SocketAddr>,
     others: Vec<SocketAddr>,
-    /// Until when all addresses of its host together may be tried.
+    /// Time limit for all addresses of the host together.
     connects_until: Time,
-    /// Since when its replies have been pending without a byte from it.
+    /// Since when replies are pending without input from the client.
     pub(crate) silent_since: Time,
-    /// Outboxes that wait for room in the socket; and some that do not any more, which their routes know.
+    /// Outboxes that wait for room in the socket; some may not wait any more, as their routes say.
     blocked: Vec<OutboxId>,
-    /// How many of these do not, at most.
+    /// Maximum number of those that do not wait any more.
     blocked_no_more: usize,
-    /// Outboxes that wait for it go on in the next round, not before.
+    /// Whether its outboxes resume in the next round, and not before.
     rests: bool,
     pub(crate) usage: Usage,
 }
 
-/// Whether a connection is needed.
+/// Use of a connection.
 #[derive(Default)]
 pub(crate) struct Usage {
     pub(crate) unused_since: Option<Time>,
-    /// The last look through the users in which it was found to be used.
+    /// Number of the last look that found it in use.
     pub(crate) used_in: u64,
 }
 
@@ -136,7 +135,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether replies of it were read and not looked at. They are to be looked at now.
+    /// Whether replies were read but not handled. The flag is cleared.
     pub(crate) const fn take_backlog(&mut self) -> bool {
         core::mem::replace(&mut self.rounds.has_backlog, false)
     }
@@ -159,7 +158,7 @@ impl Outgoing {
         matches!(self.state, State::Open(_))
     }
 
-    /// The socket and what has arrived on it, once it is connected.
+    /// The socket and the input, once the connection is open.
     pub(crate) fn stream_and_inbound(&mut self) -> Option<(&mut Stream, &mut Inbound)> {
         match &mut self.state {
             State::Open(stream) => Some((stream, &mut self.inbound)),
@@ -172,33 +171,33 @@ impl Outgoing {
         self.place.account()
     }
 
-    /// Since when nothing is under way on it, if nothing is.
+    /// Since when the connection is idle; `None` if it is in use.
     pub(crate) fn idle_since(&self) -> Option<Time> {
         let is_idle = self.pending.is_empty() && self.output.is_empty() && self.blocked.is_empty();
         (is_idle && self.stream().is_some()).then_some(self.silent_since)
     }
 
-    /// Whether nothing more is to be written before the client has read what was.
+    /// Whether nothing more may be written before the client has read everything.
     pub(crate) const fn waits_for_reader(&self) -> bool {
         self.unread.waits()
     }
 
-    /// Whether the socket had taken everything when it was last written to, and not too much was gathered since.
+    /// Whether the socket had taken everything after the last write, and not too much was gathered since.
     pub(crate) fn has_room(&self) -> bool {
         !self.rounds.interest.write && self.stream().is_some() && self.output.queued_bytes() < Budget::GATHERED.bytes
     }
 
-    /// Charges what is kept for the client and not read.
+    /// Charges the client for its unread output.
     fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
         self.unread.note(self.place.account(), self.output.own_bytes(), self.output.taken(), now)
     }
 
-    /// The same when something was added, where no flush will do it: the socket is full, or there is none yet.
+    /// Charges for added output if no flush will do so: the socket is full, or not connected yet.
     pub(crate) fn note_added(&mut self, now: Time) -> Result<(), Spent> {
         if self.rounds.interest.write || self.stream().is_none() { self.note_unread(now) } else { Ok(()) }
     }
 
-    /// Numbers a request, and says whether it is the one that tells the peer about code sets.
+    /// The number of the next request, and whether it carries the code sets.
     pub(crate) fn next_request(&mut self, now: Time) -> (u32, bool) {
         let request_id = self.next_request;
         self.next_request = self.next_request.wrapping_add(1);
@@ -211,62 +210,62 @@ impl Outgoing {
     }
 }
 
-/// All connections to clients, the ways to all consumers, and everything that is sent and awaited on them: pushes, calls, questions to
-/// remote filters. Nothing here admits an event.
+/// All connections to clients, the routes to all consumers, and all pushes, calls and remote filter calls under way. Nothing here admits an
+/// event.
 pub(crate) struct Outgoings {
     pub(crate) connections: Slots<Outgoing>,
     by_endpoint: HashMap<Endpoint, Token>,
     pub(crate) routes: Routes,
     pub(crate) ways: Ways,
-    /// Which addresses were reached last, and which failed.
+    /// Results of the last attempts by address.
     pub(crate) reachability: Reachability,
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
-    /// The account that is charged for what no client asked for.
+    /// The account charged for work that no client requested.
     own: Arc<Account>,
     /// Addresses at which no client is called.
     policy: Arc<OutgoingPolicy>,
     pub(crate) limits: Limits,
-    /// Calls of administration's without a reply: as long as there are any, deadlines run.
+    /// Administration's calls without a reply; time limits are checked while there are any.
     pub(crate) calls: HashMap<u64, AwaitedReply>,
     pub(crate) upkeep: Upkeep,
-    /// Connections for which something was gathered, and when that is written.
+    /// Connections with gathered output, and the time of writing.
     gathered: Gathered,
-    /// Connections for which outboxes wait that go on in the next round.
+    /// Connections with outboxes that resume in the next round.
     resting: VecDeque<Token>,
-    /// Connections that were lost, until that is reported.
+    /// Lost connections that are not fully reported.
     pub(crate) losses: Losses,
-    /// Events about which remote filters are asked.
+    /// Remote filter calls under way.
     pub(crate) filter_calls: OpenFilterCalls,
     pub(crate) scratch: Scratch,
 }
 
-/// What may be large, and what may take long.
+/// Limits of sizes and times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) framing: framing::Limits,
     pub(crate) connect_timeout: Duration,
     pub(crate) tls: Calls,
-    /// A connection with pending replies that sends nothing for this long is replaced when a push is given up on it.
+    /// Silence of a connection with pending replies after which it is replaced when a push on it is given up.
     pub(crate) silence: Duration,
 }
 
-/// Whether clients are called over TLS.
+/// Use of TLS for calls to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Calls {
     /// Never.
     Plain,
-    /// Where their references name a port for it.
+    /// Use TLS if the client's reference names a port for it.
     TlsWherePossible,
-    /// The same, and a client without such a port is not called.
+    /// Use TLS; a client without such a port is not called.
     TlsOnly,
 }
 
 impl Calls {
-    /// At which port an end point is called, and whether over TLS.
+    /// The port of an end point, and whether it is for TLS.
     ///
     /// # Errors
-    /// Says why it is not called.
+    /// The reason why it is not called.
     fn way_to(self, endpoint: &Endpoint) -> Result<(u16, bool), String> {
         match (self, endpoint.tls_port) {
             (Self::TlsWherePossible | Self::TlsOnly, Some(port)) => Ok((port, true)),
@@ -281,29 +280,29 @@ impl Calls {
     }
 }
 
-/// What is looked after from time to time.
+/// Periodic work on connections.
 #[derive(Default)]
 pub(crate) struct Upkeep {
-    /// Connections being made: as long as there are any, deadlines run.
+    /// Connections being made; time limits are checked while there are any.
     pub(crate) connecting: usize,
-    /// Where connections are looked at next that may have been begun too long ago.
+    /// Progress of the search for connections that were not made in time.
     pub(crate) connecting_at: Around,
-    /// Some connection may have lost its last user.
+    /// Whether some connection may have lost its last user.
     pub(crate) stale: bool,
     pub(crate) unused: Unused,
     pub(crate) longest_idle: LongestIdle,
 }
 
-/// Working space, kept for its capacity.
+/// Reusable buffers.
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// Outboxes that have just got room.
     pub(crate) unblocked: Vec<OutboxId>,
-    /// The arguments of what is asked.
+    /// Arguments of a call.
     pub(crate) arguments: Vec<u8>,
-    /// The result that was heard last.
+    /// Result of the last call.
     pub(crate) answer: admin_messages::Reply,
-    /// The places of the events that could not be put into the sequence that was written last.
+    /// Places of the events that could not be translated into the last sequence.
     pub(crate) left_out: Vec<u32>,
 }
 
@@ -329,12 +328,12 @@ impl Outgoings {
         }
     }
 
-    /// Whether anything has to be looked after by the clock.
+    /// Whether anything has a time limit.
     pub(crate) fn has_deadlines(&self) -> bool {
         self.upkeep.connecting > 0 || !self.calls.is_empty() || self.upkeep.stale || self.upkeep.unused.is_looking()
     }
 
-    /// Stops waiting for a reply, on a connection that is there or that was lost. Gives the sender that waited, if it still did.
+    /// Stops waiting for a reply, on an open connection or a lost one. Returns the sender, if it still waited.
     pub(crate) fn remove_pending(&mut self, token: Token, request_id: u32) -> Option<Pending> {
         match self.connections.get_mut(token) {
             Some(connection) => connection.pending.remove(request_id),
@@ -342,14 +341,14 @@ impl Outgoings {
         }
     }
 
-    /// Whether something that was pushed on a route waits to be put back, since its connection was lost.
+    /// Whether pushes on a route wait to be put back, since their connection was lost.
     pub(crate) fn awaits_loss_report(&mut self, outbox: OutboxId) -> bool {
         let Self { routes, losses, connections, .. } = self;
         let lost = |sent: &Sent| connections.get(sent.connection).is_none();
         !losses.is_empty() && routes.get_mut(outbox).is_some_and(|route| route.unanswered.iter().any(lost))
     }
 
-    /// Learns where clients are by now, and forgets those that are not there any more.
+    /// Takes over a publication's addresses of clients, and forgets clients that are gone.
     pub(crate) fn handle_published(&mut self, published: &Published) {
         let peers = &published.giop.peers;
         if Arc::ptr_eq(peers, &self.peers) {
@@ -364,7 +363,7 @@ impl Outgoings {
         }
     }
 
-    /// Forgets a consumer, and what it was sent and has not answered.
+    /// Forgets a consumer and its unanswered pushes.
     pub(crate) fn forget(&mut self, route: Route) {
         self.upkeep.stale = true;
         if let Some(token) = route.waits_for {
@@ -377,8 +376,7 @@ impl Outgoings {
         }
     }
 
-    /// Something was gathered for a connection. A socket that is full, or not connected yet, is written to when the poll
-    /// says so.
+    /// Notes that output was gathered for a connection. A socket that is full, or not connected yet, is written to when the poll says so.
     pub(crate) fn note_due(&mut self, token: Token) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.rounds.is_due || connection.rounds.interest.write {
@@ -388,7 +386,7 @@ impl Outgoings {
         self.gathered.note_due(token);
     }
 
-    /// A push was gathered for a connection.
+    /// Notes that a push was gathered for a connection.
     pub(crate) fn note_push(&mut self, token: Token, one_way: bool) {
         self.note_due(token);
         self.gathered.note_push(one_way);
@@ -400,24 +398,23 @@ impl Outgoings {
         }
     }
 
-    /// Whether something waits to be written on the connections in so many places from one on. Nothing if there are no places
-    /// from there on.
+    /// Whether connections in `places` places from `from` on have unwritten output. `None` if there are no places from there on.
     pub(crate) fn has_output_at(&self, from: u32, places: u32) -> Option<bool> {
         let mut connections = self.connections.range(from, places)?;
         Some(connections.any(|connection| connection.is_open() && !connection.output.is_empty()))
     }
 
-    /// Whether something was gathered.
+    /// Whether output was gathered.
     pub(crate) fn is_due(&self) -> bool {
         !self.gathered.is_empty()
     }
 
-    /// Whether outboxes go on in the next round.
+    /// Whether outboxes resume in the next round.
     pub(crate) fn have_resting(&self) -> bool {
         !self.resting.is_empty()
     }
 
-    /// Outboxes that wait for a connection go on in the next round.
+    /// Has the outboxes of a connection resume in the next round.
     pub(crate) fn rest(&mut self, token: Token) {
         if let Some(connection) = self.connections.get_mut(token)
             && !core::mem::replace(&mut connection.rests, true)
@@ -426,7 +423,7 @@ impl Outgoings {
         }
     }
 
-    /// An outbox of a connection's does not wait for room any more. It stays in the list until half of those in it do not.
+    /// Notes that an outbox does not wait for a connection's room any more. It stays in the list until half of the list is obsolete.
     pub(crate) fn stop_waiting(&mut self, token: Token) {
         let Self { connections, routes, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
@@ -439,7 +436,7 @@ impl Outgoings {
         }
     }
 
-    /// Has a connection read again of which more has arrived than a poll tells.
+    /// Has a connection read again if more input has arrived than the poll reports.
     pub(crate) fn read_on(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let has_more = match &connection.state {
@@ -452,14 +449,14 @@ impl Outgoings {
         }
     }
 
-    /// What was read of a connection and not looked at waits for a turn of its address.
+    /// Defers a connection's unhandled input until its address has its turn.
     pub(crate) fn go_on_reading_later(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.rounds.has_backlog = true;
         cx.io.quotas.serve_later(&mut connection.rounds, Ready::to_read(Socket::Outgoing(Tag::Giop, token)));
     }
 
-    /// Writes what is due, and watches for room if the socket does not take it all.
+    /// Writes a connection's output, and watches for room if the socket does not take it all.
     pub(crate) fn flush_outgoing(&mut self, token: Token, cx: &mut Context) {
         let spares = &mut cx.io.spares;
         let Outgoings { connections, .. } = self;
@@ -479,8 +476,8 @@ impl Outgoings {
         self.watch(token, cx);
     }
 
-    /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not wait until
-    /// another client's long sequence has been written. Output for an address that has had its quota waits for the next round.
+    /// Writes gathered output. A lane with topics writes short output first, so that an event does not wait behind another client's long
+    /// sequence. Output for an address without quota left waits for the next round.
     pub(crate) fn flush_due(&mut self, cx: &mut Context) {
         let Outgoings { gathered, connections, .. } = self;
         if cx.lane.schedules_topics() {
@@ -510,8 +507,7 @@ impl Outgoings {
         self.gathered.note_all_written();
     }
 
-    /// Writes what was gathered where that is so much, or was begun so long ago, that it is not to wait for the end of the
-    /// round.
+    /// Writes gathered output before the end of the round, if it is large or has waited for long.
     pub(crate) fn flush_if_much(&mut self, cx: &mut Context) {
         if let Some(token) = self.gathered.take_overfull() {
             self.flush_outgoing(token, cx);
@@ -522,7 +518,7 @@ impl Outgoings {
         }
     }
 
-    /// Writes what was gathered if that was begun so long ago that it is not to wait for the end of the round.
+    /// Writes gathered output before the end of the round, if it has waited for long.
     pub(crate) fn flush_if_long(&mut self, began: Time, cx: &mut Context) {
         if self.gathered.has_waited(began, cx.clock.now) {
             self.flush_due(cx);
@@ -531,7 +527,7 @@ impl Outgoings {
         }
     }
 
-    /// Resumes outboxes that waited for room on a connection that has it, or for their withdrawn pushes to have left it.
+    /// Resumes outboxes that waited for room on a connection, or for their withdrawn pushes to have left it.
     fn unblock_ready(&mut self, token: Token, cx: &mut Context) {
         if self.connections.get(token).is_some_and(|connection| !connection.rests) {
             self.unblock_some(token, false, cx);
@@ -571,7 +567,7 @@ impl Outgoings {
         }
     }
 
-    /// Tells the poll what a connection waits for.
+    /// Updates a connection's interest in the poll.
     pub(crate) fn watch(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let State::Open(stream) = &connection.state else { return };
@@ -595,7 +591,7 @@ impl Outgoings {
         }
     }
 
-    /// An outbox need not wait for room any more: there is some, or the connection was lost.
+    /// Ends an outbox's wait for a connection: there is room, or the connection was lost.
     pub(crate) fn unblock(&mut self, outbox: OutboxId, token: Token, lost: Option<&str>, cx: &mut Context) {
         let waits = |route: &&mut Route| route.waits_for == Some(token);
         let Some(route) = self.routes.get_mut(outbox).filter(waits) else { return };
@@ -610,11 +606,11 @@ impl Outgoings {
         cx.deliveries.undelivered = true;
     }
 
-    /// Gives up whatever an outbox has on the way, sent or waiting for room, from the push at `first` on. Which
-    /// connections it was on is said. What was gathered and not written yet goes out all the same.
+    /// Gives up an outbox's pushes, sent or waiting for room, from the one at `first` on. Returns their connections. Gathered output is
+    /// still written.
     ///
-    /// The consumer is not sent a CancelRequest: it need not heed one (CORBA 3.3 part 2, 9.4.4), no known ORB stops anything for
-    /// it, and a thread of omniORB 4.2.5's can go round for ever when one arrives right behind its request.
+    /// The consumer is not sent a CancelRequest: it need not heed one (CORBA 3.3 part 2, 9.4.4), no known ORB stops anything for it, and a
+    /// thread of omniORB 4.2.5's can go round for ever when one arrives right behind its request.
     pub(crate) fn withdraw(&mut self, outbox: OutboxId, first: usize, cx: &mut Context) -> Vec<Token> {
         let mut touched = Vec::new();
         self.withdraw_filter_call(outbox, cx);
@@ -635,8 +631,8 @@ impl Outgoings {
         touched
     }
 
-    /// Gives a connection up that its peer has ended without a word, as the connections of a process end that dies: a server that closes
-    /// one says so before (`CloseConnection`, CORBA 3.3 part 2, 9.4.7).
+    /// Gives up a connection that its peer has ended without a message, as when a process dies: a server that closes a connection says so
+    /// before (`CloseConnection`, CORBA 3.3 part 2, 9.4.7).
     pub(crate) fn lose_to_death(&mut self, token: Token, why: &str, cx: &mut Context) {
         if let Some(Outgoing { endpoint: Endpoint { host, port, .. }, .. }) = self.connections.get(token) {
             cx.reporting.reports.died(host, *port);
@@ -644,7 +640,7 @@ impl Outgoings {
         self.lose(token, why, cx);
     }
 
-    /// Gives a connection up that could not be made: its address comes after others for a while.
+    /// Gives up a connection that could not be made: its address is tried after others for a while.
     pub(crate) fn fail_connecting(&mut self, token: Token, why: &str, cx: &mut Context) {
         let Outgoings { connections, reachability, .. } = self;
         if let Some(connection) = connections.get_mut(token) {
@@ -653,7 +649,7 @@ impl Outgoings {
         self.lose(token, why, cx);
     }
 
-    /// Gives a connection up. All senders that wait for a reply on it are notified before the round is over, or in the next ones.
+    /// Gives up a connection. All senders that wait for a reply on it are notified in this round or the next ones.
     pub(crate) fn lose(&mut self, token: Token, why: &str, cx: &mut Context) {
         let Some(mut connection) = self.connections.remove(token) else { return };
         cx.io.quotas.leave(connection.rounds.quota);

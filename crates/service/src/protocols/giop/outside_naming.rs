@@ -1,4 +1,4 @@
-//! An outside naming service in which the factory is to be bound, and declared channels beside it: tried again until it takes the names.
+//! An outside naming service in which the factory is bound, and declared channels beside it: tried again until it takes the names.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -8,28 +8,28 @@ use giop::ior::Ior;
 
 use crate::announcement::Announcement;
 
-/// One that cannot be reached is tried again after this time.
+/// Interval of attempts at a service that cannot be reached.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// An outside naming service.
 #[derive(Debug)]
 pub(crate) struct OutsideNaming {
     url: String,
-    /// The name that the factory gets there.
+    /// Name for the factory.
     name: String,
-    /// Names of declared channels that are bound there in front of the factory.
+    /// Names of declared channels to bind before the factory.
     channels: Vec<String>,
-    /// How many of these are bound.
+    /// Number of these that are bound.
     bound: usize,
     pub(super) context: Ior,
-    /// When to try next; nothing while a try is under way or after it succeeded.
+    /// Time of the next attempt; `None` while one is under way or after success.
     pub(super) due: Option<Time>,
-    /// To be made when the name is bound.
+    /// Announcement to make when the factory is bound.
     announcement: Arc<Announcement>,
 }
 
 impl OutsideNaming {
-    /// One that is to be tried at once.
+    /// A service that is tried at once.
     pub(crate) fn new(
         url: String,
         (name, channels): (String, Vec<String>),
@@ -39,22 +39,22 @@ impl OutsideNaming {
         Self { url, name, channels, bound: 0, context, due: Some(Time(0)), announcement }
     }
 
-    /// The name of the channel that is to be bound next; nothing where it is the factory's turn.
+    /// The name of the next channel to bind; `None` if the factory is next.
     pub(super) fn channel(&self) -> Option<&str> {
         self.channels.get(self.bound).map(String::as_str)
     }
 
-    /// The name that is to be bound next.
+    /// The next name to bind.
     pub(super) fn name(&self) -> &str {
         self.channel().unwrap_or(&self.name)
     }
 
-    /// Leaves a channel out that is no longer there.
+    /// Skips a channel that does not exist any more.
     pub(super) fn pass(&mut self) {
         self.bound += 1;
     }
 
-    /// A try has ended; if it failed, by this.
+    /// Handles the end of an attempt; `failure` says why it failed.
     pub(super) fn tried(&mut self, failure: Option<&dyn core::fmt::Display>, factory: &Ior, now: Time) {
         match failure {
             None if self.channel().is_some() => {

@@ -1,8 +1,8 @@
 //! Pull consumers: clients that ask their proxy for events.
 //!
-//! `try_pull…` is answered at once; `pull…` when there is an event, and meanwhile the lane and the other requests on the connection go
-//! on. Requests at one proxy are served in the order in which they came. An event counts as delivered when the socket has taken the
-//! reply; if the client is gone before that, it is put back and goes to the next request.
+//! `try_pull…` is answered at once; `pull…` when there is an event, while the lane and the other requests on the connection go on. Requests
+//! at one proxy are served in order. An event counts as delivered when the socket has taken the reply; if the client is gone before that,
+//! it is put back for the next request.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ use corba::event::{self, FORM_STRUCTURED, Pulled};
 use corba::keys::ObjectKey;
 use corba::refused_event;
 
-/// Pulls that may wait on one connection; a further one is refused.
+/// Maximum waiting pulls on one connection; a further one is refused.
 const WAITING_MAX: usize = 256;
-/// Events in one reply, whatever the client asks for.
+/// Maximum events in one reply, whatever the client asks for.
 const EVENTS_MAX: u32 = 4096;
 
 /// A request for events.
@@ -38,29 +38,29 @@ const EVENTS_MAX: u32 = 4096;
 pub(crate) struct Pull {
     pub(crate) key: ProxyKey,
     pulled: Pulled,
-    /// Whether it is not to wait.
+    /// Whether it is a `try_pull…`, which does not wait.
     tried: bool,
 }
 
-/// A client with a request for events that is to be answered.
+/// A client with an unanswered pull.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiter {
     pub(crate) connection: Token,
     pub(crate) answer: Answer,
     pub(crate) pull: Pull,
-    /// Events that it takes.
+    /// Maximum events in its reply.
     pub(crate) max: u32,
-    /// Whether the engine knows that it waits, and takes it for waiting again if nothing comes of a delivery.
+    /// Whether the engine knows that it waits, and takes it for waiting again if a delivery fails.
     awaited: bool,
-    /// Where it waits, if it could not be answered at once.
+    /// Its wait, if it could not be answered at once.
     pub(crate) wait: Option<Token>,
 }
 
-/// The answer that is due to a client that asked for events.
+/// Answer due to a client that pulls.
 pub(crate) enum Due {
-    /// Here they are.
+    /// Events for the client.
     Events { waiter: Waiter, outbox: OutboxId, serial: u32, output_form: OutputForm, events: Vec<Arc<Event>> },
-    /// It is to be looked for others: these were not for it.
+    /// Look for other events: these were not for the client.
     Again(Waiter),
     /// Its proxy is gone.
     Disconnected(Waiter),
@@ -79,12 +79,12 @@ impl Due {
 pub(crate) struct Written {
     pub(crate) outbox: OutboxId,
     pub(crate) serial: u32,
-    /// See [`crate::lane::io::output::Output::taken`].
+    /// Position in the output at which the reply ends: [`crate::lane::io::output::Output::taken`].
     pub(crate) end: u64,
 }
 
 impl Core {
-    /// Whether a request asks a connected proxy for events. Anything else, errors included, is administration's to answer.
+    /// Recognises a pull at a connected proxy. Administration answers any other request, and errors.
     pub(crate) fn find_pull(&mut self, request: &Request<'_>) -> Option<Pull> {
         let (pulled, tried) = match request.operation {
             b"try_pull" => (Pulled::Any, true),
@@ -104,8 +104,8 @@ impl Core {
         Some(Pull { key, pulled, tried })
     }
 
-    /// Whether a client may have what it would pull: it owns the proxy or administers the channel, and may have all that the proxy gets,
-    /// which is what the client that connected the proxy may have. If it may, that counts as a sign of life.
+    /// Whether a client may pull from a proxy: it owns the proxy or administers the channel, and may have all events that the proxy gets,
+    /// as the client that connected it may. A permitted pull counts as a sign of life.
     pub(crate) fn permit_pull(&mut self, account: &Arc<Account>, key: ProxyKey) -> Result<(), SystemException> {
         if self.access.is_on() {
             self.check_pull(account, key)?;
@@ -141,7 +141,7 @@ impl Core {
         Err(ACCESS_DENIED)
     }
 
-    /// Answers a request for events, or has it wait.
+    /// Answers a pull, or has it wait.
     pub(crate) fn pull(
         &mut self,
         connection: Token,
@@ -219,7 +219,7 @@ impl Core {
         }
     }
 
-    /// Has remote filters asked about what a client is to get at once.
+    /// Asks remote filters about events that a client would get at once.
     fn call_filters_for_pull(
         &mut self,
         caller: &mut Caller,
@@ -258,7 +258,7 @@ impl Core {
         }
     }
 
-    /// Gives a client the answer that is due to it, or has it wait again.
+    /// Sends a client the answer that is due, or has it wait again.
     pub(crate) fn tell_due(&mut self, caller: Option<&mut Caller>, due: Due) {
         match (caller, due) {
             (Some(caller), Due::Events { waiter, outbox, serial, events, .. })
@@ -302,7 +302,7 @@ impl Core {
 }
 
 impl Protocol {
-    /// Notes that a request is to be answered later; it is refused if too many of its connection are.
+    /// Adds a wait to a connection; `None` if it has too many, and the request is refused.
     fn begin_wait(&mut self, caller: &mut Caller, waiter: Waiter, cx: &mut Context) -> Option<Token> {
         if caller.pulls.waits.len() >= WAITING_MAX {
             cx.counters.add(Counter::PullsRefused, 1);
@@ -316,7 +316,7 @@ impl Protocol {
         Some(wait)
     }
 
-    /// A request that had to wait is answered.
+    /// Ends the wait of a request that is answered.
     fn end_wait(&mut self, caller: &mut Caller, waiter: &Waiter, cx: &mut Context) {
         if let Some(wait) = waiter.wait {
             caller.forget_wait(wait);
@@ -324,8 +324,8 @@ impl Protocol {
         }
     }
 
-    /// Has the engine know that a client waits at a proxy: always the first only, so that what it hands out is as many events as that
-    /// client takes.
+    /// Announces the first waiting client at a proxy to the engine. Only one is announced, so that the engine delivers as many events as
+    /// that client takes.
     fn tell_engine_who_waits(&mut self, key: ProxyKey, cx: &mut Context) {
         // A proxy that is not connected any more is found out with the routing that says so.
         if let Some(max) = self.waiting.unannounced(key)
@@ -335,8 +335,7 @@ impl Protocol {
         }
     }
 
-    /// Has a client wait again, before all others. Nothing came of its events: remote filters have said no, or they cannot be put into
-    /// what it takes.
+    /// Has a client wait again, in front of all others: remote filters have rejected its events, or they cannot be translated.
     pub(crate) fn wait_again(&mut self, waiter: Waiter, cx: &mut Context) {
         if waiter.pull.tried {
             return self.due.push_back(Due::Again(waiter));
@@ -352,7 +351,7 @@ impl Protocol {
         }
     }
 
-    /// Writes a reply with events. False if they cannot be put into what the client takes; they are dropped then.
+    /// Writes a reply with events. False if they cannot be translated for the client; they are dropped then.
     fn give(
         &mut self,
         caller: &mut Caller,
@@ -385,7 +384,7 @@ impl Protocol {
         written.is_ok()
     }
 
-    /// The socket has taken some of a client's replies: the events in them are delivered.
+    /// Notes the replies that the socket has taken: their events are delivered.
     pub(crate) fn note_taken(&mut self, caller: &mut Caller, cx: &mut Context) {
         let taken = caller.output.taken();
         while let Some(written) = caller.pulls.written.pop_front_if(|written| written.end <= taken) {
@@ -406,7 +405,7 @@ impl Protocol {
         }
     }
 
-    /// A client does not wait for the answer to a request any more.
+    /// Cancels a request for which the client does not wait any more.
     pub(crate) fn cancel_request(&mut self, connection: Token, request_id: u32, caller: &mut Caller, cx: &mut Context) {
         if let Some(at) = caller.pulls.set_aside.iter().position(|waiter| waiter.answer.request_id == request_id) {
             let waiter = caller.pulls.set_aside.swap_remove(at);
@@ -422,7 +421,7 @@ impl Protocol {
         }
     }
 
-    /// A client is gone. What it waited for is forgotten in the next rounds.
+    /// Forgets a client that is gone. Its waits are removed in the next rounds.
     pub(crate) fn forget_caller(&mut self, connection: Token, caller: &mut Caller, cx: &mut Context) {
         for Written { outbox, serial, .. } in caller.pulls.written.drain(..) {
             cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, cx.clock.now);
@@ -433,7 +432,7 @@ impl Protocol {
         }
     }
 
-    /// Takes a wait out.
+    /// Removes a wait.
     fn leave(&mut self, wait: Token, cx: &mut Context) {
         self.waiting.note_heard(wait, cx.clock.now);
         match self.waiting.leave(wait) {
@@ -451,7 +450,7 @@ impl Protocol {
         }
     }
 
-    /// Ends some of the waits of clients and at proxies that are gone.
+    /// Ends some waits of clients that are gone, and at proxies that are gone.
     pub(crate) fn end_some_waits(&mut self, cx: &mut Context) {
         for _ in 0..Budget::MESSAGES.events {
             let Some(wait) = self.waiting.next_leaving() else { break };
@@ -482,7 +481,7 @@ impl Waiter {
     }
 }
 
-/// What a single event of a form is pulled as.
+/// Kind of pull for a single event of a form.
 fn single(form: Form) -> Pulled {
     if form == FORM_STRUCTURED { Pulled::Structured } else { Pulled::Any }
 }

@@ -1,10 +1,9 @@
-//! Proxies that pull: suppliers that are asked whether they have an event.
+//! Pull suppliers: proxies that pull events from clients' objects.
 //!
-//! Each is asked with `try_pull…`, which does not make it wait. While it has events it is asked again as soon as an answer has
-//! been taken in, one request at a time, so that the fastest supplier takes no more than its turn; when it has none, or no more
-//! of them are taken in, it rests for its `PullInterval`. One that is suspended is not asked, and neither is one with events that
-//! the channel has no room for. One that fails is asked again after a back-off that doubles, and given up after its
-//! `GiveUpAfter`, like a consumer.
+//! Each supplier is called with `try_pull…`, which does not block it. While it has events it is called again as soon as an answer is taken
+//! in, one request at a time, so that the fastest supplier gets no more than its turn; otherwise it rests for its `PullInterval`. A
+//! suspended supplier is not called, nor one with events for which the channel has no room. One that fails is called again after a back-off
+//! that doubles, and given up after its `GiveUpAfter`, like a consumer.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -35,11 +34,11 @@ use crate::protocols::giop::unused::Around;
 use access::Right;
 use corba::event::{self, FORM_STRUCTURED};
 
-/// Events asked for at a time of a supplier that gives sequences.
+/// Maximum events requested at a time from a supplier of sequences.
 const EVENTS_PER_POLL: i32 = 64;
-/// Octets of an answer's buffer that are kept for the next.
+/// Maximum capacity of an answer's buffer that is reused, in octets.
 const ANSWER_BUFFER_BYTES: usize = 256 << 10;
-/// The first wait after a failure, and the longest.
+/// First back-off after a failure, and the longest.
 const BACKOFF: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
@@ -58,13 +57,13 @@ struct Puller {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// Until its time comes.
+    /// Waiting for its next call.
     Resting,
-    /// It is being asked, until then.
+    /// A call is under way, with its time limit.
     Polling(UnderWay, Option<Time>),
     /// There is no room for more of its events, or remote filters are asked about them.
     Blocked,
-    /// It was given up, or said that it is not connected. Routing will forget it.
+    /// It was given up, or is not connected. Routing will forget it.
     Ended,
 }
 
@@ -72,12 +71,12 @@ enum State {
 #[derive(Default)]
 pub(crate) struct Pullers {
     all: Slots<Puller>,
-    /// Up to where those were looked at that may have had their time.
+    /// Progress of the search for overdue calls.
     looked_at: Around,
     by_key: HashMap<ProxyKey, Token>,
-    /// The routing they were last taken from.
+    /// The routing from which they were last taken.
     snapshot: Arc<Snapshot>,
-    /// When those that rest are due. An entry of one that is gone or busy is passed over.
+    /// Times of the next calls. Entries of suppliers that are gone or busy are skipped.
     due: BinaryHeap<Reverse<(Time, u64)>>,
 }
 
@@ -87,12 +86,12 @@ impl Pullers {
         self.by_key.is_empty()
     }
 
-    /// When the next is due.
+    /// Time of the next call.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.due.peek().map(|Reverse((time, _))| *time)
     }
 
-    /// How many events at most are wanted of one that is asked for several; nothing if it is asked for one.
+    /// Maximum events requested from a supplier of sequences; `None` for a supplier of single events.
     pub(crate) fn events_requested(&self, token: Token) -> Option<u32> {
         self.all.get(token).filter(|puller| puller.batches).map(|_| EVENTS_PER_POLL.unsigned_abs())
     }
@@ -106,7 +105,7 @@ impl Pullers {
 }
 
 impl Core {
-    /// A supplier has answered, or will not.
+    /// Handles the end of a supplier's call: its answer, or its failure.
     pub(crate) fn conclude_poll(&mut self, token: Token, verdict: Verdict) {
         let Some(puller) = self.protocols.giop.pullers.all.get_mut(token) else { return };
         puller.state = State::Resting;
@@ -146,7 +145,7 @@ impl Core {
         }
     }
 
-    /// What limits the event types of a supplier that is pulled from: what the account that connected it may publish.
+    /// Event types that a pull supplier is limited to, by the rights of the account that connected it.
     fn permit_pulled(&mut self, token: Token, key: ProxyKey) -> Result<Permit, String> {
         if !self.access.is_on() {
             return Ok(None);
@@ -162,10 +161,10 @@ impl Core {
         })
     }
 
-    /// Takes in the events of an answer, and says how many there were.
+    /// Takes in the events of an answer. Returns their number.
     ///
     /// # Errors
-    /// Says why the answer cannot be read.
+    /// The reason why the answer cannot be read.
     fn take_in_pulled(&mut self, token: Token, answer: &admin_messages::Reply) -> Result<usize, String> {
         let Some(puller) = self.protocols.giop.pullers.all.get(token) else { return Ok(0) };
         let (key, form, batches) = (puller.key, puller.form, puller.batches);
@@ -213,7 +212,7 @@ impl Core {
 }
 
 impl Protocol {
-    /// Takes over the suppliers to pull from, which is for the main lane to do.
+    /// Takes over pull suppliers from the routing, on the main lane only.
     pub(crate) fn place_pullers(&mut self, cx: &mut Context) {
         if cx.identity.id != LaneId::MAIN {
             return;
@@ -243,7 +242,7 @@ impl Protocol {
         }
     }
 
-    /// Takes over what is said of one supplier's proxy.
+    /// Takes over the route of one supplier's proxy.
     fn place_puller(&mut self, key: ProxyKey, route: Option<&SupplierRoute>, cx: &mut Context) {
         let route = route.filter(|route| route.pull).and_then(|route| Some((route, route.peer?)));
         let Some((route, peer)) = route else { return self.forget_puller(key) };
@@ -277,7 +276,7 @@ impl Protocol {
         self.pullers.rest(token, now);
     }
 
-    /// Does not pull from a supplier any more, if it did.
+    /// Stops pulling from a supplier.
     fn forget_puller(&mut self, key: ProxyKey) {
         let Some(token) = self.pullers.by_key.remove(&key) else { return };
         let Some(puller) = self.pullers.all.remove(token) else { return };
@@ -286,8 +285,8 @@ impl Protocol {
         }
     }
 
-    /// Asks the suppliers that are due, longest ago first. A client may have a thousand proxies that pull from it and
-    /// are due at the same time: those that are too many for a round stay due.
+    /// Calls the suppliers that are due, the longest due first. A client may have a thousand that are due at once: those beyond the round's
+    /// budget stay due.
     pub(crate) fn serve_pullers(&mut self, cx: &mut Context) {
         if cx.reporting.draining.has_begun() {
             return;
@@ -308,7 +307,7 @@ impl Protocol {
         }
     }
 
-    /// Gives up waiting for those that have had their time to answer, of those in the next places.
+    /// Ends overdue calls, of suppliers in the next places.
     pub(crate) fn end_late_polls(&mut self, cx: &mut Context) {
         let now = cx.clock.now;
         let is_late = |puller: &Puller| matches!(puller.state, State::Polling(_, Some(due)) if due <= now);
@@ -367,7 +366,7 @@ impl Protocol {
         }
     }
 
-    /// What follows an answer with so many events.
+    /// Continues after an answer with so many events.
     fn go_on_polling(&mut self, token: Token, events: usize, cx: &mut Context) {
         let Some(puller) = self.pullers.all.get_mut(token) else { return };
         let (key, interval) = (puller.key, puller.settings.pull_interval);
@@ -382,7 +381,7 @@ impl Protocol {
         }
     }
 
-    /// There is room again for the events of a supplier.
+    /// Resumes a supplier, since there is room for its events again.
     pub(crate) fn resume_polling(&mut self, token: Token, cx: &mut Context) {
         if let Some(puller) = self.pullers.all.get_mut(token)
             && matches!(puller.state, State::Blocked)

@@ -1,9 +1,8 @@
 //! The path of an event: from a supplier's request to the engine, in one place.
 //!
 //! A push is recognised by its object key and operation, checked to a bounded depth, copied once out of the connection's buffer into a
-//! pooled event, translated once for each other form that some consumer of the channel takes, and given to the engine. A consumer that
-//! waits for nothing gets it written to its socket before the supplier's reply is. Everything else a client can ask goes to
-//! administration.
+//! pooled event, translated once for each other form that some consumer of the channel takes, and given to the engine. A consumer without a
+//! backlog gets it before the supplier gets its reply. All other requests go to administration.
 
 use std::sync::Arc;
 
@@ -35,18 +34,18 @@ use corba::event::{self, FORM_ANY, FORM_STRUCTURED};
 use corba::keys::ObjectKey;
 use corba::{ACCESS_DENIED, NO_ROOM};
 
-/// A push that a consumer proxy of ours is to take.
+/// A push for a proxy of this service.
 #[derive(Clone)]
 pub(crate) struct Push {
     pub(crate) source: ProxyKey,
     form: engine::Form,
     /// Whether it is a sequence of events.
     batches: bool,
-    /// The lane that it is for, where that is the same for all its events.
+    /// Its lane, if that is the same for all its events.
     lane: Option<LaneId>,
-    /// Whether the priority that its supplier tells counts: not where the service has declared one.
+    /// Whether the supplier's priority counts: not if the service has declared one.
     heeds_priority: bool,
-    /// What limits the event types of the account that pushes it.
+    /// Event types that the pushing account is limited to.
     pub(crate) permit: Permit,
 }
 
@@ -61,7 +60,7 @@ impl Core {
     /// Handles one message from a client.
     ///
     /// # Errors
-    /// Says why the connection cannot be trusted any further.
+    /// The reason why the connection cannot be trusted any further.
     pub(crate) fn handle_message(
         &mut self,
         connection: Token,
@@ -110,7 +109,7 @@ impl Core {
         }
     }
 
-    /// Closes a connection for what was heard on it, once it has taken what is pending for it.
+    /// Closes a connection after bad input, once its output is written.
     pub(crate) fn distrust(&mut self, caller: &mut Caller, why: &str) {
         self.cx.counters.add(Counter::ProtocolErrors, 1);
         self.cx.log(log::Level::Warn, || format!("closed the connection from {}: {why}", caller.address));
@@ -186,7 +185,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether a request is an event for a connected proxy. Anything else, errors included, is administration's to answer.
+    /// Recognises a push to a connected proxy. Administration answers any other request, and errors.
     pub(crate) fn find_push(&mut self, request: &Request<'_>) -> Option<Push> {
         let (form, batches) = match request.operation {
             b"push_structured_event" => (FORM_STRUCTURED, false),
@@ -213,7 +212,7 @@ impl Core {
         })
     }
 
-    /// What limits the event types that a client may push, if it may push at all.
+    /// Event types that a client is limited to, if it may push at all.
     pub(crate) fn permit_push(
         &mut self,
         account: &Arc<Account>,
@@ -232,7 +231,7 @@ impl Core {
         })
     }
 
-    /// Shows the type of a push's event, or of the first of a sequence, where it can be read.
+    /// Passes the type of a push's event, or of the first of a sequence, to `show`, if it can be read.
     #[cold]
     fn with_first_type(&mut self, push: &Push, body: &Reader<'_>, show: impl FnOnce(Option<(&[u8], &[u8])>)) {
         let mut batch = core::mem::take(&mut self.protocols.giop.batch_in);
@@ -257,7 +256,7 @@ impl Core {
         self.protocols.giop.batch_in = batch;
     }
 
-    /// Takes a push in, or hands it to the lane that it is for.
+    /// Takes a push in, or hands it to its lane.
     fn handle_push(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller, known: &CachedHeader) {
         let CachedHeader { push, answer, body_offset, .. } = known;
         let answer = *answer;
@@ -307,7 +306,7 @@ impl Core {
         caller.lane_affinity.note_other(lane, other > own);
     }
 
-    /// The lane of a push with events that may be for several: that of the most important one.
+    /// The lane of a push with events for several lanes: that of the most important event.
     fn lane_of(&mut self, push: &Push, announced: Option<i16>, body: &Reader<'_>) -> LaneId {
         let priority = announced.or_else(|| self.highest_priority(push, body));
         let route = self.cx.lane.snapshot().supplier(push.source);
@@ -315,7 +314,7 @@ impl Core {
         lane.unwrap_or(self.cx.identity.id)
     }
 
-    /// The highest priority in the events' headers. Headers that cannot be read are passed over here; intake reports them.
+    /// The highest priority in the events' headers. Unreadable headers are skipped here; intake reports them.
     fn highest_priority(&mut self, push: &Push, body: &Reader<'_>) -> Option<i16> {
         let priority_of = |event: Reader<'_>| {
             let mut work = event::work_for(event.remaining());
@@ -331,9 +330,8 @@ impl Core {
         highest
     }
 
-    /// Answers a push that is not taken in because the service is about to end. Where there will be another one at this address, it is
-    /// not answered: at the end `CloseConnection` says that it was not carried out (CORBA 3.3 part 2, 9.4.7), and its client sends
-    /// it again.
+    /// Refuses a push because the service is about to end. If another process will take over this address, the push is not answered:
+    /// `CloseConnection` says at the end that it was not carried out (CORBA 3.3 part 2, 9.4.7), and the client sends it again.
     fn refuse_stopping(&self, caller: &mut Caller, answer: Answer) {
         if self.protocols.giop.address_outlives && answer.expected {
             return self.cx.counters.add(Counter::PushesDeferred, 1);
@@ -366,7 +364,7 @@ impl Core {
         batch_in.read_knowing(body, &mut event::work_for(body.remaining()), known).is_ok()
     }
 
-    /// Passes a request on. False when administration has no room: the client is to get that answer and may come again.
+    /// Passes a request to administration. False when that has no room: the client is to get that answer and may come again.
     pub(crate) fn pass_on(
         &mut self,
         connection: Token,
@@ -403,7 +401,7 @@ impl Core {
         posted
     }
 
-    /// The same, for a request that is answered if there is no room; one with an answer that may be large may have to wait.
+    /// Passes a request to administration, and answers if there is no room. One with a possibly large answer may be deferred.
     fn pass_request_on(
         &mut self,
         connection: Token,
@@ -428,10 +426,10 @@ impl Core {
 /// The Real-time CORBA priority at which a supplier pushes, if its request has one and it counts.
 ///
 /// # Errors
-/// The exception for one that is none: `MARSHAL` where the context is not an encapsulated `short`, since the supplier's ORB
-/// wrote it wrongly. For a number below 0, to which no priority of the operating system corresponds, what the standard has for a
-/// priority mapping that fails: `DATA_CONVERSION` with the OMG's minor code 2. The event is not taken at some other priority, because
-/// a supplier that sends one relies on it.
+/// The exception for an invalid priority: `MARSHAL` if the context is not an encapsulated `short`, since the supplier's ORB wrote it
+/// wrongly. A number below 0 matches no priority of the operating system, and gets the standard's exception for a failed priority mapping:
+/// `DATA_CONVERSION` with the OMG's minor code 2. The event is not taken at another priority, because a supplier that sends one relies on
+/// it.
 fn context_priority(request: &Request<'_>, push: &Push) -> Result<Option<i16>, SystemException> {
     let context = request.contexts.find(ServiceContexts::RT_CORBA_PRIORITY).filter(|_| push.heeds_priority);
     let Some(context) = context else { return Ok(None) };

@@ -1,11 +1,10 @@
-//! Remote filters: objects of clients that say whether an event matches.
+//! Remote filters: clients' objects that say whether an event matches.
 //!
-//! The engine asks about an event only where its own filters leave that open. The filters of a proxy and of its admin are
-//! asked one after another until it is decided, each within the `FilterTimeout` of the proxy and what is left of the
-//! event's lifetime. One that does not answer in time or fails counts as one that says no.
+//! The engine asks about an event only if its own filters leave that open. The filters of a proxy and of its admin are called one after
+//! another until the verdict is clear, each within the `FilterTimeout` of the proxy and the rest of the event's lifetime. A filter that
+//! does not answer in time, or fails, counts as saying no.
 //!
-//! On the consumers' side only the outbox waits meanwhile; on the suppliers' side the events that come through the same
-//! proxy ([`crate::lane::intake`]).
+//! Meanwhile, on the consumers' side only the outbox waits; on the suppliers' side, the events of the same proxy ([`crate::lane::intake`]).
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -26,26 +25,26 @@ use crate::protocols::giop::unused::Around;
 use crate::protocols::tempo::form::FORM_TEMPO;
 use corba::event::{self, FORM_STRUCTURED, Pulled};
 
-/// What they are asked about.
+/// Subject of a remote filter call.
 enum Subject {
-    /// An event that is on its way to a consumer, or, if it was pulled, to a client.
+    /// An event on its way to a consumer or, if it was pulled, to a client.
     Delivery { delivery: Delivery, events: Vec<Arc<Event>>, waiter: Option<Waiter> },
-    /// The first of the events of a proxy that wait.
+    /// The first waiting event of a proxy.
     Admission { source: ProxyKey },
 }
 
 /// An event about which remote filters are being asked.
 struct FilterCall {
     subject: Subject,
-    /// Those to ask.
+    /// Groups of filters to ask.
     groups: [Option<Arc<[Peer]>>; 2],
-    /// Whether all groups must have one that says yes; else one group suffices.
+    /// Whether each group must have a filter that says yes; otherwise one group suffices.
     all: bool,
-    /// The filter that is being asked: which group, and which in it.
+    /// The filter being asked: its group, and its place there.
     group: usize,
     at: usize,
     failed: bool,
-    /// How long each may take, and until when the event is of use.
+    /// Time limit of each filter, and the end of the event's lifetime.
     limit: Duration,
     until: Option<Time>,
     connect_timeout: Duration,
@@ -56,10 +55,10 @@ struct FilterCall {
 #[derive(Default)]
 pub(crate) struct OpenFilterCalls {
     all: Slots<FilterCall>,
-    /// Up to where those were looked at that may have had their time.
+    /// Progress of the search for overdue calls.
     looked_at: Around,
     open: usize,
-    /// The one of each outbox that is pushed to, and whether the outbox waits for it.
+    /// The call of each outbox that is pushed to, and whether the outbox waits for it.
     by_outbox: HashMap<OutboxId, (Token, bool)>,
 }
 
@@ -69,7 +68,7 @@ impl OpenFilterCalls {
         self.open == 0
     }
 
-    /// Whether an outbox has to wait for one. It is noted as waiting then.
+    /// Whether an outbox has to wait for a call. If so, it is noted as waiting.
     pub(crate) fn wait_for(&mut self, outbox: OutboxId) -> bool {
         // Looked at for each delivery, so the usual case comes first.
         if self.by_outbox.is_empty() {
@@ -91,7 +90,7 @@ impl OpenFilterCalls {
         token
     }
 
-    /// Takes one out, and says whether its outbox waits for it.
+    /// Removes a call, and returns whether its outbox waits for it.
     fn remove(&mut self, token: Token) -> Option<(FilterCall, bool)> {
         let filter_call = self.all.remove(token)?;
         self.open -= 1;
@@ -124,7 +123,7 @@ impl FilterCall {
         }
     }
 
-    /// The filter that is to be asked; nothing if there is none left in the group.
+    /// The filter to ask; `None` if none is left in the group.
     fn peer(&self) -> Option<Peer> {
         self.groups.get(self.group)?.as_ref()?.get(self.at).copied()
     }
@@ -133,7 +132,7 @@ impl FilterCall {
         self.groups.get(group).is_some_and(Option::is_some)
     }
 
-    /// Takes in the answer of the filter that was asked. Gives the verdict if that decides.
+    /// Handles the answer of a filter. Returns the verdict if it is clear.
     fn hear(&mut self, yes: bool) -> Option<FilterVerdict> {
         let no = if self.failed { FilterVerdict::Failed } else { FilterVerdict::No };
         if !yes {
@@ -157,7 +156,7 @@ impl FilterCall {
 }
 
 impl Core {
-    /// Has remote filters asked about an event on its way to a consumer.
+    /// Asks remote filters about an event on its way to a consumer.
     pub(crate) fn call_filters_for_delivery(
         &mut self,
         delivery: Delivery,
@@ -188,8 +187,7 @@ impl Core {
         }
     }
 
-    /// Has remote filters asked about the first of the events of a proxy that wait. Gives the verdict if it is there
-    /// already.
+    /// Asks remote filters about the first waiting event of a proxy. Returns the verdict if it is clear at once.
     pub(crate) fn call_filters_for_admission(
         &mut self,
         source: ProxyKey,
@@ -213,7 +211,7 @@ impl Core {
         Some(filter_verdict)
     }
 
-    /// Asks the next filter, unless it is decided.
+    /// Asks the next filter, unless the verdict is clear.
     fn ask_filters(&mut self, token: Token) -> Option<FilterVerdict> {
         loop {
             let filter_call = self.protocols.giop.outgoing.filter_calls.all.get_mut(token)?;
@@ -300,7 +298,7 @@ impl Core {
         )
     }
 
-    /// A remote filter has answered, or will not.
+    /// Handles the end of a filter's call: its answer, or its failure.
     pub(crate) fn conclude_filter_call(&mut self, token: Token, verdict: Verdict) {
         let Some(filter_call) = self.protocols.giop.outgoing.filter_calls.all.get_mut(token) else { return };
         filter_call.under_way = None;
@@ -331,7 +329,7 @@ impl Core {
         self.go_on_asking(token, answer.ok());
     }
 
-    /// Takes in what a filter said, and asks the next if that does not decide.
+    /// Handles the answer of a filter, and asks the next if the verdict is not clear.
     fn go_on_asking(&mut self, token: Token, answer: Option<bool>) {
         let Some(filter_call) = self.protocols.giop.outgoing.filter_calls.all.get_mut(token) else { return };
         filter_call.failed |= answer.is_none();
@@ -341,7 +339,7 @@ impl Core {
         }
     }
 
-    /// Gives up waiting for remote filters that have had their time, of those in the next places.
+    /// Ends overdue calls, of those in the next places.
     pub(crate) fn end_late_filter_calls(&mut self) {
         let now = self.cx.clock.now;
         let is_late = |filter_call: &FilterCall| filter_call.under_way.is_some_and(|(_, until)| until <= now);
@@ -362,7 +360,7 @@ impl Core {
         }
     }
 
-    /// It is decided.
+    /// Applies the verdict.
     fn finish_filter_call(&mut self, token: Token, filter_verdict: FilterVerdict) {
         if let Some((filter_call, waits)) = self.protocols.giop.outgoing.filter_calls.remove(token) {
             self.apply_verdict(filter_call.subject, filter_verdict, waits);
@@ -398,7 +396,7 @@ impl Core {
         }
     }
 
-    /// What was asked about may go on.
+    /// Hands on events that the filters have passed.
     fn hand_on(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>, waiter: Option<Waiter>) {
         let Delivery { outbox, serial, output_form, .. } = delivery;
         match waiter {
@@ -414,7 +412,7 @@ impl Core {
 }
 
 impl Outgoings {
-    /// Counts it, and logs it once per episode.
+    /// Counts a filter's failure, and logs it once per episode.
     fn note_filter_failure(&mut self, peer: Peer, why: &str, cx: &mut Context) {
         cx.counters.add(Counter::RemoteFilterFailures, 1);
         self.return_home(peer);
@@ -426,14 +424,14 @@ impl Outgoings {
         }
     }
 
-    /// What an outbox had on its way is put back: nothing need be asked about it.
+    /// Cancels the filter call of an outbox with withdrawn events.
     pub(crate) fn withdraw_filter_call(&mut self, outbox: OutboxId, cx: &mut Context) {
         if let Some((token, _)) = self.filter_calls.by_outbox.get(&outbox).copied() {
             self.cancel_filter_call(token, cx);
         }
     }
 
-    /// What filters say of an event is not waited for any more.
+    /// Cancels a filter call.
     pub(crate) fn cancel_filter_call(&mut self, token: Token, cx: &mut Context) -> Option<(OutboxId, u32)> {
         let (filter_call, _) = self.filter_calls.remove(token)?;
         if let Some((under_way, _)) = filter_call.under_way {
@@ -445,7 +443,7 @@ impl Outgoings {
     }
 }
 
-/// When an event expires by what it says itself.
+/// When an event expires by its own `Timeout`.
 fn end_of(event: &Event) -> Option<Time> {
     event.timeout.map(|timeout| event.arrived + event.left_of(timeout))
 }

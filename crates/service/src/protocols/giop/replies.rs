@@ -1,4 +1,4 @@
-//! What consumers answer, and what follows from it.
+//! Replies of consumers, and their consequences.
 
 use core::fmt;
 
@@ -25,20 +25,20 @@ use crate::protocols::giop::outgoing::{Outgoing, Outgoings, Scratch};
 use crate::protocols::giop::pull_suppliers::Pullers;
 use corba::keys::ObjectKey;
 
-/// How a request of ours ended.
+/// Result of a request that the service made.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It was done.
+    /// The request was done.
     Done,
-    /// A system exception came back.
+    /// The reply was a system exception.
     System(SystemException),
-    /// A user exception came back; its repository id.
+    /// The reply was a user exception, with this repository id.
     User(String),
-    /// It is to be sent to another place.
+    /// The request is to be sent to this reference.
     Forward(Ior),
-    /// It is to be sent to a proxy of this service, from which events may come back without end.
+    /// The request is to be sent to a proxy of this service, from which events might return without end.
     ForwardHere,
-    /// The reply makes no sense.
+    /// The reply is invalid.
     Unreadable,
     /// The connection was lost before a reply.
     Lost(Lost),
@@ -58,7 +58,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What one message on a connection of ours says.
+/// Contents of one message from a client.
 enum Heard {
     Reply(u32, Verdict),
     Closing(&'static str),
@@ -68,7 +68,7 @@ enum Heard {
 pub(crate) const DISCONNECTED: &str = "IDL:omg.org/CosEventComm/Disconnected:1.0";
 
 impl Core {
-    /// Serves a connection of ours when its socket is ready.
+    /// Serves a connection to a client when its socket is ready.
     pub(crate) fn serve_outgoing(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return };
         if !connection.is_open() {
@@ -87,7 +87,7 @@ impl Core {
         self.deliver();
     }
 
-    /// A connection is open: what waits is sent on it.
+    /// Sends waiting output on a connection that has opened.
     pub(crate) fn begin_service(&mut self, token: Token) {
         if self.take_in_replies(token) {
             self.protocols.giop.outgoing.read_on(token, &mut self.cx);
@@ -96,7 +96,7 @@ impl Core {
         }
     }
 
-    /// Ends what has waited too long, and closes connections that are not used.
+    /// Ends overdue waits, and closes unused connections.
     pub(crate) fn sweep_outgoing(&mut self) {
         self.protocols.giop.outgoing.end_late_connects(&mut self.cx);
         self.protocols.giop.outgoing.end_late_calls(&mut self.cx);
@@ -105,7 +105,7 @@ impl Core {
         self.protocols.giop.outgoing.close_unused(&mut self.cx);
     }
 
-    /// Notifies some senders and outboxes that waited on connections that were lost. The others follow in the next rounds.
+    /// Notifies some senders and outboxes of lost connections. The others follow in the next rounds.
     pub(crate) fn tell_of_losses(&mut self) {
         for _ in 0..Budget::MESSAGES.events {
             match self.protocols.giop.outgoing.losses.next() {
@@ -118,7 +118,7 @@ impl Core {
         }
     }
 
-    /// Reads replies, and takes in as many as its share of the round allows. False when the connection is gone.
+    /// Reads replies, and handles as many as the budget of the round allows. False when the connection is gone.
     pub(crate) fn read_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return false };
         // What was read before comes first.
@@ -148,8 +148,7 @@ impl Core {
         self.take_in_replies(token)
     }
 
-    /// Takes in the replies that were read, until there are no more or the connection has had its share of the round. False when
-    /// the connection is gone.
+    /// Handles the replies that were read, until there are no more or the budget of the round is spent. False when the connection is gone.
     pub(crate) fn take_in_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return false };
         let mut meter = connection.rounds.usage.begin(self.cx.io.quotas.round(), self.cx.io.quotas.budget());
@@ -219,7 +218,7 @@ impl Core {
         }
     }
 
-    /// A call of the lane's own has ended.
+    /// Handles the end of a call of the lane's own.
     pub(crate) fn conclude_ask(&mut self, asker: Asker, verdict: Verdict) {
         match asker {
             Asker::Puller(token) => self.conclude_poll(token, verdict),
@@ -227,8 +226,8 @@ impl Core {
         }
     }
 
-    /// Whether a reference leads to a proxy of this service, by whatever address: the number in its key was drawn by this
-    /// service. That a client may supply one channel from another is looked at where it connects, and only there.
+    /// Whether a reference leads to a proxy of this service, by any address: this service has drawn the random number in its key. Whether a
+    /// client may supply one channel from another is checked where it connects, and only there.
     fn leads_to_proxy(&mut self, reference: &Ior) -> bool {
         let mut keys = reference.iiop_profiles().filter_map(|profile| ObjectKey::parse(&profile.key));
         keys.any(|key| self.published.load().giop.proxy(&key).is_some())
@@ -285,7 +284,7 @@ impl Outgoings {
         }
     }
 
-    /// Tells the engine that a push failed and is to be tried again, with all that were sent behind it.
+    /// Reports to the engine that a push failed and is to be tried again, with all those sent after it.
     pub(crate) fn fail_push(
         &mut self,
         outbox: OutboxId,
@@ -304,8 +303,7 @@ impl Outgoings {
         cx.lane.handle_outcome(outbox, serial, outcome, cx.clock.now);
     }
 
-    /// Notes why an episode of failures began, for the log, and that a consumer that was forwarded is looked for at its
-    /// own address again.
+    /// Notes the reason of an episode of failures, for the log, and that a forwarded consumer is tried at its own address again.
     pub(crate) fn note_failure(&mut self, outbox: OutboxId, why: impl FnOnce() -> String, cx: &mut Context) {
         let Some(route) = self.routes.get_mut(outbox) else { return };
         self.upkeep.stale |= route.return_home();
@@ -315,20 +313,20 @@ impl Outgoings {
     }
 }
 
-/// A reply that is larger is looked at before all of it has come, so that unwanted parts are not kept.
+/// Size of a reply, in octets, above which it is examined before it is complete, so that unneeded parts are not stored.
 const LOOKED_AT_ON_ARRIVAL: usize = 16 << 10;
 
-/// Octets in which a result is seen that is a number, or begins with one.
+/// Octets that suffice for a result that is a number, or begins with one.
 const NUMBER_OCTETS: usize = 16;
 
-/// The part of a result that its receiver wants.
+/// Part of a result that its receiver needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needed {
-    /// That it came.
+    /// Only that it came.
     Nothing,
     /// A number or a boolean.
     Number,
-    /// All, if that is no more than so many events.
+    /// All, if that is at most so many events.
     Events(u32),
     /// All.
     All,
@@ -344,7 +342,7 @@ impl Needed {
         }
     }
 
-    /// How many octets of a result are wanted, if that is less than all: as far as the beginning of it says.
+    /// Number of octets needed of a result, if less than all: as far as its beginning shows.
     fn octets(self, mut result: Reader<'_>) -> Option<usize> {
         match self {
             Self::Nothing => Some(0),
@@ -355,7 +353,7 @@ impl Needed {
     }
 }
 
-/// Takes in one message. What is wanted of the result of a request is copied to `answer`.
+/// Handles one message. The needed part of a request's result is copied to `answer`.
 fn hear(
     message: &Message<'_>,
     chars: CharSet,
@@ -385,7 +383,7 @@ fn hear(
     }
 }
 
-/// Takes in the beginning of a reply, if that is all that is wanted of it.
+/// Handles the beginning of a reply, if nothing more of it is needed.
 fn hear_beginning(
     begun: &Message<'_>,
     chars: CharSet,
@@ -407,7 +405,7 @@ fn hear_beginning(
     })
 }
 
-/// Copies so many octets of a result, or as many as there are.
+/// Copies up to `octets` octets of a result.
 fn copy_result(
     reply: &Reply<'_>,
     message: &Message<'_>,
@@ -436,14 +434,14 @@ fn verdict_of(reply: &Reply<'_>, message: &Message<'_>, chars: CharSet) -> Verdi
     }
 }
 
-/// Whether the consumer failed while it handled the push: what a servant throws that its ORB does not know, in Java a runtime
-/// exception, is `UNKNOWN` (CORBA 3.3 part 1, 7.15.3). That may be the event's doing or a mishap that is over the next time.
+/// Whether the consumer failed while it handled the push: an exception unknown to its ORB, such as a runtime exception in Java, is
+/// `UNKNOWN` (CORBA 3.3 part 1, 7.15.3). The event may be the cause, or a mishap that is over the next time.
 fn is_fault(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::System(exception) if exception.kind == Kind::Unknown)
 }
 
-/// What an ended push means for the consumer's outbox. An exception that says "not now" is worth another try; one that
-/// says "never" is counted and the next event follows, so that one bad event does not end a subscription.
+/// Outcome of a push for the consumer's outbox. After a temporary exception the push is tried again; after a permanent one it is counted
+/// and the next event follows, so that one bad event does not end a subscription.
 fn outcome_of(verdict: &Verdict) -> Outcome {
     match verdict {
         Verdict::Done => Outcome::Delivered,

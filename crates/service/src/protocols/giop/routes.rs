@@ -1,4 +1,4 @@
-//! Where consumers are, and what was pushed to each and is unanswered.
+//! Routes to consumers, and unanswered pushes on each.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -19,31 +19,31 @@ use access::CalledFor;
 use corba::PeerAddress;
 use corba::event::{self, Untranslatable};
 
-/// Times in a row that a request is sent on to where a `LOCATION_FORWARD` points before that is taken for a loop.
+/// Maximum forwards (`LOCATION_FORWARD`) in a row before they are taken for a loop.
 pub(crate) const FORWARDS_MAX: u8 = 8;
 
-/// What a connection is shared by.
+/// Properties common to all users of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Endpoint {
     pub(crate) host: String,
-    /// 0 where it does not listen in the clear.
+    /// Port without TLS; 0 if there is none.
     pub(crate) port: u16,
-    /// The port at which it speaks TLS, if its reference names one.
+    /// Port for TLS, if the reference names one.
     pub(crate) tls_port: Option<u16>,
     pub(crate) version: Version,
     pub(crate) chars: CharSet,
-    /// Where the client is for which the connection is made: others do not use it.
+    /// The client for which the connection is made, by its address: others do not use it.
     pub(crate) called_for: CalledFor,
-    /// Whether the peer's references say which code sets it knows; only then is it sent the one that is used.
+    /// Whether the peer's references list its code sets; only then are the chosen ones sent to it.
     pub(crate) negotiates: bool,
 }
 
-/// Most addresses of one reference that are tried; further ones are passed over.
+/// Maximum addresses of one reference that are tried; further ones are ignored.
 pub(crate) const ADDRESSES_MAX: usize = 8;
-/// Shortest share of `ConnectTimeout` that one of several addresses gets.
+/// Minimum part of `ConnectTimeout` for one of several addresses.
 const ADDRESS_TIME_MIN: Duration = Duration::from_millis(250);
 
-/// What of a reference is needed to send to one of its addresses.
+/// Data of a reference that is needed to send to one of its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) host: String,
@@ -53,7 +53,7 @@ pub(crate) struct Target {
     pub(crate) key: Vec<u8>,
     negotiates: bool,
     pub(crate) chars: CharSet,
-    /// Addresses of the reference, this one included.
+    /// Number of addresses of the reference, this one included.
     pub(crate) alternatives: u32,
 }
 
@@ -63,11 +63,10 @@ impl Target {
         Self::all(reference).0.into_iter().next()
     }
 
-    /// Addresses of a reference in its order: of each IIOP profile its own and then its alternates, without repetitions; and
-    /// how many beyond [`ADDRESSES_MAX`] were passed over.
+    /// Addresses of a reference in its order, without repetitions: each IIOP profile's own, then its alternates; and the number ignored
+    /// beyond [`ADDRESSES_MAX`].
     ///
-    /// What is sent was made for the first profile's GIOP version and code set, so a further profile counts where the object
-    /// takes both there, too.
+    /// Messages are made for the first profile's GIOP version and code set, so a further profile counts only if it takes both.
     pub(crate) fn all(reference: &Ior) -> (Vec<Self>, usize) {
         let (mut all, mut left_out) = (Vec::<Self>::new(), 0);
         for profile in reference.iiop_profiles() {
@@ -105,7 +104,7 @@ impl Target {
         }
     }
 
-    /// How long connecting to this address may take, of what the reference may take as a whole.
+    /// Time limit to connect to this address, within that for the whole reference.
     pub(crate) fn timeout_per_address(&self, timeout: Duration) -> Duration {
         (timeout / self.alternatives.max(1)).max(timeout.min(ADDRESS_TIME_MIN))
     }
@@ -124,83 +123,82 @@ impl Target {
     }
 }
 
-/// The way to one consumer.
+/// The route to one consumer.
 pub(crate) struct Route {
     pub(crate) outbox: OutboxId,
     pub(crate) key: ProxyKey,
     pub(crate) peer: Peer,
     pub(crate) address: Arc<PeerAddress>,
-    /// Where its pushes go: what its own reference says, or where that forwarded to.
+    /// Target of its pushes: from its own reference, or from a forward.
     pub(crate) target: Target,
     pub(crate) is_forwarded: bool,
     /// Since when its addresses are tried one after the other, until one answers or all have failed.
     pub(crate) tried_since: Option<Time>,
-    /// Its own reference asks for a mark on each push before which nothing is unanswered ([`ServiceContexts::FLOW_START`]).
+    /// Whether its reference asks for a mark on each push that follows no unanswered one ([`ServiceContexts::FLOW_START`]).
     ///
     /// [`ServiceContexts::FLOW_START`]: giop::message::ServiceContexts::FLOW_START
     pub(crate) in_order: bool,
-    /// The priority at which it is pushed to, if its own reference asks for that.
+    /// Priority of pushes to it, if its own reference asks for one.
     pub(crate) priority: Option<PushPriority>,
-    /// Forwards in a row.
+    /// Number of forwards in a row.
     forwards: u8,
     connections: [Option<Token>; CONNECTIONS],
-    /// The heads of the pushes that were sent last, for others like them: of one that follows others, and of one that starts
-    /// a flow.
+    /// Templates of the heads sent last: for a push that follows others, and for one that starts a flow.
     templates: [Option<(Head, RequestTemplate)>; 2],
-    /// Pushes without a reply, in the order in which they were sent: those that the engine has in flight.
+    /// Pushes without a reply, in the order of sending: those that the engine has in flight.
     pub(crate) unanswered: VecDeque<Sent>,
     /// The connection on which it waits for room.
     pub(crate) waits_for: Option<Token>,
     pub(crate) trouble: Trouble,
 }
 
-/// What is wrong with a consumer, or was.
+/// Current and earlier failures of a consumer.
 #[derive(Default)]
 pub(crate) struct Trouble {
-    /// Why the connection was lost on which it waits for room, until the engine is notified.
+    /// Why the connection on which it waited for room was lost, until the engine is notified.
     pub(crate) lost: Option<String>,
-    /// Pushes were given up on that connection, and may lie in its output yet, up to there.
+    /// Connection with pushes that were given up, and position in its output up to which they may still lie.
     pub(crate) given_up: Option<(Token, u64)>,
-    /// Pushes fail, and why has been noted.
+    /// Whether pushes fail, and the reason was noted.
     pub(crate) is_failing: bool,
-    /// Events at which the consumer failed, and how many times.
+    /// Events at which the consumer failed, and the number of failures.
     faults: Vec<(u64, u8)>,
 }
 
-/// The Real-time CORBA priority that is sent with each push to a consumer with a reference that says `CLIENT_PROPAGATED`.
+/// The Real-time CORBA priority sent with each push to a consumer with a reference that says `CLIENT_PROPAGATED`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PushPriority {
-    /// What its proxy's pool declares, under `SERVER_DECLARED`: then that, whatever the events say.
+    /// Priority that its proxy's pool declares under `SERVER_DECLARED`, which overrides the events'.
     pub(crate) declared: Option<i16>,
-    /// That of the lane, for events without one of their supplier's. The main lane has none.
+    /// The lane's priority, for events without their supplier's. The main lane has none.
     pub(crate) of_lane: Option<i16>,
 }
 
 impl PushPriority {
-    /// The priority sent with a push of these events: of several, the highest that one of them has.
+    /// The priority sent with a push of these events: the highest of any of them.
     pub(crate) fn of(self, events: &[Arc<Event>]) -> Option<i16> {
         let of_events = || events.iter().filter_map(|event| event.thread_priority).max();
         self.declared.or_else(of_events).or(self.of_lane)
     }
 }
 
-/// What the head of a push depends on, beside the consumer.
+/// Contents of a push's head, apart from the consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) encoding: Encoding,
-    /// Where the body is to begin, modulo 8.
+    /// Position of the body, modulo 8.
     pub(crate) phase: usize,
     pub(crate) one_way: bool,
-    /// The Real-time CORBA priority that is sent.
+    /// Real-time CORBA priority.
     pub(crate) priority: Option<i16>,
-    /// Whether it tells which code sets are used, as the first request on a connection does.
+    /// Whether it carries the code sets, as the first request on a connection does.
     pub(crate) tell: bool,
-    /// Whether it says that nothing before it is unanswered.
+    /// Whether it says that no earlier push is unanswered.
     pub(crate) starts_flow: bool,
 }
 
 impl Head {
-    /// Puts its template there, unless it is there.
+    /// Fills a place with this head's template, unless it has that already.
     fn put<'p>(
         &self,
         place: &'p mut Option<(Self, RequestTemplate)>,
@@ -215,7 +213,7 @@ impl Head {
         template
     }
 
-    /// Tells `then` what the head says.
+    /// Calls `then` with the head's fields.
     fn with_head<R>(&self, key: &[u8], operation: &str, then: impl FnOnce(&RequestHead<'_>) -> R) -> R {
         let Self { encoding, phase, one_way, priority, tell, starts_flow } = *self;
         let priority = priority.map(|priority| realtime::priority_context(priority, encoding.endian));
@@ -240,28 +238,28 @@ impl Head {
     }
 }
 
-/// A push on its way.
+/// A push without a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     pub(crate) serial: u32,
     pub(crate) connection: Token,
     pub(crate) request_id: u32,
-    /// The event's number in the lane; of several the first one's.
+    /// The event's number in the lane; of several events, the first one's.
     pub(crate) event: u64,
-    /// Whether there are several.
+    /// Whether there are several events.
     pub(crate) is_batch: bool,
 }
 
-/// How many times a push is tried that the consumer answers with `UNKNOWN`.
+/// Maximum attempts of a push that the consumer answers with `UNKNOWN`.
 const FAULTY_TRIES: u8 = 3;
-/// Events with tries that are counted at the same time for one consumer. Of more, the one noted first begins anew.
+/// Maximum events of one consumer with counted attempts. Beyond it the oldest is forgotten, and its attempts begin anew.
 const FAULTS_MAX: usize = 16;
 
-/// One per GIOP version and narrow code set.
+/// Number of connections, one per GIOP version and narrow code set.
 const CONNECTIONS: usize = 6;
 
 impl Route {
-    /// The way to a consumer by its own reference. Nothing if that names no place that IIOP reaches.
+    /// The route to a consumer by its own reference. `None` if that has no IIOP address.
     pub(crate) fn new(outbox: OutboxId, key: ProxyKey, peer: Peer, address: Arc<PeerAddress>) -> Option<Self> {
         Some(Self {
             outbox,
@@ -286,7 +284,7 @@ impl Route {
         version as usize * 2 + matches!(chars, CharSet::Utf8) as usize
     }
 
-    /// The connection for messages of one version and code set, if one was made. It may be lost by now.
+    /// The connection for messages of one version and code set, if one was made. It may have been lost.
     pub(crate) fn connection(&self, version: Version, chars: CharSet) -> Option<Token> {
         self.connections.get(Self::slot(version, chars)).copied().flatten()
     }
@@ -301,7 +299,7 @@ impl Route {
         self.connections.iter().flatten().copied()
     }
 
-    /// Sends what follows to another place. False when it has been sent about too often.
+    /// Aims later pushes at another reference. False after too many forwards in a row.
     pub(crate) fn forward(&mut self, to: &Ior) -> bool {
         let Some(target) = Target::of(to) else { return false };
         if self.forwards >= FORWARDS_MAX {
@@ -312,15 +310,15 @@ impl Route {
         true
     }
 
-    /// Sends what follows to where the consumer's own reference points, which knows whether it has moved again (CORBA
-    /// 3.3 part 2, 9.4.3.2). True if it went elsewhere before.
+    /// Aims later pushes at the consumer's own reference, which knows whether it has moved again (CORBA 3.3 part 2, 9.4.3.2). True if they
+    /// were forwarded before.
     pub(crate) fn return_home(&mut self) -> bool {
         self.forwards = 0;
         let home = if self.is_forwarded { Target::of(&self.address.ior) } else { None };
         home.map(|target| self.aim(target, false)).is_some()
     }
 
-    /// Sends what follows to a place.
+    /// Aims later pushes at a target.
     pub(crate) fn aim(&mut self, target: Target, is_forwarded: bool) {
         self.target = target;
         self.is_forwarded = is_forwarded;
@@ -328,16 +326,16 @@ impl Route {
         self.templates = [None, None];
     }
 
-    /// Appends the head of a push with a body of so many bytes, at least one, to follow.
+    /// Appends the head of a push that is followed by a body of `length` octets, at least one.
     pub(crate) fn append_head(&mut self, head: &Head, buffer: &mut Vec<u8>, request_id: u32, length: usize) {
         self.template(head).append(buffer, request_id, length);
     }
 
-    /// Appends a push of several events: what the consumer wants, and whether it may have processed them. Says how many are in it;
-    /// `left_out` are the places of the others.
+    /// Appends a push of several events; `format` is the consumer's output form, and whether the events may be repeats. Returns the number
+    /// of events in it; `left_out` gets the places of the others.
     ///
     /// # Errors
-    /// None of the events can be put into what the consumer takes. Nothing was appended.
+    /// None of the events can be translated for the consumer. Nothing was appended.
     pub(crate) fn append_batch(
         &mut self,
         head: &Head,
@@ -360,7 +358,7 @@ impl Route {
         }
     }
 
-    /// The template of a head, made anew where the last one was another.
+    /// The template of a head, made anew if the last one was different.
     fn template(&mut self, head: &Head) -> &RequestTemplate {
         let Self { target, address, templates: [following, starting], in_order, .. } = self;
         let (place, other) = if head.starts_flow { (starting, following) } else { (following, starting) };
@@ -372,12 +370,12 @@ impl Route {
         template
     }
 
-    /// Whether pushes that were given up still wait to be written to a connection of which so many bytes are gone.
+    /// Whether pushes that were given up still wait in a connection's output, of which `taken` octets are written.
     pub(crate) fn still_waits(&self, connection: Token, taken: u64) -> bool {
         self.trouble.given_up.is_some_and(|(on, end)| on == connection && taken < end)
     }
 
-    /// A push of its has been taken, or been refused for its own sake.
+    /// Notes that a push was taken, or refused for its own sake.
     pub(crate) fn succeed(&mut self) {
         self.forwards = 0;
         self.tried_since = None;
@@ -385,8 +383,7 @@ impl Route {
         self.trouble.is_failing = false;
     }
 
-    /// A consumer failed at a push in a way that may be its own mishap or the event's doing. Says whether it is to be tried
-    /// again.
+    /// Notes that a consumer failed at a push, perhaps because of the event. True if it is to be tried again.
     pub(crate) fn note_fault(&mut self, event: u64) -> bool {
         let noted = self.trouble.faults.iter_mut().find(|(noted, _)| *noted == event);
         let Some((_, tries)) = noted else {
@@ -400,14 +397,14 @@ impl Route {
         *tries < FAULTY_TRIES
     }
 
-    /// An event is done with, taken or not.
+    /// Forgets the failures at an event that is complete, taken or not.
     pub(crate) fn forget_fault(&mut self, event: u64) {
         if !self.trouble.faults.is_empty() {
             self.trouble.faults.retain(|(noted, _)| *noted != event);
         }
     }
 
-    /// Takes a push off those without a reply; says how many are before it, and which it is.
+    /// Removes a push from those without a reply. Returns the number of pushes before it, and the push.
     pub(crate) fn take_unanswered(&mut self, serial: u32) -> Option<(usize, Sent)> {
         if self.unanswered.front().is_some_and(|sent| sent.serial == serial) {
             return Some((0, self.unanswered.pop_front()?));
@@ -417,11 +414,11 @@ impl Route {
     }
 }
 
-/// The ways to all consumers, by their outboxes' places.
+/// Routes to all consumers, by their outboxes' places.
 #[derive(Default)]
 pub(crate) struct Routes {
     places: Vec<Option<Route>>,
-    /// Where the route to each consumer is.
+    /// Outbox of each consumer.
     by_peer: HashMap<Peer, OutboxId>,
 }
 
@@ -430,7 +427,7 @@ impl Routes {
         self.places.get_mut(outbox.slot() as usize)?.as_mut().filter(|route| route.outbox == outbox)
     }
 
-    /// Adds a route; what was in its place comes back.
+    /// Adds a route, and returns the one that it replaces.
     pub(crate) fn insert(&mut self, route: Route) -> Option<Route> {
         let at = route.outbox.slot() as usize;
         if self.places.len() <= at {
@@ -445,18 +442,18 @@ impl Routes {
         Some(replaced)
     }
 
-    /// Takes out the route to a consumer that is not there any more.
+    /// Removes the route to a consumer that is gone.
     pub(crate) fn take(&mut self, gone: Peer) -> Option<Route> {
         let outbox = self.by_peer.remove(&gone)?;
         self.places.get_mut(outbox.slot() as usize)?.take_if(|route| route.outbox == outbox)
     }
 
-    /// How many places there are for routes.
+    /// Number of places for routes.
     pub(crate) fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// Those in some of the places.
+    /// The routes in some of the places.
     pub(crate) fn range(&self, places: Range<usize>) -> impl Iterator<Item = &Route> {
         let end = places.end.min(self.places.len());
         self.places.get(places.start.min(end)..end).unwrap_or_default().iter().flatten()

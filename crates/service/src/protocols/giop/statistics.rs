@@ -1,7 +1,7 @@
-//! The `Statistics` object: what administration answers, for clients that speak CORBA.
+//! The `Statistics` object: administration's answers, for CORBA clients.
 //!
-//! Found at `corbaloc::host:port/Statistics`. Its IDL is in `docs/idl/Campanile.idl`. Each of its operations is a [`Query`] or a
-//! [`Command`]; here is only how they are read and how the answers are written.
+//! It is found at `corbaloc::host:port/Statistics`. Its IDL is in `docs/idl/Campanile.idl`. Each of its operations is a [`Query`] or a
+//! [`Command`]; this module only reads them and writes the answers.
 
 use core::time::Duration;
 
@@ -21,10 +21,10 @@ use corba::{Exception, ListedChannel, RestoredClient, SupplierStatus};
 
 /// The object's key.
 pub(crate) const KEY: &[u8] = b"Statistics";
-/// Its repository id.
+/// The object's repository id.
 const ID: &str = "IDL:Campanile/Statistics:1.0";
 
-/// What an operation asks for; nothing if it is none of these, or its arguments cannot be read.
+/// The query or command of an operation; `None` if it has no such operation, or the arguments cannot be read.
 pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
     Some(match operation {
         "get_statistics" => Wish::Query(Query::Counters),
@@ -55,7 +55,7 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
     })
 }
 
-/// A `sequence<octet>` that is a text.
+/// Reads a text that is sent as `sequence<octet>`.
 fn read_topology(mut args: Reader<'_>) -> Option<String> {
     let text = core::str::from_utf8(args.octets().ok()?).ok()?;
     args.finish("the arguments").ok()?;
@@ -80,7 +80,7 @@ fn read_dead_letter(mut args: Reader<'_>) -> Result<(u64, ProxyId), ReadError> {
     Ok(letter)
 }
 
-/// Octets of a `DeadLetter`, without what aligns the next.
+/// Octets of a `DeadLetter`, without padding for the next.
 const DEAD_LETTER_BYTES: usize = 12;
 
 fn read_dead_letters(act: DeadLetterAct, mut args: Reader<'_>) -> Result<Command, ReadError> {
@@ -115,10 +115,10 @@ fn read_idle(mut args: Reader<'_>) -> Result<Duration, ReadError> {
     Ok(idle)
 }
 
-/// Executes what is neither a query nor a command: what every object answers about itself.
+/// Executes the operations that every object has, which are neither query nor command.
 ///
 /// # Errors
-/// `BAD_OPERATION` for what the object does not have, `MARSHAL` for arguments that cannot be read.
+/// `BAD_OPERATION` for an unknown operation, `MARSHAL` for arguments that cannot be read.
 pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
     let raise = |kind| Exception::System(SystemException::new(kind, 0));
     match operation {

@@ -1,8 +1,7 @@
-//! Events of CORBA on their way in: from the bytes of a request or a reply to what the engine takes.
+//! Taking in CORBA events: from the bytes of a request or a reply to the engine's pending events.
 //!
-//! Taking in a long sequence lasts longer than serving many events, and other clients would have to wait until it is over.
-//! So only the first events are taken in at once. The rest is copied out of the connection's buffer, which is not read
-//! meanwhile, and the lane looks at its sockets between one chunk and the next.
+//! A long sequence takes longer than many events, and would delay other clients. So only its first events are taken in at once. The rest is
+//! copied out of the connection's buffer, which is not read meanwhile, and the lane looks at its sockets between one chunk and the next.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -22,10 +21,10 @@ use crate::protocols::giop::claims::Claim;
 use crate::protocols::giop::header_cache::SeenType;
 
 impl Protocols {
-    /// Reads an event to its end: as far as one of its supplier's has begun so before, what that was is known.
+    /// Reads an event to its end, skipping a beginning that is cached from the supplier's earlier events.
     ///
     /// # Errors
-    /// It is not what it has to be.
+    /// The bytes are no event of this form.
     pub(crate) fn read_event<'b>(
         &self,
         source: ProxyKey,
@@ -48,8 +47,7 @@ impl Protocols {
         Ok((header?, seen))
     }
 
-    /// What the engine takes, of an event of which the header is known. Where its type has been `seen`, the header need not tell
-    /// it.
+    /// Makes a pending event with a header that was read. If its type was `seen`, the header may lack it.
     pub(crate) fn pending_event(
         &mut self,
         submission: &Submission,
@@ -94,7 +92,7 @@ impl Protocols {
         cx.lane.classify(pending_event, domain, type_name);
     }
 
-    /// Remembers how an event begins, what that means, and whether it had to be put into another form.
+    /// Caches the beginning of an event, its meaning, and whether it needed a translation.
     fn note_type(
         &mut self,
         source: ProxyKey,
@@ -117,7 +115,7 @@ impl Protocols {
         self.giop.header_cache.note_event(source, tag, &event.bytes, seen);
     }
 
-    /// Takes over what the event says of how it is to be treated.
+    /// Copies the quality of service in the header to the event.
     fn note_quality(&self, event: &mut Event, header: &Header<'_>, cx: &Context) {
         event.priority = header.priority;
         event.timeout = header.timeout;
@@ -132,26 +130,26 @@ impl Protocols {
 
 /// Events taken in at a time.
 const EVENTS: usize = Budget::SCHEDULED.events as usize;
-/// Sequences and buffers that are kept to be used again, and the most that they may have grown to.
+/// Maximum spare sequences and buffers, and their maximum capacity.
 const SPARES: usize = 16;
 const SPARE_BYTES: usize = 64 << 10;
 const SPARE_EVENTS: usize = 4 << 10;
 
-/// Sequences that are being taken in, at most one of each connection.
+/// Sequences being taken in, at most one of each connection.
 #[derive(Default)]
 pub(crate) struct ChunkedBatches {
     begun: VecDeque<Begun>,
     spares: Vec<(Vec<u8>, Batch)>,
 }
 
-/// A sequence of which some events have been taken in.
+/// A sequence with some of its events taken in.
 struct Begun {
     submission: Submission,
-    /// The body of the request.
+    /// Body of the request.
     bytes: Vec<u8>,
     tag: u64,
     batch: Batch,
-    /// How many events have been taken in.
+    /// Number of events taken in.
     taken: usize,
 }
 
@@ -160,7 +158,7 @@ impl ChunkedBatches {
         self.begun.is_empty()
     }
 
-    /// Keeps what a sequence was in.
+    /// Keeps the buffers of a sequence for reuse.
     fn keep(&mut self, bytes: Vec<u8>, batch: Batch) {
         let is_small = bytes.capacity() <= SPARE_BYTES && batch.capacity() <= SPARE_EVENTS;
         if self.spares.len() < SPARES && is_small {
@@ -170,7 +168,7 @@ impl ChunkedBatches {
 }
 
 impl Core {
-    /// Takes in those events of a sequence, in their order, until one is refused.
+    /// Takes in the selected events of a sequence, in order, until one is refused.
     pub(crate) fn take_in_batch(
         &mut self,
         submission: &mut Submission,
@@ -210,8 +208,8 @@ impl Core {
         }
     }
 
-    /// Takes in the first events of the sequence that was read last. True if there are more of them, which follow: the
-    /// client is answered then, and nothing else that it sends is looked at before.
+    /// Takes in the first events of the sequence that was read last. True if more follow: the client is answered then, and its later
+    /// messages wait.
     pub(crate) fn begin_chunked_batch(
         &mut self,
         submission: &mut Submission,
@@ -241,7 +239,7 @@ impl Core {
         true
     }
 
-    /// Takes in some more events of one sequence. Gives the sequence's claim when that was the last of them.
+    /// Takes in the next events of one sequence. Returns the sequence's claim when it is complete.
     fn take_in_chunk(&mut self) -> Option<crate::protocols::Claim> {
         let mut begun = self.protocols.giop.chunked_batches.begun.pop_front()?;
         let Begun { submission, bytes, tag, batch, taken } = &mut begun;
@@ -264,7 +262,7 @@ impl Core {
 }
 
 impl Clients {
-    /// Takes in some more events of the sequence that has waited for it longest.
+    /// Takes in the next events of the sequence that has waited longest.
     pub(crate) fn serve_chunked_batches(&mut self, core: &mut Core) {
         if let Some(crate::protocols::Claim::Giop(Claim::Client { connection, .. })) = core.take_in_chunk()
             && let Some(entry) = self.incoming.get_mut(connection)

@@ -1,8 +1,8 @@
-//! Connections to clients that are not used any more: users are looked through in pieces, and then the connections.
+//! Unused connections to clients: users are looked through in chunks, and then the connections.
 //!
-//! There may be as many consumers, and connections to them, as clients like. So a look, which begins when a user has stopped using
-//! one, marks what is in use piece by piece, and goes on with the connections when all users have been asked. A user that begins to
-//! use one meanwhile has it [marked](Unused::number) itself.
+//! Clients may have any number of consumers, and of connections to them. So a look, which begins when a user has stopped using a
+//! connection, marks those in use chunk by chunk, and then closes the unmarked ones. A user that begins to use one meanwhile
+//! [marks](Unused::number) it itself.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -12,17 +12,17 @@ use crate::lane::io::slots::Token;
 use crate::protocols::giop::outgoing::{Outgoing, Outgoings, Upkeep};
 use crate::protocols::giop::routes::Route;
 
-/// Users and connections that are looked at in one go.
+/// Users and connections looked at in one step.
 pub(crate) const LOOKED_AT_ONCE: usize = 4_096;
 
-/// Where to go on with what is looked at all the time, around and around.
+/// Position of an endless walk around the places of a table.
 #[derive(Debug, Default)]
 pub(crate) struct Around {
     at: usize,
 }
 
 impl Around {
-    /// The places that are looked at in this go, of so many.
+    /// The places for this step, of `places` in all.
     pub(crate) const fn next(&mut self, places: usize) -> Range<usize> {
         let (first, end) = (self.at, self.at + LOOKED_AT_ONCE);
         self.at = if end < places { end } else { 0 };
@@ -30,13 +30,13 @@ impl Around {
     }
 }
 
-/// How far a look has come.
+/// Progress of a look.
 #[derive(Debug, Default)]
 pub(crate) struct Unused {
-    /// The number of the look, or of the last one.
+    /// Number of the current look, or of the last one.
     number: u64,
     stage: Stage,
-    /// Some connection is to be looked at again.
+    /// Whether some connection is to be looked at again.
     again: bool,
 }
 
@@ -50,17 +50,17 @@ enum Stage {
     Connections(usize),
 }
 
-/// What is to be looked at next, by place.
+/// Next places to look at.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
-    /// What these users use is to be marked; by the last piece, what all other users use, too.
+    /// Mark the connections of these users; with the last chunk, also those of all other users.
     Users { places: Range<usize>, is_last: bool },
-    /// These are to be closed if they are not marked.
+    /// Close those that are not marked.
     Connections(Range<usize>),
 }
 
 impl Unused {
-    /// The number of the look: what is in use is marked with it.
+    /// Number of the look, with which connections in use are marked.
     pub(crate) const fn number(&self) -> u64 {
         self.number
     }
@@ -77,13 +77,13 @@ impl Unused {
         self.again = false;
     }
 
-    /// A connection is to be looked at again, later.
+    /// Has a connection looked at again later.
     pub(crate) const fn look_again(&mut self) {
         self.again = true;
     }
 
-    /// What is to be looked at next, where there are so many places of users and of connections, and `left` are to be looked at in one
-    /// go. None when those have been, or when the look has ended.
+    /// The next places to look at, of so many users and connections; at most `left` in this step. `None` at the end of the step or of the
+    /// look.
     pub(crate) fn next(&mut self, users: usize, connections: usize, left: &mut usize) -> Option<Chunk> {
         if *left == 0 {
             return None;
@@ -115,8 +115,8 @@ impl Unused {
     }
 }
 
-/// A connection that is not used is kept for this long: a consumer that disconnects while it is pushed to still answers,
-/// and one that comes back finds it open.
+/// Time for which an unused connection stays open: a consumer that disconnects during a push still answers, and one that returns finds it
+/// open.
 const LINGER: Duration = Duration::from_secs(1);
 
 impl Outgoings {
@@ -136,7 +136,7 @@ impl Outgoings {
         }
     }
 
-    /// Goes on looking for connections that are not used.
+    /// Continues the look for unused connections.
     pub(crate) fn close_unused(&mut self, cx: &mut Context) {
         if !self.upkeep.unused.is_looking() && core::mem::take(&mut self.upkeep.stale) {
             self.upkeep.unused.begin();

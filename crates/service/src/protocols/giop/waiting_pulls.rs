@@ -1,8 +1,8 @@
-//! Requests that wait for events at a proxy, in the order in which they came.
+//! Pulls that wait for events at a proxy, in the order in which they came.
 //!
-//! A wait that ends is found and taken out at once, however many there are: each wait has a place of its own that names those
-//! before and behind it. What is to be done for many at a time (a client goes with all its waits, a proxy with all waits at it) is
-//! noted here and done a few in each round of the lane. Until its turn comes, a wait of a client that is gone is passed over.
+//! A wait is removed in constant time: each has a place that names its neighbours. Work for many waits at a time (a client goes with all
+//! its waits, a proxy with all waits at it) is noted here and done step by step in the lane's rounds. Until then the waits of a client that
+//! is gone are skipped.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::lane::io::slots::{Slots, Token};
 use crate::protocols::giop::pull_consumers::Waiter;
 
-/// Waits of clients that are gone that are passed over for one delivery.
+/// Maximum waits of clients that are gone that are skipped for one delivery.
 const PASSED_OVER_MAX: usize = 64;
 
 /// Waits at one proxy.
@@ -21,37 +21,37 @@ struct Queue {
     first: Option<Token>,
     last: Option<Token>,
     length: usize,
-    /// How many of them the engine knows of: the first, and those with a delivery that came to nothing.
+    /// Number of waits known to the engine: the first, and those with a failed delivery.
     announced: usize,
-    /// The proxy is gone: clients with waits left in the queue are to be answered so.
+    /// Whether the proxy is gone: the waiting clients are to be answered so.
     is_over: bool,
 }
 
-/// One request of a client that waits.
+/// A waiting pull of a client.
 struct Wait {
     waiter: Waiter,
     place: Place,
-    /// Tells administration meanwhile that the proxy's client lives.
+    /// Shows administration meanwhile that the proxy's client lives.
     heard: Option<WaitingPull>,
 }
 
 #[derive(Clone, Copy)]
 enum Place {
-    /// It was handed events, or is to be answered.
+    /// Handed events, or to be answered.
     Away,
     Queued {
         queue: Token,
         before: Option<Token>,
         behind: Option<Token>,
     },
-    /// Remote filters are asked about the events it was handed.
+    /// Remote filters are asked about its events.
     AwaitingFilter(Token),
 }
 
-/// What one that leaves was doing.
+/// State of a wait that was removed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Nothing that has to be reported.
+    /// Nothing has to be reported.
     Quietly,
     /// It was in a queue: the engine is to know that one less waits.
     Unannounced(ProxyKey),
@@ -65,31 +65,31 @@ pub(crate) struct WaitingPulls {
     waits: Slots<Wait>,
     queues: Slots<Queue>,
     by_proxy: HashMap<ProxyKey, Token>,
-    /// Clients that are gone, of which not all waits have been taken out.
+    /// Clients that are gone with waits not yet removed.
     gone: HashSet<Token>,
     leaving: VecDeque<(Token, Vec<Token>)>,
-    /// Lines of proxies that are gone.
+    /// Queues of proxies that are gone.
     over: VecDeque<Token>,
 }
 
 impl WaitingPulls {
-    /// Whether some leave, or are to be answered that their proxy is gone.
+    /// Whether waits are to be removed, or answered because their proxy is gone.
     pub(crate) fn is_moving(&self) -> bool {
         !self.leaving.is_empty() || !self.over.is_empty()
     }
 
-    /// Whether there is no proxy at which a request waits or has waited.
+    /// Whether no pull waits or has waited at any proxy.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_proxy.is_empty()
     }
 
-    /// Whether a request waits at a proxy.
+    /// Whether a pull waits at a proxy.
     pub(crate) fn has_line(&self, key: ProxyKey) -> bool {
         let queue = self.by_proxy.get(&key).and_then(|queue| self.queues.get(*queue));
         queue.is_some_and(|queue| queue.first.is_some())
     }
 
-    /// A request that will not be answered at once. It is in no queue yet.
+    /// Adds a wait of a request that is not answered at once. It is in no queue yet.
     pub(crate) fn begin(&mut self, waiter: Waiter, heard: Option<WaitingPull>) -> Token {
         let wait = self.waits.insert(Wait { waiter, place: Place::Away, heard });
         if let Some(entry) = self.waits.get_mut(wait) {
@@ -98,14 +98,14 @@ impl WaitingPulls {
         wait
     }
 
-    /// Its client was there until now.
+    /// Notes that its client was alive until now.
     pub(crate) fn note_heard(&mut self, wait: Token, now: Time) {
         if let Some(heard) = self.waits.get_mut(wait).and_then(|wait| wait.heard.take()) {
             heard.end(now);
         }
     }
 
-    /// Its request is answered.
+    /// Ends the wait of a request that is answered.
     pub(crate) fn end(&mut self, wait: Token, now: Time) {
         if let Some(heard) = self.waits.remove(wait).and_then(|wait| wait.heard) {
             heard.end(now);
@@ -118,14 +118,14 @@ impl WaitingPulls {
         matches!(wait.place, Place::Queued { .. }).then_some(&wait.waiter)
     }
 
-    /// Remote filters are asked about the events that it was handed.
+    /// Notes that remote filters are asked about its events.
     pub(crate) fn note_filter_call(&mut self, wait: Token, filter_call: Token) {
         if let Some(wait) = self.waits.get_mut(wait) {
             wait.place = Place::AwaitingFilter(filter_call);
         }
     }
 
-    /// Has it wait behind all others at its proxy.
+    /// Queues a wait behind all others at its proxy.
     pub(crate) fn join_last(&mut self, wait: Token) {
         let Some(key) = self.waits.get(wait).map(|wait| wait.waiter.pull.key) else { return };
         let queue = self.queue_of(key);
@@ -139,8 +139,8 @@ impl WaitingPulls {
         self.link(before, |place| place.1 = Some(wait));
     }
 
-    /// Has it wait before all others at its proxy. `is_announced` says whether the engine takes it for waiting already. False if
-    /// its client is gone and it with it.
+    /// Queues a wait in front of all others at its proxy. `is_announced` says whether the engine knows of it. False if its client is gone,
+    /// and the wait with it.
     pub(crate) fn join_first(&mut self, wait: Token, is_announced: bool) -> bool {
         let Some(key) = self.waits.get(wait).map(|wait| wait.waiter.pull.key) else { return false };
         let queue = self.queue_of(key);
@@ -156,7 +156,7 @@ impl WaitingPulls {
         true
     }
 
-    /// How many events the first at a proxy takes, if there is one and the engine knows of none.
+    /// Maximum events for the first wait at a proxy, if there is one and the engine knows of none.
     pub(crate) fn unannounced(&self, key: ProxyKey) -> Option<u32> {
         let queue = self.queues.get(*self.by_proxy.get(&key)?)?;
         let first = self.waits.get(queue.first?)?;
@@ -170,7 +170,7 @@ impl WaitingPulls {
         }
     }
 
-    /// Takes the first wait at a proxy out of the queue for so many events of the engine's, if it takes so many.
+    /// Removes the first wait at a proxy from its queue, to get `events` events, if it takes that many.
     pub(crate) fn take_first(&mut self, key: ProxyKey, events: usize) -> Option<Waiter> {
         let queue = *self.by_proxy.get(&key)?;
         let entry = self.queues.get_mut(queue)?;
@@ -190,7 +190,7 @@ impl WaitingPulls {
         None
     }
 
-    /// Takes one out for good.
+    /// Removes a wait for good.
     pub(crate) fn leave(&mut self, wait: Token) -> Left {
         let place = self.waits.get(wait).map(|wait| wait.place);
         let left = match place {
@@ -213,7 +213,7 @@ impl WaitingPulls {
         left
     }
 
-    /// A client is gone that had these waits: they leave in the next rounds.
+    /// Notes that the client with these waits is gone: they are removed in the next rounds.
     pub(crate) fn client_gone(&mut self, connection: Token, waits: Vec<Token>) {
         self.gone.insert(connection);
         self.leaving.push_back((connection, waits));
@@ -231,7 +231,7 @@ impl WaitingPulls {
         }
     }
 
-    /// Notes that a proxy is gone. The clients that wait there are answered so in the next rounds.
+    /// Notes that a proxy is gone. The clients that wait there are answered in the next rounds.
     pub(crate) fn proxy_gone(&mut self, key: ProxyKey) {
         let Some(queue) = self.by_proxy.remove(&key) else { return };
         if let Some(entry) = self.queues.get_mut(queue) {
@@ -240,7 +240,7 @@ impl WaitingPulls {
         }
     }
 
-    /// The next wait that is to be answered because its proxy is gone.
+    /// The next client to be answered because its proxy is gone.
     pub(crate) fn next_over(&mut self) -> Option<Waiter> {
         loop {
             let queue = *self.over.front()?;
@@ -265,7 +265,7 @@ impl WaitingPulls {
         }
     }
 
-    /// Changes what a neighbour has for those before and behind it.
+    /// Changes the links of a neighbouring wait.
     fn link(&mut self, neighbour: Option<Token>, change: impl FnOnce(&mut (Option<Token>, Option<Token>))) {
         if let Some(Wait { place: Place::Queued { before, behind, .. }, .. }) =
             neighbour.and_then(|neighbour| self.waits.get_mut(neighbour))

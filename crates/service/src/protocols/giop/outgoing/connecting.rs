@@ -1,10 +1,10 @@
-//! How connections to clients are made: a place for one, the addresses of its host, and one attempt after the other.
+//! Connecting to clients: a place for the connection, the addresses of its host, and one attempt after the other.
 //!
-//! Whether a GIOP server is at an address, before anything of a client's is sent there.
+//! A probe finds out whether a GIOP server is at an address, before a client's data is sent there.
 //!
-//! A client chooses the address, the object key and the events that the service sends, so it could have the service say chosen
-//! octets to any server that the service reaches. So each new connection begins with a `LocateRequest` for a key that is always the
-//! same. Any GIOP message proves a GIOP server; until one has come, requests wait in the connection's output.
+//! A client chooses the address, the object key and the events that the service sends, so it could have the service say chosen octets to
+//! any server that the service reaches. So each new connection begins with a `LocateRequest` for a key that is always the same. Any GIOP
+//! message proves a GIOP server; until one has come, requests wait in the connection's output.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -30,12 +30,11 @@ use crate::protocols::giop::routes::Endpoint;
 use crate::resolver;
 
 impl Outgoings {
-    /// The connection to an end point; made if there is none. `by` gave the reference that names it.
-    ///
-    /// It is charged to that client, or to the service itself.
+    /// The connection to an end point; made if there is none. It is charged to `by`, the account that gave the reference, or to the service
+    /// itself.
     ///
     /// # Errors
-    /// Says why none can be made.
+    /// The reason why none can be made.
     pub(crate) fn connect(
         &mut self,
         mut endpoint: Endpoint,
@@ -84,7 +83,7 @@ impl Outgoings {
         begun.map(|()| token)
     }
 
-    /// A place for one more connection; where there is none, the longest idle one makes room.
+    /// A place for one more connection; if there is none, the longest idle one makes room.
     fn place_for_outgoing(&mut self, by: Option<&Arc<Account>>, cx: &mut Context) -> Result<Charge, String> {
         let account = Arc::clone(by.unwrap_or(&self.own));
         let spent = match account.charge(Resource::Outgoing, 1) {
@@ -106,8 +105,8 @@ impl Outgoings {
         Err(spent.to_string())
     }
 
-    /// Begins to connect to one of these addresses: where there are others, in the turn of the address that is charged for the
-    /// connection, since that takes as long as many events.
+    /// Begins to connect to one of these addresses. If there are several client addresses, the connection waits for the turn of its own,
+    /// since connecting takes as long as many events.
     fn connect_within_budget(
         &mut self,
         token: Token,
@@ -124,7 +123,7 @@ impl Outgoings {
         Ok(())
     }
 
-    /// It is the turn of a connection to be made.
+    /// Begins to connect, in the turn of the connection's address.
     pub(crate) fn begin_connecting(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let State::Found(addresses) = &mut connection.state else { return };
@@ -134,7 +133,7 @@ impl Outgoings {
         }
     }
 
-    /// Connecting to an address has taken its time.
+    /// Handles the time limit of an attempt to connect to an address.
     pub(crate) fn connect_late(&mut self, token: Token, cx: &mut Context) {
         let why = "no connection within the time limit";
         match self.connections.get(token).map(|connection| &connection.state) {
@@ -144,7 +143,7 @@ impl Outgoings {
         }
     }
 
-    /// Goes on to the next address of a host, for the reason given.
+    /// Tries the next address of a host, for the reason given.
     pub(super) fn connect_elsewhere(&mut self, token: Token, why: &str, cx: &mut Context) {
         let Outgoings { connections, reachability, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
@@ -159,7 +158,7 @@ impl Outgoings {
         }
     }
 
-    /// Begins to connect to one of these addresses, from the last to the first, but to those last that failed a short while ago.
+    /// Begins to connect to one of these addresses, from the last to the first; those that failed lately come last.
     fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>, cx: &mut Context) -> Result<(), String> {
         if self.connections.get(token).is_none() {
             return Ok(());
@@ -203,7 +202,7 @@ impl Outgoings {
         Err(failure)
     }
 
-    /// The resolver has an answer.
+    /// Handles the resolver's answer.
     pub(crate) fn resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>, cx: &mut Context) {
         let waiting = self.connections.get(token).is_some_and(|entry| matches!(entry.state, State::Resolving));
         if waiting && let Err(why) = addresses.and_then(|addresses| self.connect_within_budget(token, addresses, cx)) {
@@ -211,8 +210,7 @@ impl Outgoings {
         }
     }
 
-    /// Goes on after an attempt to connect has ended, or when something has come of a peer that is probed. True if the
-    /// connection is open.
+    /// Continues after an attempt to connect has ended, or with input from a peer being probed. True if the connection is open.
     pub(crate) fn go_on_connecting(&mut self, token: Token, ready: Ready, cx: &mut Context) -> bool {
         let Some(connection) = self.connections.get_mut(token) else { return false };
         if matches!(connection.state, State::Probing(_)) {
@@ -270,7 +268,7 @@ impl Outgoings {
         }
     }
 
-    /// The TLS handshake of a connection is over. True if the connection is open.
+    /// Handles the end of a connection's TLS handshake. True if the connection is open.
     pub(crate) fn handle_secured(&mut self, token: Token, stream: Result<Stream, String>, cx: &mut Context) -> bool {
         let Some(connection) = self.connections.get_mut(token) else { return false };
         if !matches!(connection.state, State::Shaking) {
@@ -291,7 +289,7 @@ impl Outgoings {
         false
     }
 
-    /// Asks whether a GIOP server is at the other end of a connection. True if it has answered: the connection is open.
+    /// Probes whether a GIOP server is at the other end of a connection. True if it has answered: the connection is open.
     pub(super) fn begin_probe(&mut self, token: Token, stream: Stream, cx: &mut Context) -> bool {
         let Some(connection) = self.connections.get_mut(token) else { return false };
         let mut unsent = Vec::new();
@@ -301,7 +299,7 @@ impl Outgoings {
         self.go_on_probing(token, true, cx)
     }
 
-    /// Writes what is left of a probe, and reads what has come. True if the connection is open.
+    /// Writes the rest of a probe, and reads input. True if the connection is open.
     pub(super) fn go_on_probing(&mut self, token: Token, is_readable: bool, cx: &mut Context) -> bool {
         let look = match self.write_probe(token) {
             Err(why) => Look::IsLost(why),
@@ -322,10 +320,10 @@ impl Outgoings {
         false
     }
 
-    /// Writes what the socket takes of a probe.
+    /// Writes as much of a probe as the socket takes.
     ///
     /// # Errors
-    /// Says why the connection is lost.
+    /// The reason why the connection is lost.
     fn write_probe(&mut self, token: Token) -> Result<(), String> {
         let Outgoings { connections, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return Ok(()) };
@@ -342,7 +340,7 @@ impl Outgoings {
         Ok(())
     }
 
-    /// Reads what a probed peer has sent.
+    /// Reads input of a peer being probed.
     fn read_probed(&mut self, token: Token, cx: &mut Context) -> Look {
         let Some(connection) = self.connections.get_mut(token) else { return Look::Waits };
         let State::Probing(Probe { stream, .. }) = &mut connection.state else { return Look::Waits };
@@ -371,7 +369,7 @@ impl Outgoings {
         look
     }
 
-    /// Has the poll tell what a probed connection waits for.
+    /// Updates the interest of a probed connection in the poll.
     fn watch_probed(&mut self, token: Token, cx: &mut Context) {
         let Outgoings { connections, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
@@ -386,7 +384,7 @@ impl Outgoings {
         self.read_on(token, cx);
     }
 
-    /// A GIOP server has answered: the connection is open.
+    /// Ends a probe that a GIOP server has answered: the connection is open.
     fn end_probe(&mut self, token: Token, cx: &mut Context) -> bool {
         let Outgoings { connections, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return false };
@@ -401,26 +399,26 @@ impl Outgoings {
     }
 }
 
-/// The object key that servers are asked for. No object has it.
+/// Object key of the probe. No object has it.
 pub(crate) const PROBE_KEY: &[u8] = b"Campanile-probe";
-/// Id of the probe; requests are numbered from 1.
+/// Request id of the probe; requests are numbered from 1.
 const PROBE_ID: u32 = 0;
 
-/// A connection to a peer that is probed.
+/// A connection to a peer being probed.
 pub(super) struct Probe {
     stream: Stream,
-    /// What of the probe the socket has not taken.
+    /// Octets of the probe that the socket has not taken.
     unsent: Vec<u8>,
 }
 
 impl Probe {
-    /// Whether something has arrived of which the poll does not tell.
+    /// Whether input has arrived that the poll does not report.
     pub(super) const fn has_more(&self) -> bool {
         self.stream.has_more()
     }
 }
 
-/// What came of a look at a probed connection.
+/// Result of reading from a probed connection.
 enum Look {
     Waits,
     IsGiop,

@@ -1,7 +1,8 @@
-//! Which addresses of clients were reached last and which failed, so that a reference with several is called where it answers.
+//! Reachability of clients' addresses: which answered last and which failed, so that a reference with several is called at one that
+//! answers.
 //!
-//! A lane remembers this by host and port, for all references alike: a consumer, a pull supplier, a filter and a call of
-//! administration's that name the same addresses learn from each other.
+//! A lane stores this by host and port, for all references: a consumer, a pull supplier, a filter and a call of administration with the
+//! same addresses share it.
 
 use core::time::Duration;
 
@@ -11,19 +12,19 @@ use hashbrown::HashMap;
 
 use crate::protocols::giop::routes::Target;
 
-/// How long an address that failed comes after the others of its reference.
+/// Time for which a failed address is tried after the others of its reference.
 const FAILED_FOR: Duration = Duration::from_secs(60);
-/// Most addresses that are remembered. Beyond, all are forgotten, and each reference is tried in its own order again.
+/// Maximum addresses stored. Beyond it all are forgotten, and each reference is tried in its own order again.
 const ADDRESSES_MAX: usize = 4_096;
 
-/// How an address did when it was last tried.
+/// Result of the last attempt at an address.
 #[derive(Debug, Clone, Copy)]
 enum Outcome {
     Answered,
     Failed(Time),
 }
 
-/// What is remembered of addresses.
+/// Results by address.
 #[derive(Debug, Default)]
 pub(crate) struct Reachability {
     by_address: HashMap<(String, u16), Outcome>,
@@ -47,8 +48,8 @@ impl Reachability {
         self.by_address.insert((host.to_owned(), port), outcome);
     }
 
-    /// Where in the order of trying an address comes, least first: one that answered before one that is unknown, and those that
-    /// failed last, the one that failed longest ago before the others.
+    /// Rank of an address in the order of attempts, least first: one that answered, then unknown ones, then failed ones from the longest
+    /// ago.
     pub(crate) fn rank(&self, host: &str, port: u16, now: Time) -> (u8, Time) {
         match self.by_address.get(&(host.to_owned(), port)) {
             Some(Outcome::Answered) => (ANSWERED, Time(0)),
@@ -57,15 +58,14 @@ impl Reachability {
         }
     }
 
-    /// The address of a reference to try next, and how many of its addresses were passed over, being too many.
+    /// The address of a reference to try next, and the number of its addresses beyond the maximum, which are ignored.
     pub(crate) fn choose(&self, reference: &Ior, now: Time) -> Option<(Target, usize)> {
         let (all, left_out) = Target::all(reference);
         let target = all.into_iter().min_by_key(|target| self.rank(&target.host, target.port, now))?;
         Some((target, left_out))
     }
 
-    /// Another address of a reference than one that failed, if there is one that did not fail since a time: when its addresses
-    /// began to be tried.
+    /// Another address of a reference than `target`, if that failed and the other has not failed since `since`, when the attempts began.
     pub(crate) fn other_than(&self, target: &Target, reference: &Ior, since: Time, now: Time) -> Option<Target> {
         let has_failed = |target: &Target| {
             let (rank, at) = self.rank(&target.host, target.port, now);
