@@ -1,4 +1,4 @@
-//! Simulated consumers: each obtains a proxy, takes events in its manner, and goes.
+//! Simulated consumers: each obtains a proxy, takes events in its manner, and leaves.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,7 +15,7 @@ use super::sockets::SERVICE;
 use super::taken::Taken;
 use super::wire::{Answered, Asker, Received, Wire, net, reply};
 
-/// How a consumer takes its events, until it is made to behave.
+/// How a consumer takes its events, until it has to behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Healthy,
@@ -29,7 +29,7 @@ pub(super) enum Manner {
     Resets,
     /// It refuses connections for a while.
     Refuses,
-    /// Its process ends without a word, and never comes back.
+    /// Its process ends without a message, and never returns.
     Gone,
 }
 
@@ -37,12 +37,12 @@ impl Manner {
     const ALL: [Self; 7] = [Self::Healthy, Self::Slow, Self::Mute, Self::Dead, Self::Resets, Self::Refuses, Self::Gone];
 }
 
-/// A connection on which events come.
+/// A connection that brings events.
 struct Receiving {
     wire: Wire,
-    /// The last event of each supplier that came on it.
+    /// Last event of each supplier on this connection.
     last: BTreeMap<usize, u32>,
-    /// All that came on it.
+    /// All events on this connection.
     came: BTreeSet<(usize, u32)>,
     to_answer: VecDeque<(Duration, u32)>,
     ids: BTreeSet<u32>,
@@ -52,7 +52,7 @@ struct Receiving {
 pub(super) struct Consumer {
     pub(super) number: usize,
     pub(super) manner: Manner,
-    /// What it was before it was made to behave.
+    /// Its manner before it had to behave.
     pub(super) nature: Manner,
     asker: Option<Asker<Awaited>>,
     obtaining: Obtaining,
@@ -95,12 +95,12 @@ impl Consumer {
         SocketAddr::from(([10, 0, 1, u8::try_from(self.number).unwrap()], 4711))
     }
 
-    /// The name of its host, which has to be looked up, or its address.
+    /// Name of its host, which has to be looked up, or its address.
     fn host(&self) -> String {
         if self.has_name { format!("consumer-{}.example", self.number) } else { self.address().ip().to_string() }
     }
 
-    /// From now on it is like others.
+    /// Has it behave like a healthy consumer from now on.
     pub(super) fn behave(&mut self) {
         if self.nature == Manner::Gone {
             return;
@@ -114,14 +114,14 @@ impl Consumer {
         }
     }
 
-    /// Has it disconnect from its proxy.
+    /// Disconnects it from its proxy.
     pub(super) fn leave(&mut self) {
         if let Some(asker) = &mut self.asker {
             self.obtaining.leave(asker);
         }
     }
 
-    /// Has it close what it has open.
+    /// Closes its connections and its listener.
     pub(super) fn close(&mut self) {
         self.receiving.clear();
         self.asker = None;
@@ -246,7 +246,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Where its events come.
+    /// Reference for its events.
     fn reference(&self) -> Ior {
         let (host, port, key) = (self.host(), 4711, b"consumer".to_vec());
         let profile = IiopProfile { version: Version::V1_2, host, port, key, components: vec![] };

@@ -1,6 +1,6 @@
-//! Simulated end points of Tempo: each subscribes, publishes or does both, in datagrams or on a connection, and goes.
+//! Simulated end points of Tempo: each subscribes, publishes or does both, in datagrams or on a connection, and leaves.
 //!
-//! What they publish are structured events, so that all consumers' checks hold for them as for others' events.
+//! They publish structured events, so that all consumers' checks hold for them as for others' events.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use super::suppliers::Pushed;
 use super::taken::Taken;
 use super::wire::{Wire, net};
 
-/// Milliseconds between two announcements of an end point.
+/// Interval of an end point's announcements, in milliseconds.
 pub(super) const PERIOD_MS: u16 = 2_000;
 /// The topic: the event type of all simulated events.
 const TOPIC: &str = "Test/Numbered";
@@ -34,31 +34,31 @@ pub(super) enum Manner {
     Healthy,
     /// It reads a few octets, or a datagram, now and then.
     Slow,
-    /// It ends without a word.
+    /// It ends without a message.
     Vanishes,
 }
 
-/// How it is connected.
+/// Connection of an end point.
 enum Line {
     Datagrams(Id),
     Connection(Wire),
 }
 
-/// It takes the largest events that are published.
+/// A machine with room for the largest events that are published.
 type Machine = Endpoint<2, 8, 96, 70_000, 2>;
 
-/// What has come.
+/// Input received.
 #[derive(Default)]
 struct Came {
-    /// Events' names, or what was no event.
+    /// Names of events, or why a message was no event.
     events: Vec<Result<String, String>>,
-    /// The broker speaks for a topic.
+    /// Topics for which the broker speaks.
     found: Vec<TopicId>,
 }
 
 pub(super) struct EndPoint {
     ip: IpAddr,
-    /// What its events are called by.
+    /// Its number in the names of its events.
     supplier: usize,
     has_datagrams: bool,
     pub(super) nature: Manner,
@@ -67,7 +67,7 @@ pub(super) struct EndPoint {
     machine: Box<Machine>,
     publisher: Option<TopicId>,
     subscriber: Option<TopicId>,
-    /// How many events it publishes, and whether they may begin.
+    /// Number of events that it publishes, and whether it may begin.
     events: u32,
     next: u32,
     is_heard: bool,
@@ -77,7 +77,7 @@ pub(super) struct EndPoint {
     pause: Duration,
     reads_at: Duration,
     vanishes_at: Duration,
-    /// When the datagram arrived that brought the last message. A slow end point reads it much later.
+    /// When the datagram with the last message arrived. A slow end point reads it much later.
     came_at: Duration,
     is_leaving: bool,
     is_gone: bool,
@@ -98,7 +98,7 @@ impl Receive for Came {
     }
 }
 
-/// The name of the event that a message is.
+/// Name of the event in a message.
 fn name_of(message: &Message<'_>) -> Result<String, String> {
     if message.content != Content::Structured {
         return Err(format!("a message of content {:?}", message.content));
@@ -172,7 +172,7 @@ impl EndPoint {
         self.line.as_ref().and_then(|_| self.machine.next_timeout()).map(Duration::from_nanos)
     }
 
-    /// Whether something has come, or there is room for what is to be written.
+    /// Whether input has arrived, or there is room for output.
     fn has_come(&self) -> bool {
         match &self.line {
             Some(Line::Datagrams(socket)) => net(|net| net.has_datagrams(*socket)),
@@ -241,7 +241,7 @@ impl EndPoint {
         }
     }
 
-    /// Takes in what has arrived, or some of it.
+    /// Takes in the input, or some of it.
     fn receive(&mut self, now: Duration, rng: &mut Rng, came: &mut Came) -> Result<(), String> {
         let is_slow = self.nature == Manner::Slow && !self.is_leaving;
         if is_slow {
@@ -319,7 +319,7 @@ impl EndPoint {
         self.due = now + Duration::from_nanos(rng.u64(1..=u64::try_from(2 * self.pause.as_nanos()).unwrap()));
     }
 
-    /// Sends what there is to be sent.
+    /// Sends waiting output.
     fn transmit(&mut self, now: Duration) {
         let mut out = [0; DATAGRAM];
         while let Some(transmit) = self.machine.poll_transmit(nanos(now), &mut out) {
@@ -348,7 +348,7 @@ impl EndPoint {
         }
     }
 
-    /// Whether it has something to publish yet, and a subscriber that takes it.
+    /// Whether it still has events to publish, and a subscriber for them.
     pub(super) fn is_at_work(&self) -> bool {
         !self.is_gone && (self.may_publish() || self.is_sending())
     }
@@ -358,26 +358,26 @@ impl EndPoint {
             || matches!(&self.line, Some(Line::Connection(wire)) if wire.has_due())
     }
 
-    /// When all is done: what it has published, the service has. In datagrams, if it was not lost.
+    /// Counts all its published events as taken, when everything is done: in datagrams, unless they were lost.
     pub(super) fn finish(&mut self) {
         if self.nature != Manner::Vanishes {
             self.pushed.accepted.append(&mut self.pushed.doubtful);
         }
     }
 
-    /// Whether it is to have got what was published.
+    /// Whether it must have received the published events.
     pub(super) fn is_there(&self) -> bool {
         self.subscribes && !self.is_gone && self.taken.since.is_some()
     }
 
-    /// Whether the service let it down: it is connected, and nothing was ever said to it.
+    /// Whether the service failed it: it is connected, and was sent nothing.
     pub(super) fn was_ignored(&self) -> bool {
         let unknown = (self.subscribes && self.taken.since.is_none()) || (self.events > 0 && !self.is_heard);
         unknown && !self.is_gone && !self.has_datagrams
     }
 
-    /// How many messages it may not have got: what it has counted as lost, and what was lost behind all that came. Nothing if that cannot
-    /// be said: it has taken the service for gone meanwhile.
+    /// Number of messages that it may have missed: those it counted as lost, and those lost after the last one that came. `None` if that is
+    /// unknown, since it took the service for gone meanwhile.
     pub(super) fn lost(&self) -> Option<u64> {
         let Some(Line::Datagrams(socket)) = &self.line else { return Some(0) };
         if self.machine.counters().peers_expired > 0 {
@@ -389,12 +389,12 @@ impl EndPoint {
         Some(report.lost + report.late + behind)
     }
 
-    /// How much of what it announced the service finds out by its silence only.
+    /// Number of its announcements that end only by its silence.
     pub(super) fn silent_parts(&self) -> u64 {
         if self.nature == Manner::Vanishes && self.has_datagrams { 2 } else { 0 }
     }
 
-    /// Has it say that it goes, and go.
+    /// Has it say bye, and leave.
     pub(super) fn leave(&mut self) {
         for topic in [self.publisher, self.subscriber].into_iter().flatten() {
             self.machine.remove_topic(topic);
@@ -425,7 +425,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap()
 }
 
-/// How many messages, or parts of some, a datagram has.
+/// Number of messages, or fragments, in a datagram.
 fn messages_in(mut datagram: &[u8]) -> u64 {
     let mut messages = 0;
     while let Ok((frame, octets)) = Frame::read(datagram) {

@@ -1,7 +1,7 @@
-//! Two to five linked services in trees, rings and meshes, on lines that are cut and stand still, with processes that are killed and
-//! hosts that lose their power at any moment: whole services, with their stores on simulated disks, on one network and clock.
+//! Two to five linked services in trees, rings and meshes, on lines that are cut and stand still, with processes that are killed and hosts
+//! that lose their power at any moment: whole services, with their stores on simulated disks, on one network and clock.
 //!
-//! What holds is [checked](checks) from outside: by what suppliers were answered, by what consumers got, and by what the services count.
+//! The results are [checked](checks) from outside: by suppliers' replies, by consumers' events, and by the services' counters.
 
 mod checks;
 mod clients;
@@ -19,35 +19,36 @@ use super::world::{Over, weather};
 use super::{BROKEN, Break, SPARED};
 use crate::counters::Counter;
 
-/// Turns in one run at most: what takes more does not come to rest.
+/// Maximum steps of a run: one that takes more does not come to rest.
 const STEPS_MAX: u64 = 2_000_000;
-/// Links, subscriptions and what is subscribed beyond links are there by then.
+/// Time limit until links and subscriptions exist, at both ends.
 const SETTING_UP: Duration = Duration::from_secs(30);
-/// All events are pushed, and all faults are over, by then.
+/// Time limit until all events are pushed, and all faults are over.
 const WORK: Duration = Duration::from_secs(120);
-/// What is to be delivered is by then: a service that lost its power is silent, and what waits for it is tried again, with growing pauses.
+/// Time limit until everything is delivered: a service that lost its power is silent, and deliveries to it are tried again, with growing
+/// pauses.
 const COMING: Duration = Duration::from_secs(300);
-/// What comes once more does so by then.
+/// Time in which repeats still arrive.
 const REST: Duration = Duration::from_secs(15);
-/// Steps between two looks at whether what is waited for is so.
+/// Steps between two checks of a condition.
 const STEPS_UNCHECKED: u64 = 128;
 
-/// What happened in a run.
+/// Result of a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) steps: u64,
     pub(super) accepted: u64,
     pub(super) delivered: u64,
-    /// Events that consumers got again from a process that was started since.
+    /// Events that consumers got again from a process started later.
     pub(super) again: u64,
     pub(super) kills: u64,
     pub(super) cuts: u64,
     pub(super) repeats: u64,
     pub(super) loops: u64,
-    /// Best-effort events that were counted as lost; and those that a consumer did not get.
+    /// Best-effort events that were counted as lost, and those that consumers did not get.
     pub(super) lost: u64,
     pub(super) missing: u64,
-    /// A sum over all turns, of which part ran, and when.
+    /// Checksum over all steps: which part ran, and when.
     pub(super) trace: u64,
 }
 
@@ -60,18 +61,18 @@ enum Who {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// A process is killed; with the power of its host or without.
+    /// Kill a process; also cut its host's power if the flag is set.
     Kill(usize, bool),
     Start(usize),
     Cut(usize, usize),
-    /// Nothing arrives on a line for so long.
+    /// Deliver nothing on a line for so long.
     Stall(usize, usize, Duration),
 }
 
 struct World {
     rng: Rng,
     sites: Vec<Site>,
-    /// The pairs that are linked, the dialling service first.
+    /// Linked pairs, the dialling service first.
     lines: Vec<(usize, usize)>,
     is_tree: bool,
     has_stores: bool,
@@ -82,10 +83,10 @@ struct World {
     summary: Summary,
 }
 
-/// One run.
+/// Executes a run.
 ///
 /// # Errors
-/// Says what must not be.
+/// The violated condition.
 pub(super) fn run(seed: u64, broken: Option<Break>) -> Result<Summary, String> {
     let mut rng = Rng::with_seed(seed ^ 0x11_4B ^ 0x7E4D_0000_0000);
     let weather = weather(&mut rng);
@@ -225,7 +226,7 @@ impl World {
         Ok(())
     }
 
-    /// Gives turns until something is so, or so much time is over. Whether it is so.
+    /// Executes steps until a condition is true, or for `at_most`. Returns whether it is true.
     fn go_on(&mut self, at_most: Duration, is_so: impl Fn(&Self) -> bool) -> Result<bool, String> {
         let until = net(|net| net.time()) + at_most;
         let mut unchecked = 0;
@@ -286,7 +287,7 @@ impl World {
         ready
     }
 
-    /// When the next part has something to do, or the next fault comes.
+    /// Time of the next work of any part, or of the next fault.
     fn next_due(&mut self) -> Option<Duration> {
         let now = net(|net| net.time());
         let sites = self.sites.iter_mut().filter_map(|site| site.next_due(now));

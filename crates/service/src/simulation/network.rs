@@ -1,5 +1,5 @@
-//! The simulated network: connections with latency, buffers that are full, short reads and writes, ends and resets; and the
-//! clock, which stands still unless it is set forward or read.
+//! Simulated network: connections with latency, full buffers, short reads and writes, ends and resets; and the clock, which stands still
+//! unless it is set forward or read.
 
 mod datagrams;
 mod lines;
@@ -23,22 +23,22 @@ thread_local! {
     static NET: RefCell<Option<Net>> = const { RefCell::new(None) };
 }
 
-/// Has this thread's network do something, where there is one.
+/// Calls `what` with this thread's network, if there is one.
 pub(crate) fn with<T>(what: impl FnOnce(&mut Net) -> T) -> Option<T> {
     // While the thread ends there is none.
     NET.try_with(|net| net.borrow_mut().as_mut().map(what)).ok().flatten()
 }
 
-/// Gives this thread a network, or takes it away.
+/// Sets or removes this thread's network.
 pub(crate) fn set(net: Option<Net>) {
     NET.with(|place| *place.borrow_mut() = net);
 }
 
-/// What tells one thing of the network from all others: an end of a connection, a listener, a waker, a poll.
+/// Identifies an object of the network: an end of a connection, a listener, a waker, a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Id(u64);
 
-/// What a socket says instead of doing what it was asked to.
+/// Why a socket operation is not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// Not now.
@@ -52,38 +52,38 @@ pub(crate) enum Trouble {
 /// How an address answers attempts to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Host {
-    /// It takes connections, for the listener with this number.
+    /// Accepts connections, for the listener with this number.
     Listens(Id),
-    /// It is there, and has no listener.
+    /// Refuses connections: the host has no listener.
     Refuses,
-    /// Nothing comes back.
+    /// Does not answer.
     Silent,
 }
 
-/// How unkind the network is.
+/// Disturbances of the network.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Weather {
-    /// How often a read or a write is short that need not be, of 100.
+    /// Percentage of reads and writes that are short without need.
     pub(crate) short_percent: u8,
-    /// How long bytes are under way.
+    /// Time for which octets are under way.
     pub(crate) latency: Duration,
-    /// By how much that varies.
+    /// Variation of the latency.
     pub(crate) jitter: Duration,
-    /// What an end keeps of what was not read, in octets; some keep much less.
+    /// Maximum unread octets of an end; some keep much less.
     pub(crate) window_bytes: usize,
-    /// How far the clock goes with each reading.
+    /// Time that each reading of the clock takes.
     pub(crate) reading: Duration,
-    /// How often a datagram is lost, comes twice, or comes behind later ones, of 1,000.
+    /// Frequencies with which a datagram is lost, doubled, or delayed behind later ones, per 1,000.
     pub(crate) lost: u16,
     pub(crate) doubled: u16,
     pub(crate) delayed: u16,
-    /// How often a socket for datagrams is found full, of 1,000, and for how long it stays so at most.
+    /// Frequency with which a socket for datagrams is found full, per 1,000, and the maximum time for which it stays so.
     pub(crate) full: u16,
     pub(crate) full_for: Duration,
 }
 
 impl Weather {
-    /// Nothing is late, short or full.
+    /// No disturbances: nothing is late, short or full.
     pub(crate) const FAIR: Self = Self {
         short_percent: 0,
         latency: Duration::from_micros(10),
@@ -97,18 +97,18 @@ impl Weather {
         full_for: Duration::ZERO,
     };
 
-    /// By how much datagrams come late at most that come behind later ones.
+    /// Maximum delay of datagrams that arrive behind later ones.
     pub(crate) const DELAYED_BY: Duration = Duration::from_millis(5);
 }
 
-/// What is under way to an end.
+/// Data under way to an end.
 #[derive(Debug)]
 enum Packet {
     Bytes(Vec<u8>),
-    /// The other end was connected to, or was not.
+    /// Result of the attempt to connect.
     Connected,
     Refused,
-    /// Nothing more is sent.
+    /// End of the stream.
     End,
     Reset,
 }
@@ -128,13 +128,13 @@ struct End {
     peer: SocketAddr,
     phase: Phase,
     arrived: VecDeque<u8>,
-    /// In order, with the time at which each arrives.
+    /// Packets in order, with their times of arrival.
     under_way: VecDeque<(Duration, Packet)>,
     bytes_under_way: usize,
     window_bytes: usize,
-    /// The peer sends nothing more.
+    /// Whether the peer's stream has ended.
     has_ended: bool,
-    /// Nothing more is sent to the peer.
+    /// Whether the stream to the peer has ended.
     is_shut: bool,
 }
 
@@ -147,11 +147,11 @@ struct Listening {
 #[derive(Debug, Default)]
 struct Notifying {
     notifications: u64,
-    /// When the thread that found it silent stops waiting.
+    /// Time limit of the thread's wait, after it found the waker silent.
     until: Option<Duration>,
 }
 
-/// The network, and what time it is.
+/// The network and the clock.
 #[derive(Debug)]
 pub(crate) struct Net {
     rng: Rng,
@@ -165,11 +165,11 @@ pub(crate) struct Net {
     wakers: BTreeMap<Id, Notifying>,
     polls: BTreeMap<Id, BTreeMap<Id, (Socket, Interest)>>,
     hosts: BTreeMap<SocketAddr, Host>,
-    /// The host of the service that has its turn.
+    /// Host of the running service.
     pub(super) here: IpAddr,
-    /// Lines between two hosts on which nothing arrives before a time.
+    /// Pairs of hosts with a line on which nothing arrives before a time.
     stalls: Vec<(IpAddr, IpAddr, Duration)>,
-    /// Polls that found something, and that found nothing.
+    /// Number of calls of polls.
     waits: u64,
 }
 
@@ -193,18 +193,18 @@ impl Net {
         }
     }
 
-    /// The time since the simulation began.
+    /// Time since the simulation began.
     pub(crate) const fn time(&self) -> Duration {
         self.now
     }
 
-    /// What a clock shows. That takes a moment, so that work until a given time ends.
+    /// Reads the clock. That takes a moment, so that work until a given time ends.
     pub(crate) fn read_clock(&mut self) -> Instant {
         self.now += self.weather.reading;
         self.began + self.now
     }
 
-    /// Sets the clock forward, and has what is due by then arrive.
+    /// Sets the clock forward, and delivers all packets due by then.
     pub(crate) fn go_to(&mut self, time: Duration) {
         self.now = self.now.max(time);
         let now = self.now;
@@ -221,7 +221,7 @@ impl Net {
         }
     }
 
-    /// When the next arrives of what is under way, or a socket that is full has room again.
+    /// Time of the next arrival, or when a full socket has room again.
     pub(crate) fn next_arrival(&self) -> Option<Duration> {
         let of_ends = self.ends.values().filter_map(|end| end.under_way.front()).map(|(due, _)| *due);
         let of_sockets = self.bound.values().flat_map(|socket| &socket.under_way).map(|(due, ..)| *due);
@@ -234,7 +234,7 @@ impl Net {
         Id(self.next)
     }
 
-    /// How an address answers from now on.
+    /// Sets how an address answers.
     pub(crate) fn set_host(&mut self, address: SocketAddr, host: Host) {
         self.hosts.insert(address, host);
     }
@@ -258,7 +258,7 @@ impl Net {
         self.listeners.get(&listener).map(|listening| listening.address)
     }
 
-    /// Begins to connect.
+    /// Starts to connect.
     pub(crate) fn connect(&mut self, from: SocketAddr, to: SocketAddr) -> Id {
         let (ours, theirs) = (self.id(), self.id());
         let window_bytes = self.weather.window_bytes;
@@ -277,13 +277,13 @@ impl Net {
         ours
     }
 
-    /// Takes a connection.
+    /// Accepts a connection.
     pub(crate) fn accept(&mut self, listener: Id) -> Option<(Id, SocketAddr)> {
         let (end, from) = self.listeners.get_mut(&listener)?.waiting.pop_front()?;
         Some((end, from))
     }
 
-    /// Sends something to an end, behind all that is under way there.
+    /// Sends a packet to an end, behind all that are under way there.
     fn send(&mut self, to: Id, packet: Packet) {
         let jitter = self.rng.u64(0..=u64::try_from(self.weather.jitter.as_nanos()).unwrap_or(0));
         let due = self.stalled_until(to).max(self.now) + self.weather.latency + Duration::from_nanos(jitter);
@@ -295,12 +295,12 @@ impl Net {
         end.under_way.push_back((due, packet));
     }
 
-    /// How many of so many octets are read or written at once.
+    /// Number of octets read or written at once, of `most` possible.
     fn transfer_size(&mut self, most: usize) -> usize {
         if most > 1 && self.rng.u8(0..100) < self.weather.short_percent { self.rng.usize(1..most) } else { most }
     }
 
-    /// Appends to `buffer` what has arrived, so much at most. 0 is the end.
+    /// Appends input to `buffer`, up to `most` octets. 0 at the end of the stream.
     pub(crate) fn read(&mut self, end: Id, buffer: &mut Vec<u8>, most: usize) -> Result<usize, Trouble> {
         let there = self.ends.get(&end).map_or(0, |end| end.arrived.len()).min(most);
         let count = self.transfer_size(there);
@@ -318,12 +318,12 @@ impl Net {
         Ok(count)
     }
 
-    /// Whether something has arrived that was not read.
+    /// Whether there is unread input.
     pub(crate) fn has_unread(&self, end: Id) -> bool {
         self.ends.get(&end).is_some_and(|end| end.phase == Phase::Open && !end.arrived.is_empty())
     }
 
-    /// Writes so much as there is room for, or less.
+    /// Writes as many octets as there is room for, or less.
     pub(crate) fn write(&mut self, end: Id, bytes: &[u8]) -> Result<usize, Trouble> {
         let Some(ours) = self.ends.get(&end) else { return Err(Trouble::Reset) };
         let other = ours.other;
@@ -348,7 +348,7 @@ impl Net {
         Ok(count)
     }
 
-    /// Sends nothing more.
+    /// Ends the stream to the peer.
     pub(crate) fn shut(&mut self, end: Id) {
         let Some(ours) = self.ends.get_mut(&end) else { return };
         if !core::mem::replace(&mut ours.is_shut, true) {
@@ -357,7 +357,7 @@ impl Net {
         }
     }
 
-    /// Closes an end. If something was not read, the peer gets a reset.
+    /// Closes an end. If input was not read, the peer gets a reset.
     pub(crate) fn close(&mut self, end: Id) {
         let Some(ours) = self.ends.remove(&end) else { return };
         let in_vain = !ours.arrived.is_empty() || ours.phase == Phase::Reset;
@@ -368,7 +368,7 @@ impl Net {
         }
     }
 
-    /// Closes an end, and what is under way from it is lost.
+    /// Resets an end. Packets under way from it are lost.
     pub(crate) fn reset(&mut self, end: Id) {
         let Some(ours) = self.ends.remove(&end) else { return };
         if let Some(other) = self.ends.get_mut(&ours.other) {
@@ -378,7 +378,7 @@ impl Net {
         self.send(ours.other, Packet::Reset);
     }
 
-    /// Whether an attempt to connect has ended, and how.
+    /// Result of an attempt to connect, if it has ended.
     pub(crate) fn connected(&self, end: Id) -> Option<Result<(), Trouble>> {
         match self.ends.get(&end)?.phase {
             Phase::Connecting => None,
@@ -392,18 +392,18 @@ impl Net {
         self.ends.get(&end).map(|end| end.peer)
     }
 
-    /// How many ends there are.
+    /// Number of ends.
     pub(crate) fn open_ends(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether something waits to be read, or the end or trouble to be seen.
+    /// Whether there is input, or an end or failure to report.
     pub(crate) fn is_readable(&self, end: Id) -> bool {
         let Some(end) = self.ends.get(&end) else { return false };
         !end.arrived.is_empty() || end.has_ended || matches!(end.phase, Phase::Reset | Phase::Refused)
     }
 
-    /// Whether it can be written to, or be seen that it cannot any more.
+    /// Whether a write would transfer octets, or report a failure.
     pub(crate) fn has_room(&self, end: Id) -> bool {
         let Some(end) = self.ends.get(&end) else { return true };
         match end.phase {
@@ -413,7 +413,7 @@ impl Net {
         }
     }
 
-    /// Whether a connection waits to be taken.
+    /// Whether a connection waits to be accepted.
     pub(crate) fn has_callers(&self, listener: Id) -> bool {
         self.listeners.get(&listener).is_some_and(|listening| !listening.waiting.is_empty())
     }
@@ -430,12 +430,12 @@ impl Net {
         }
     }
 
-    /// Resets a waker. Says how often it was called.
+    /// Resets a waker. Returns the number of its notifications.
     pub(crate) fn clear(&mut self, waker: Id) -> u64 {
         self.wakers.get_mut(&waker).map_or(0, |notifying| core::mem::take(&mut notifying.notifications))
     }
 
-    /// A wait for a waker and nothing else. Where it was not called, the end of the wait is noted.
+    /// Waits for a waker only. If it was not notified, the end of the wait is noted.
     pub(crate) fn wait_for(&mut self, waker: Id, timeout: Option<Duration>) {
         let until = self.now + timeout.unwrap_or(Duration::from_secs(1 << 40));
         if let Some(notifying) = self.wakers.get_mut(&waker) {
@@ -451,7 +451,7 @@ impl Net {
         }
     }
 
-    /// When the wait for this waker ends: nothing if it is awake.
+    /// When the wait for this waker ends; `None` if it was notified.
     pub(crate) fn waits_until(&self, waker: Id) -> Option<Duration> {
         self.wakers.get(&waker).and_then(|notifying| if notifying.notifications > 0 { None } else { notifying.until })
     }
@@ -466,7 +466,7 @@ impl Net {
         self.polls.remove(&poll);
     }
 
-    /// Has a poll look after something, or look after something else about it.
+    /// Adds an object to a poll, or changes its interest.
     pub(crate) fn register(&mut self, poll: Id, what: Id, socket: Socket, interest: Interest) {
         if let Some(registered) = self.polls.get_mut(&poll) {
             registered.insert(what, (socket, interest));
@@ -479,12 +479,12 @@ impl Net {
         }
     }
 
-    /// How often a poll was asked.
+    /// Number of calls of polls.
     pub(crate) const fn waits(&self) -> u64 {
         self.waits
     }
 
-    /// What a poll has to tell, in any order.
+    /// Events of a poll, in random order.
     pub(crate) fn poll(&mut self, poll: Id) -> Vec<Ready> {
         self.waits += 1;
         let mut ready = self.ready(poll);
@@ -492,7 +492,7 @@ impl Net {
         ready
     }
 
-    /// Whether it has to tell anything.
+    /// Whether a poll has events.
     pub(crate) fn is_ready(&self, poll: Id) -> bool {
         !self.ready(poll).is_empty()
     }
@@ -502,7 +502,7 @@ impl Net {
         registered.filter_map(|(what, (socket, interest))| self.state(*what, *socket, *interest)).collect()
     }
 
-    /// What a poll has to tell of one thing.
+    /// The event of one object in a poll, if there is any.
     fn state(&self, what: Id, socket: Socket, interest: Interest) -> Option<Ready> {
         let silent = Ready { socket, readable: false, writable: false, ended: false, broken: false };
         if let Some(notifying) = self.wakers.get(&what) {
@@ -531,7 +531,7 @@ impl Net {
         (ready != silent).then_some(ready)
     }
 
-    /// A random address of this host to connect from.
+    /// An address of this host with a new port, to connect from.
     pub(crate) fn address_of(&mut self, ip: IpAddr) -> SocketAddr {
         self.next += 1;
         SocketAddr::new(ip, 10_000 + u16::try_from(self.next % 50_000).unwrap_or(0))
@@ -553,7 +553,7 @@ impl End {
         }
     }
 
-    /// Octets that may be sent to it.
+    /// Octets for which the end has room.
     fn room(&self) -> usize {
         self.window_bytes.saturating_sub(self.arrived.len() + self.bytes_under_way)
     }

@@ -1,4 +1,4 @@
-//! How simulated CORBA consumers come to their proxies: from the admin, with a filter of their own or without.
+//! Obtaining of proxies by simulated CORBA consumers: from the admin, with or without a filter of their own.
 
 use client::notify::ClientType;
 use giop::ior::Ior;
@@ -7,7 +7,7 @@ use giop::message::ReplyStatus;
 use super::suppliers::{key_of, write_qos};
 use super::wire::{Answered, Asker};
 
-/// What a consumer waits for.
+/// Answer that a consumer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Awaited {
     Channel,
@@ -18,25 +18,25 @@ pub(super) enum Awaited {
     Constrained,
     Filtered,
     Connected,
-    /// Events, so many at most, and whether it waits for one.
+    /// Events: the maximum number, and whether the pull waits for one.
     Events(u32, bool),
     Gone,
 }
 
-/// The way to a proxy.
+/// Progress on the way to a proxy.
 pub(super) struct Obtaining {
     pub(super) is_pull: bool,
     pub(super) is_sequence: bool,
-    /// Threads for its events, where they are pushed.
+    /// Thread pool for its events, if they are pushed.
     pub(super) pool: Option<i16>,
     pub(super) constraint: Option<String>,
-    /// The only type of events that the constraint is for, if there is one.
+    /// The only event type of the constraint, if there is one.
     pub(super) event_type: Option<(&'static str, &'static str)>,
-    /// The channel's key.
+    /// Key of the channel.
     channel: Vec<u8>,
-    /// Where events come; nowhere for a client that pulls.
+    /// Reference for events; null for a client that pulls.
     pub(super) reference: Ior,
-    /// The proxy's key, and the filter's.
+    /// Keys of the proxy and of the filter.
     pub(super) proxy: Vec<u8>,
     filter: Vec<u8>,
 }
@@ -60,7 +60,7 @@ impl Obtaining {
         asker.ask(Some(Awaited::Admin), &self.channel, "_get_default_consumer_admin", |_| ());
     }
 
-    /// The same in the channel with that number.
+    /// Begins as [`Self::begin`] does, in the channel with that number.
     pub(super) fn begin_in(channel: i32, asker: &mut Asker<Awaited>) {
         asker.ask(Some(Awaited::Channel), b"NotificationService", "get_event_channel", |w| w.i32(channel));
     }
@@ -75,10 +75,10 @@ impl Obtaining {
         asker.ask(Some(Awaited::Connected), &self.proxy, &operation, |w| self.reference.write(w));
     }
 
-    /// Goes on with an answer. True if that says that it is connected.
+    /// Continues with an answer. True if the consumer is connected.
     ///
     /// # Errors
-    /// When that is not the answer.
+    /// The answer is not the expected one.
     pub(super) fn go_on(&mut self, answered: &Answered<Awaited>, asker: &mut Asker<Awaited>) -> Result<bool, String> {
         if answered.status != ReplyStatus::NoException {
             return Err(format!("{:?} ends with {:?}", answered.what, answered.status));

@@ -1,4 +1,4 @@
-//! A client that cannot be reached any more, and what a whole service says of it: minutes pass in a moment.
+//! A client that becomes unreachable, and the service's log lines about it: minutes pass in a moment.
 
 use core::cell::RefCell;
 use core::time::Duration;
@@ -51,7 +51,7 @@ impl log::Log for Lines {
     fn flush(&self) {}
 }
 
-/// Lines of this thread are kept from now on.
+/// Stores log lines of this thread from now on.
 fn begin_lines() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
@@ -90,7 +90,7 @@ impl Rig {
         Self { administration: administrator, counters, client, _orders: administration, _over: over }
     }
 
-    /// Runs administration and the lane until neither wants a turn, and lets so much time pass.
+    /// Runs administration and the lane until neither has work, and then lets so much time pass.
     fn pass(&mut self, time: Duration) {
         let end = net(|net| net.time()) + time;
         loop {
@@ -122,7 +122,7 @@ impl Rig {
         panic!("{operation} is never answered");
     }
 
-    /// A proxy with a client connected to it.
+    /// Obtains a proxy, and connects a client to it.
     fn connect(&mut self, admin: &str, obtain: &str, connect: &str, reference: &Ior) -> Vec<u8> {
         let admin = self.ask(CHANNEL, admin, |_| ());
         let proxy = self.ask(&key_of(&admin).unwrap(), obtain, |w| w.u32(ClientType::Structured.to_cdr()));

@@ -1,4 +1,4 @@
-//! Simulated consumers that pull: each obtains a proxy, asks for events now and then or waits for them, and goes.
+//! Simulated consumers that pull: each obtains a proxy, asks for events now and then or waits for them, and leaves.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -17,13 +17,13 @@ pub(super) struct Puller {
     number: usize,
     asker: Option<Asker<Awaited>>,
     obtaining: Obtaining,
-    /// Requests that may be unanswered.
+    /// Maximum unanswered requests.
     window: usize,
     due: Duration,
     pause: Duration,
-    /// The last that it asked for was not there: it waits for the next.
+    /// Whether its last request found no event: it waits for the next.
     found_nothing: bool,
-    /// Connections that it resets yet.
+    /// Number of connections that it will still reset.
     resets: u32,
     is_leaving: bool,
     pub(super) is_done: bool,
@@ -31,7 +31,7 @@ pub(super) struct Puller {
     pub(super) answers: u64,
 }
 
-/// Events that are asked for at a time, where it is several.
+/// Maximum events in a request for several.
 const BATCH_MAX: u32 = 5;
 
 impl Puller {
@@ -125,7 +125,7 @@ impl Puller {
         Ok(())
     }
 
-    /// The events of an answer, and whether there are any, which the answer to a client that does not wait says.
+    /// Events of an answer, and whether there are any, as the answer to a pull that does not wait says.
     fn read_events(&self, reader: &mut Reader<'_>, waits: bool) -> Result<(Vec<StructuredEvent>, bool), String> {
         let read = |reader: &mut Reader<'_>| -> Result<_, ReadError> {
             let events = if self.obtaining.is_sequence {
@@ -162,7 +162,7 @@ impl Puller {
         });
     }
 
-    /// Has it disconnect from its proxy.
+    /// Disconnects it from its proxy.
     pub(super) fn leave(&mut self) {
         self.is_leaving = true;
         if let Some(asker) = &mut self.asker {

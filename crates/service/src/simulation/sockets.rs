@@ -1,4 +1,4 @@
-//! What lanes have for sockets in tests: those of the system, or those of this thread's [simulation](super::network).
+//! Sockets of lanes in tests: those of the system, or those of this thread's [simulation](super::network).
 
 use core::time::Duration;
 use std::io::{self, ErrorKind, IoSlice};
@@ -10,13 +10,13 @@ use crate::lane::io::datagrams::{self, Received};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest, Ready};
 
-/// Where the service is.
+/// Address of the service.
 pub(crate) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2809);
 
-/// Where it takes lines of JSON.
+/// Address for lines of JSON.
 pub(crate) const JSON: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2810);
 
-/// Where it takes connections and datagrams of Tempo.
+/// Address for connections and datagrams of Tempo.
 pub(crate) const TEMPO: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2811);
 
 /// An end of a simulated connection, or a listener: closed when it is dropped.
@@ -70,7 +70,7 @@ fn error(trouble: Trouble) -> io::Error {
     }
 }
 
-/// Something of a simulation is used where there is none: it has ended.
+/// Error of a simulated object that is used after the simulation has ended.
 fn is_over() -> io::Error {
     ErrorKind::NotConnected.into()
 }
@@ -97,7 +97,7 @@ impl Stream {
         }
     }
 
-    /// Simulated ones have none that datagrams could be sent from.
+    /// The local address, for the system's sockets only: simulated ones are not sent from.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::System(stream) => stream.local_addr(),
@@ -114,7 +114,7 @@ impl Stream {
 }
 
 impl Listener {
-    /// The service's, in this thread's simulation.
+    /// The service's listener at an address of this thread's simulation.
     pub(crate) fn simulated(address: SocketAddr) -> Option<Self> {
         let id = network::with(|net| net.listen(address))?;
         Some(Self::Simulated(Handle { id, close: Net::close_listener }))
@@ -133,7 +133,7 @@ impl Datagrams {
         datagrams::Datagrams::new(socket).map(Self::System)
     }
 
-    /// The service's, in this thread's simulation.
+    /// The service's datagram socket at an address of this thread's simulation.
     pub(crate) fn simulated(address: SocketAddr) -> Option<Self> {
         let id = network::with(|net| net.bind(address))?;
         Some(Self::Simulated(Handle { id, close: Net::unbind }))
@@ -159,7 +159,7 @@ impl Datagrams {
         }
     }
 
-    /// What there is no room for now is sent as a whole, or not at all.
+    /// Sends datagrams: in a simulation all of them, or none if there is no room now.
     pub(crate) fn send(&self, to: SocketAddr, octets: &[u8], size: usize) -> io::Result<()> {
         match self {
             Self::System(socket) => socket.send(to, octets, size),
@@ -194,7 +194,8 @@ impl Waker {
         }
     }
 
-    /// In a simulation it does not block: the scheduler gives no turn to the waiting worker before the waker is called or the time is over.
+    /// Waits for the waker. In a simulation it does not block: the scheduler does not run the worker before the waker is notified or the
+    /// time is over.
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         match self {
             Self::System(waker) => waker.wait(timeout),
@@ -202,7 +203,7 @@ impl Waker {
         }
     }
 
-    /// What it is in the simulation.
+    /// The waker's id in the simulation.
     pub(crate) const fn simulated(&self) -> Option<Id> {
         if let Self::Simulated(id) = self { Some(*id) } else { None }
     }
@@ -215,9 +216,9 @@ impl Waker {
     }
 }
 
-/// What a poll can look after.
+/// An object that a poll can watch.
 pub(crate) trait Source {
-    /// Has the system's poll do something with it.
+    /// Calls `what` with the system's descriptor, if it has one.
     fn with_system(&self, what: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> io::Result<()>) -> Option<io::Result<()>>;
     fn id(&self) -> Option<Id>;
 }
@@ -302,7 +303,7 @@ impl Poll {
         }
     }
 
-    /// In a simulation it does not wait.
+    /// Waits for events. In a simulation it does not block.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::System(poll) => poll.wait(timeout),
@@ -327,7 +328,7 @@ impl Poll {
         }
     }
 
-    /// Whether it would not wait.
+    /// Whether [`Self::wait`] would return at once.
     pub(crate) fn is_ready(&self) -> bool {
         match self {
             Self::System(_) => false,
@@ -388,12 +389,12 @@ pub(crate) fn prepare_listener(listener: &Listener) -> io::Result<()> {
     }
 }
 
-/// In a simulation every poll counts, since whether it would block is unknown.
+/// Number of waits of this thread. In a simulation every poll counts, since whether it would block is unknown.
 pub(crate) fn waits_of_this_thread() -> u64 {
     network::with(|net| net.waits()).unwrap_or_else(system::waits_of_this_thread)
 }
 
-/// In a simulation threads that work are not displaced, and time passes for all of them alike.
+/// Processor time of this thread. In a simulation threads are not displaced, and time passes for all of them alike.
 pub(crate) fn processor_time() -> Duration {
     network::with(|net| net.time()).unwrap_or_else(system::processor_time)
 }
@@ -402,7 +403,7 @@ pub(crate) fn system_time_of(clock: &Clock) -> Duration {
     network::with(|_| Duration::ZERO).unwrap_or_else(|| system::system_time_of(clock))
 }
 
-/// In a simulation it does not sleep.
+/// Sleeps until a time; not in a simulation.
 pub(crate) fn sleep_until(then: Duration) {
     if network::with(|_| ()).is_none() {
         system::sleep_until(then);

@@ -1,4 +1,4 @@
-//! Simulated suppliers: each obtains a proxy, pushes its events, and goes.
+//! Simulated suppliers: each obtains a proxy, pushes its events, and leaves.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use giop::value::AnyValue;
 use super::sockets::SERVICE;
 use super::wire::{Answered, Asker, net};
 
-/// What a supplier waits for.
+/// Answer that a supplier waits for.
 #[derive(Debug)]
 pub(super) enum Awaited {
     Admin,
@@ -34,22 +34,21 @@ enum Stage {
     Gone,
 }
 
-/// What became of a supplier's events: those that the service has, with the time at which they were pushed, and those that it may
-/// have.
+/// Fate of a supplier's events: those that the service has, with the time at which they were pushed, and those that it may have.
 #[derive(Debug, Default)]
 pub(super) struct Pushed {
     pub(super) accepted: BTreeMap<u32, Duration>,
     pub(super) doubtful: BTreeMap<u32, Duration>,
     pub(super) refused: u64,
-    /// They come in datagrams, which may be lost: that has to be counted.
+    /// Whether they are sent in datagrams, which may be lost: losses have to be counted.
     pub(super) may_be_lost: bool,
 }
 
 impl Pushed {
-    /// An event was answered.
+    /// Notes the answer to an event.
     ///
     /// # Errors
-    /// When it was before.
+    /// It was answered before.
     pub(super) fn note_answer(&mut self, number: u32, is_done: bool) -> Result<(), String> {
         match (is_done, self.doubtful.remove(&number)) {
             (true, Some(pushed)) => _ = self.accepted.insert(number, pushed),
@@ -67,21 +66,21 @@ pub(super) struct Supplier {
     proxy: Vec<u8>,
     pool: Option<i16>,
     is_one_way: bool,
-    /// Events in one push: a sequence, unless it is 0.
+    /// Events in one push of a sequence; 0 for single events.
     batch: u32,
     window: usize,
-    /// Octets of its largest events.
+    /// Size of its largest events, in octets.
     bytes_max: usize,
     events: u32,
     next: u32,
-    /// Events after which it goes without a word.
+    /// Number of events after which it leaves without a message.
     vanishes_at: u32,
     due: Duration,
     pause: Duration,
     pub(super) pushed: Pushed,
 }
 
-/// Writes the properties that a proxy has from the start.
+/// Writes the properties with which a proxy is made.
 pub(super) fn write_qos(pool: Option<i16>, writer: &mut Writer<'_>) {
     writer.length(pool.iter().count());
     if let Some(priority) = pool {
@@ -91,7 +90,7 @@ pub(super) fn write_qos(pool: Option<i16>, writer: &mut Writer<'_>) {
     }
 }
 
-/// The key of the object that an answer begins with.
+/// Key of the object with which an answer begins.
 pub(super) fn key_of<T: core::fmt::Debug>(answered: &Answered<T>) -> Result<Vec<u8>, String> {
     let ior = answered.read(Ior::read).map_err(|error| format!("{:?}: no reference: {error:?}", answered.what))?;
     ior.iiop().map(|profile| profile.key.clone()).ok_or_else(|| format!("{:?}: a reference to nothing", answered.what))

@@ -1,4 +1,4 @@
-//! What a consumer has got, whatever its kind, and what it must have.
+//! Events that a consumer of any kind has got, and the checks of them.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,20 +7,20 @@ use fastrand::Rng;
 
 use super::suppliers::Pushed;
 
-/// What a consumer asked for, and what it got.
+/// A consumer's subscription, and its events.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    /// What it is called where something is wrong.
+    /// Name in errors.
     pub(super) name: String,
-    /// It has a constraint: it wants the events with this number, and those with a higher one.
+    /// Lowest number of the events that its constraint lets pass, if it has one.
     pub(super) from_number: Option<u32>,
     /// Since when it is connected.
     pub(super) since: Option<Duration>,
-    /// The numbers of each supplier's events.
+    /// Numbers of the events by supplier.
     pub(super) got: BTreeMap<usize, BTreeSet<u32>>,
-    /// Its events come one after the other; those that answer requests made at once need not.
+    /// Whether its events have to come in order; answers to simultaneous requests need not.
     pub(super) is_in_order: bool,
-    /// So many of its events may have been in answers that it could not read any more.
+    /// Number of its events that may have been in answers that it could not read.
     pub(super) excused: usize,
 }
 
@@ -39,7 +39,7 @@ impl Taken {
     /// The supplier and the number of an event, by its name.
     ///
     /// # Errors
-    /// When its name has no supplier, or it is not wanted.
+    /// Its name has no supplier, or the constraint excludes it.
     pub(super) fn identify(&self, name: &str) -> Result<(usize, u32), String> {
         let parts =
             name.split_once(':').and_then(|(supplier, number)| Some((supplier.parse().ok()?, number.parse().ok()?)));
@@ -53,11 +53,11 @@ impl Taken {
         Ok((supplier, number))
     }
 
-    /// It got an event, and gets none a second time; and none behind a later one, if it asks for one after the other, and no connection
-    /// was lost: what was on its way there comes again when that is found.
+    /// Notes an event. None may come twice, nor behind a later one if the consumer asks for one after the other and no connection was lost:
+    /// events under way there come again when the loss is noticed.
     ///
     /// # Errors
-    /// When it did.
+    /// The event is a repeat, or out of order.
     pub(super) fn add_next(&mut self, name: &str) -> Result<(), String> {
         let (supplier, number) = self.identify(name)?;
         let got = self.got.entry(supplier).or_default();
@@ -74,11 +74,11 @@ impl Taken {
         Ok(())
     }
 
-    /// It has all that was accepted after it was connected, and that it wants, and nothing else. So many may be missing that were lost on
-    /// their way to it, and so many of what came in datagrams; each if that is known.
+    /// Checks that it got all accepted events that were pushed after it was connected and match its constraint, and no others. Missing
+    /// events are excused up to the losses on the way to it, and in others' datagrams; any number if the losses are unknown.
     ///
     /// # Errors
-    /// Says what is not so.
+    /// The violated condition.
     pub(super) fn check<'p>(
         &self,
         suppliers: impl Iterator<Item = &'p Pushed>,

@@ -1,4 +1,4 @@
-//! Simulated clients that speak lines of JSON: each subscribes, publishes or does both on one connection, and goes.
+//! Simulated clients of JSON lines: each subscribes, publishes or does both on one connection, and leaves.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use super::suppliers::Pushed;
 use super::taken::Taken;
 use super::wire::{Wire, net};
 
-/// How a client reads, until it is made to behave.
+/// How a client reads, until it has to behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Healthy,
@@ -18,27 +18,27 @@ pub(super) enum Manner {
     Slow,
     /// It does not read.
     Dead,
-    /// It resets its connection, and does not come again.
+    /// It resets its connection, and does not return.
     Vanishes,
 }
 
 const MANNERS: [Manner; 5] = [Manner::Healthy, Manner::Healthy, Manner::Slow, Manner::Dead, Manner::Vanishes];
 
-/// The request that subscribes; those that publish have the numbers of their events.
+/// Id of the request that subscribes; requests that publish have the numbers of their events.
 const SUBSCRIPTION: u32 = 1_000_000;
-/// The one that ends that.
+/// Id of the request that unsubscribes.
 const LEAVING: u32 = 1_000_001;
 
 pub(super) struct Talker {
     number: usize,
-    /// What its events are called by.
+    /// Its number in the names of its events.
     supplier: usize,
     pub(super) manner: Manner,
-    /// What it was before it was made to behave.
+    /// Its manner before it had to behave.
     pub(super) nature: Manner,
     wire: Option<Wire>,
     subscribes: bool,
-    /// How many events it publishes.
+    /// Number of events that it publishes.
     events: u32,
     next: u32,
     window: usize,
@@ -87,7 +87,7 @@ impl Talker {
         self.manner != Manner::Dead || !self.is_misbehaving(now)
     }
 
-    /// Whether it is connected, and has what it wants to have first.
+    /// Whether it may publish now: it is connected, subscribed if it has to be, and has room in its window.
     fn may_publish(&self) -> bool {
         let is_set_up = self.wire.is_some() && (!self.subscribes || self.taken.since.is_some());
         is_set_up && self.next < self.events && self.pushed.doubtful.len() < self.window
@@ -97,13 +97,13 @@ impl Talker {
         self.wire.is_none() && !self.is_gone
     }
 
-    /// Whether it still has something to do of its own.
+    /// Whether it still has work of its own.
     pub(super) fn is_at_work(&self) -> bool {
         let waits = self.next < self.events || !self.pushed.doubtful.is_empty();
         !self.is_gone && self.nature != Manner::Dead && waits
     }
 
-    /// When it goes without a word.
+    /// When it leaves without a message.
     fn vanishes(&self) -> Option<Duration> {
         (self.manner == Manner::Vanishes && self.wire.is_some()).then_some(self.misbehaves_at)
     }
@@ -198,12 +198,12 @@ impl Talker {
         Ok(())
     }
 
-    /// Whether it is to have got what was published.
+    /// Whether it must have received the published events.
     pub(super) fn is_there(&self) -> bool {
         self.subscribes && !self.is_gone
     }
 
-    /// From now on it is like others.
+    /// Has it behave like a healthy client from now on.
     pub(super) fn behave(&mut self) {
         if self.nature != Manner::Vanishes {
             self.manner = Manner::Healthy;
@@ -211,7 +211,7 @@ impl Talker {
         }
     }
 
-    /// Has it end its subscription, and then close its connection: an end alone may be that of its requests.
+    /// Ends its subscription, and then closes its connection: an end of the stream alone may be that of its requests.
     pub(super) fn leave(&mut self) {
         let Some(wire) = self.wire.as_mut().filter(|_| self.subscribes) else { return self.close() };
         let line = format!(r#"{{"op":"unsubscribe","id":{LEAVING},"subscription":{SUBSCRIPTION}}}"#);

@@ -1,4 +1,4 @@
-//! A main lane that runs by the clock, moment by moment: when it takes in what has come, and when not.
+//! A main lane that runs by the clock, moment by moment: when it takes in events, and when not.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -24,10 +24,10 @@ use crate::start::{Assembled, simulated};
 
 const PERIOD: Duration = Duration::from_millis(1);
 const BUDGET: Duration = Duration::from_micros(100);
-/// What it takes until bytes have arrived, and a little more.
+/// Time until octets have arrived, and a little more.
 const ARRIVAL: Duration = Duration::from_micros(20);
 
-/// A service, and a supplier that is connected.
+/// A service with a connected supplier.
 struct Timed {
     administration: Administration,
     counters: Counters,
@@ -38,12 +38,12 @@ struct Timed {
     _over: Over,
 }
 
-/// How long it is until the main lane has something to do and may do it.
+/// Time until the main lane has work and may do it.
 fn until_due() -> Option<Duration> {
     LANES.with_borrow_mut(|lanes| lanes[0].as_mut().and_then(|lane| lane.until_due()))
 }
 
-/// Whether its poll has found something that it has not served.
+/// Whether its poll has found sockets that it has not served.
 fn has_found() -> bool {
     LANES.with_borrow(|lanes| lanes[0].as_ref().is_some_and(|lane| lane.core.cx.io.poll.len() > 0))
 }
@@ -63,7 +63,7 @@ fn next_release() -> Duration {
 }
 
 impl Timed {
-    /// With a clock that goes on so far with each reading.
+    /// Starts with a clock of which each reading takes `reading`.
     fn new(reading: Duration) -> Self {
         // The lane takes for time 0 what the simulation does: nothing reads the clock before it that makes it go on.
         network::set(Some(Net::new(1, Weather { reading: Duration::ZERO, ..Weather::FAIR })));
@@ -128,14 +128,14 @@ impl Timed {
         }
     }
 
-    /// Until nothing is under way and the lane sleeps.
+    /// Runs until nothing is under way and the lane sleeps.
     fn rest(&mut self) {
         while until_due().is_some_and(|until| until <= PERIOD) || net(|net| net.next_arrival()).is_some() {
             self.go_on();
         }
     }
 
-    /// Pushes so many events, and has them arrive.
+    /// Pushes so many events, and lets them arrive.
     fn push(&mut self, events: u32) {
         for number in 0..events {
             let mut event = StructuredEvent::new("Test", "Numbered", "");
@@ -153,7 +153,7 @@ impl Timed {
         }
     }
 
-    /// At a release, and with nothing to do: a round, and a look that finds nothing more.
+    /// Runs a period without work: a round, and a check that finds nothing more.
     fn have_quiet_period(&self) {
         assert!(run_lane(0));
         assert!(run_lane(0));

@@ -1,4 +1,4 @@
-//! What simulated clients speak: GIOP on a simulated connection.
+//! Wire of simulated clients: GIOP on a simulated connection.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,11 +16,11 @@ pub(super) struct Wire {
     end: Id,
     arrived: Vec<u8>,
     due: Vec<u8>,
-    /// Nothing more comes, or nothing is taken any more.
+    /// Whether the connection has ended, in either direction.
     pub(super) is_gone: bool,
 }
 
-/// Has the network, which is there, do something.
+/// Calls `what` with the network, which must exist.
 pub(super) fn net<T>(what: impl FnOnce(&mut Net) -> T) -> T {
     network::with(what).expect("a simulation")
 }
@@ -37,12 +37,12 @@ impl Wire {
         }))
     }
 
-    /// Whether there is something to read, or room for what is to be written.
+    /// Whether there is input, or room for output.
     pub(super) fn is_ready(&self) -> bool {
         !self.is_gone && (net(|net| net.is_readable(self.end)) || self.can_go_on_writing())
     }
 
-    /// Whether there is room for what is to be written.
+    /// Whether there is room for output.
     pub(super) fn can_go_on_writing(&self) -> bool {
         !self.is_gone && !self.due.is_empty() && net(|net| net.has_room(self.end))
     }
@@ -57,23 +57,23 @@ impl Wire {
         }
     }
 
-    /// Whether something is yet to be written.
+    /// Whether output waits.
     pub(super) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Reads so many octets at most, and gives what has come and was not used up.
+    /// Reads up to `most` octets, and returns all input that was not used up.
     pub(super) fn read_octets(&mut self, most: usize) -> &[u8] {
         self.receive(most);
         &self.arrived
     }
 
-    /// So many octets of what has come are used up.
+    /// Removes input that was used up.
     pub(super) fn use_up(&mut self, octets: usize) {
         self.arrived.drain(..octets);
     }
 
-    /// Reads so many octets at most, and gives the lines that are complete.
+    /// Reads up to `most` octets, and returns the complete lines.
     pub(super) fn read_lines(&mut self, most: usize) -> Vec<String> {
         self.receive(most);
         let end = self.arrived.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
@@ -81,7 +81,7 @@ impl Wire {
         String::from_utf8_lossy(&lines).lines().map(str::to_owned).collect()
     }
 
-    /// Reads so many octets at most, and gives the messages that are complete.
+    /// Reads up to `most` octets, and returns the complete messages.
     pub(super) fn read(&mut self, most: usize) -> Result<Vec<Vec<u8>>, String> {
         self.receive(most);
         let mut messages = Vec::new();
@@ -103,7 +103,7 @@ impl Wire {
         Ok(messages)
     }
 
-    /// Has something written, as far as there is room at once.
+    /// Writes output, as far as there is room at once.
     pub(super) fn write(&mut self, what: impl FnOnce(&mut Vec<u8>)) {
         what(&mut self.due);
         self.flush();
@@ -131,7 +131,7 @@ impl Drop for Wire {
     }
 }
 
-/// A client that asks, and what it waits for.
+/// A client with requests, and the answers that it waits for.
 pub(super) struct Asker<T> {
     pub(super) wire: Wire,
     endian: Endian,
@@ -139,7 +139,7 @@ pub(super) struct Asker<T> {
     waiting: BTreeMap<u32, T>,
 }
 
-/// How something was answered.
+/// Answer to a request.
 pub(super) struct Answered<T> {
     pub(super) what: T,
     pub(super) status: ReplyStatus,
@@ -147,7 +147,7 @@ pub(super) struct Answered<T> {
 }
 
 impl<T> Answered<T> {
-    /// What of the answer is read.
+    /// Reads the body of the answer.
     pub(super) fn read<R>(&self, read: impl FnOnce(&mut Reader<'_>) -> R) -> R {
         let header = Header::parse(&self.message).unwrap();
         let reply = Reply::parse(&self.message, &header).unwrap();
@@ -160,12 +160,12 @@ impl<T> Asker<T> {
         Self { wire: Wire::connect(from, to), endian, next_id: 0, waiting: BTreeMap::new() }
     }
 
-    /// What it waits for.
+    /// Number of answers that it waits for.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Asks for something; where nothing is given to wait for, no answer is asked for.
+    /// Sends a request. Without `what`, no answer is expected.
     pub(super) fn ask(&mut self, what: Option<T>, key: &[u8], operation: &str, body: impl FnOnce(&mut Writer<'_>)) {
         self.next_id += 1;
         let head = RequestHead {
@@ -191,7 +191,7 @@ impl<T> Asker<T> {
     /// Reads the answers that have come.
     ///
     /// # Errors
-    /// What must not be among them.
+    /// An answer that must not be among them.
     pub(super) fn answers(&mut self) -> Result<Vec<Answered<T>>, String> {
         self.wire.flush();
         let mut answers = Vec::new();
@@ -216,7 +216,7 @@ impl<T> Asker<T> {
     }
 }
 
-/// A request that a client is sent.
+/// A request that a client gets.
 pub(super) struct Received {
     pub(super) id: u32,
     pub(super) is_two_way: bool,

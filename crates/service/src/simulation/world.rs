@@ -1,4 +1,4 @@
-//! One run: a service, its clients, and the order of their turns; and what must be true of all that.
+//! One run: a service, its clients, the order of their steps, and the conditions that must hold.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -27,16 +27,16 @@ use crate::protocols::{Listeners, Tag};
 use crate::resolver::{Asking, known_without_asking};
 use crate::start::{Assembled, simulated};
 
-/// Turns in one run at most: what takes more does not come to rest. (A seed with consumers that had much to read took more than 400,000.)
+/// Maximum steps of a run: one that takes more does not come to rest. (A seed with consumers that had much to read took more than 400,000.)
 const STEPS_MAX: u64 = 2_000_000;
-/// What is not due within so long is not waited for while clients are at work.
+/// Time within which work must be due to be waited for, while clients are at work.
 const SOON: Duration = Duration::from_millis(400);
-/// For so long at most suppliers are at work: consumers that cannot be reached are tried again without end.
+/// Maximum time for which suppliers work: consumers that cannot be reached are tried again without end.
 const WORK: Duration = Duration::from_secs(60);
-/// When all clients have gone, this takes as long as anything takes that has a limit.
+/// Time after all clients have left: as long as the longest time limit.
 const LATE: Duration = Duration::from_secs(150);
 
-/// What happened in a run.
+/// Result of a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) steps: u64,
@@ -48,10 +48,10 @@ pub(super) struct Summary {
     pub(super) pulled: u64,
     pub(super) lines: u64,
     pub(super) messages: u64,
-    /// Messages of end points that were lost on their way.
+    /// Messages of end points lost on their way.
     pub(super) lost: u64,
     pub(super) resets: u64,
-    /// A sum over all turns, of which part ran, and when.
+    /// Checksum over all steps: which part ran, and when.
     pub(super) trace: u64,
 }
 
@@ -74,7 +74,7 @@ struct World {
     waker: Id,
     introductions: Inbox<Asking>,
     asking: Vec<Asking>,
-    /// Names that are being looked up, for which lane, and when that is done.
+    /// Names being looked up: when that is done, the lane, and the lookup.
     lookups: Vec<(Duration, usize, Lookup)>,
     suppliers: Vec<Supplier>,
     consumers: Vec<Consumer>,
@@ -83,12 +83,12 @@ struct World {
     end_points: Vec<EndPoint>,
     accounts: Arc<Accounts>,
     counters: Counters,
-    /// One that is not given a turn for a while, as a thread that is displaced.
+    /// A part that does not run for a while, like a displaced thread.
     displaced: Option<(Who, u64)>,
     summary: Summary,
 }
 
-/// Takes the simulation away from the thread, whatever happened.
+/// Removes the simulation from the thread when dropped.
 pub(super) struct Over;
 
 impl Drop for Over {
@@ -102,10 +102,10 @@ impl Drop for Over {
     }
 }
 
-/// One run.
+/// Executes a run.
 ///
 /// # Errors
-/// Says what must not be.
+/// The violated condition.
 pub(super) fn run(seed: u64, broken: Option<Break>) -> Result<Summary, String> {
     let mut rng = Rng::with_seed(seed);
     let mut of_tempo = OfTempo::new(seed);
@@ -138,11 +138,11 @@ pub(super) fn weather(rng: &mut Rng) -> Weather {
     }
 }
 
-/// In one run of three there are end points of Tempo. What is decided for them has numbers of its own: what else the seed decides is the
-/// same.
+/// End points of Tempo, in one run of three. Their decisions have random numbers of their own: the seed's other decisions are the same
+/// without them.
 struct OfTempo {
     rng: Rng,
-    /// Decides how full the socket for datagrams is.
+    /// Random numbers for full datagram sockets.
     room: Rng,
     end_points: usize,
 }
@@ -154,8 +154,8 @@ impl OfTempo {
         Self { rng, room: Rng::with_seed(seed ^ 0x7E4D_0002), end_points }
     }
 
-    /// What becomes of datagrams. In half of the runs each arrives. The socket is full for long enough that events come meanwhile for
-    /// sessions that nothing else is sent to.
+    /// Disturbances of datagrams. In half of the runs each arrives. The socket is full for long enough that events come meanwhile for
+    /// sessions without other output.
     fn weather(&mut self, weather: Weather) -> Weather {
         let (full, full_for) = (self.room.u16(0..400), Duration::from_micros(self.room.u64(0..4_000)));
         let weather = Weather { full, full_for, ..weather };
@@ -166,14 +166,14 @@ impl OfTempo {
         Weather { lost, doubled, delayed, ..weather }
     }
 
-    /// Some have inputs that are soon full.
+    /// Settings of Tempo; some have inputs that are soon full.
     fn config(&mut self) -> Tempo {
         let input_messages = [2, 8, 4_096][self.rng.usize(0..3)];
         Tempo { period_ms: end_points::PERIOD_MS, input_messages, ..Tempo::default() }
     }
 }
 
-/// Of one run in four, the main lane runs by the clock, and with it the lanes of one pool.
+/// Settings of lanes. In one run of four, the main lane runs by the clock, with the lanes of one pool.
 fn lanes(seed: u64) -> Lanes {
     let whenever = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
     if seed % 4 != 3 {
@@ -282,7 +282,7 @@ impl World {
         self.stop()
     }
 
-    /// Gives turns until no part has anything to do, or will have soon, or so much time is over.
+    /// Executes steps until no part has work, now or within `soon`, or for `at_most`.
     fn until_rest(&mut self, soon: Duration, at_most: Duration) -> Result<(), String> {
         let until = net(|net| net.time()) + at_most;
         loop {
@@ -322,7 +322,7 @@ impl World {
         self.summary.trace = trace.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
-    /// All parts that have something to do.
+    /// All parts with work.
     fn ready(&self) -> Vec<Who> {
         let now = net(|net| net.time());
         let lanes = LANES.with_borrow_mut(|lanes| {
@@ -371,7 +371,7 @@ impl World {
         Some(who)
     }
 
-    /// When the next part has something to do.
+    /// Time of the next work of any part.
     fn next_due(&self) -> Option<Duration> {
         let now = net(|net| net.time());
         let lanes: Vec<Duration> = LANES.with_borrow_mut(|lanes| {
@@ -413,7 +413,7 @@ impl World {
         }
     }
 
-    /// Looks names up, as the resolver does: some at once, some late.
+    /// Looks up names, as the resolver does: some at once, some late.
     fn resolve(&mut self) {
         let now = net(|net| net.time());
         self.introductions.look();
@@ -440,7 +440,7 @@ impl World {
         }
     }
 
-    /// When all have done their work, and before those behave that did not.
+    /// Checks that hold when all clients have done their work, before the misbehaving ones have to behave.
     fn check_work(&mut self) -> Result<(), String> {
         self.end_points.iter_mut().for_each(EndPoint::finish);
         self.summary.accepted = self.pushed().map(|pushed| pushed.accepted.len() as u64).sum();
@@ -460,8 +460,8 @@ impl World {
         all.try_for_each(|taken| taken.check(self.pushed(), (Some(0), self.lost())))
     }
 
-    /// Runs after each turn of a lane: a subscriber that waits for room goes on when there is some. By the time all are at rest something
-    /// else may have had it go on.
+    /// Checks, after each step of a lane, that a subscriber that waits for room resumes when there is some. Once all are at rest something
+    /// else may have resumed it.
     fn check_nobody_is_forgotten(&self) -> Result<(), String> {
         let forgets = |lane: &Worker| lane.core.protocols.tempo.has_forgotten_somebody_blocked();
         if !self.end_points.is_empty() && LANES.with_borrow(|lanes| lanes.iter().flatten().any(forgets)) {
@@ -470,7 +470,7 @@ impl World {
         Ok(())
     }
 
-    /// Where all are at rest, and not only because the time is over: no subscriber waits for room that there is.
+    /// Checks that no subscriber waits for room that exists, when all are at rest before the time is over.
     fn check_nobody_waits(&self, is_over: Duration) -> Result<(), String> {
         let waits = |lane: &Worker| lane.core.protocols.tempo.is_somebody_blocked();
         let is_rest = net(|net| net.time()) < is_over;
@@ -480,7 +480,7 @@ impl World {
         Ok(())
     }
 
-    /// What holds for end points, before they go.
+    /// Checks of end points, before they leave.
     fn check_tempo(&mut self) -> Result<(), String> {
         self.summary.messages = self.end_points.iter().map(|end_point| end_point.messages).sum();
         self.summary.lost = self.counters.read(Counter::TempoLost);
@@ -504,8 +504,8 @@ impl World {
         there.try_for_each(|end_point| end_point.taken.check(self.pushed(), (end_point.lost(), self.lost())))
     }
 
-    /// How much of what came in datagrams the service has counted as lost. Nothing if it may have taken an end point for gone that was not,
-    /// and has begun to count anew.
+    /// Number of events in datagrams that the service has counted as lost. `None` if it may have taken a living end point for gone, and
+    /// begun to count anew.
     fn lost(&self) -> Option<u64> {
         let gone = self.end_points.iter().map(EndPoint::silent_parts).sum::<u64>();
         let counters = [
@@ -519,7 +519,7 @@ impl World {
         (self.counters.read(Counter::TempoExpired) <= gone).then_some(counted)
     }
 
-    /// When there has been time for everything.
+    /// Checks that hold after there was time for everything.
     fn check_end(&mut self) -> Result<(), String> {
         for consumer in &self.consumers {
             self.summary.delivered += consumer.pushes;
@@ -545,14 +545,14 @@ impl World {
         all.try_for_each(|taken| taken.check(self.pushed(), (Some(0), self.lost())))
     }
 
-    /// What every supplier pushed, by their numbers.
+    /// Events pushed by every supplier, in the order of their numbers.
     fn pushed(&self) -> impl Iterator<Item = &Pushed> {
         let talkers = self.talkers.iter().map(|talker| &talker.pushed);
         let end_points = self.end_points.iter().map(|end_point| &end_point.pushed);
         self.suppliers.iter().map(|supplier| &supplier.pushed).chain(talkers).chain(end_points)
     }
 
-    /// All consumers with ended processes were found.
+    /// Checks that all consumers with ended processes were found.
     fn check_nobody_stays(&self) -> Result<(), String> {
         let gone = self.consumers.iter().filter(|consumer| consumer.nature == Manner::Gone).count() as u64;
         let found = [Counter::ConsumersGivenUp, Counter::ClientsReaped].map(|counter| self.counters.read(counter));
@@ -562,7 +562,7 @@ impl World {
         }
     }
 
-    /// When all clients have gone, no account is charged for anything.
+    /// Checks that no account is charged for anything when all clients have left.
     fn check_nothing_is_leaked(&self) -> Result<(), String> {
         let transient = [
             Resource::Connections,

@@ -1,4 +1,4 @@
-//! What was promised, against what consumers got and services counted.
+//! Checks of promises, against consumers' events and the services' counters.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::admin::values::LinkStatus;
 use crate::counters::Counter;
 
 impl World {
-    /// The next event that a consumer is to get and has not got, if there is one.
+    /// The next event that a consumer must still get, if there is one.
     pub(super) fn missing(&self) -> Option<(usize, Key)> {
         self.consumers.iter().enumerate().find_map(|(at, consumer)| {
             let reached = self.reached_without_a_kill(consumer.site);
@@ -21,7 +21,7 @@ impl World {
         })
     }
 
-    /// All events that were pushed, and at which service.
+    /// All pushed events, with their services.
     fn events(&self) -> impl Iterator<Item = (Key, &Pushed, usize)> {
         self.suppliers.iter().flat_map(|supplier| {
             let numbered = (0..).zip(&supplier.pushed);
@@ -29,7 +29,7 @@ impl World {
         })
     }
 
-    /// The services from which there is a way to one over such as were never killed.
+    /// For each service, whether `from` reaches it over services that were never killed.
     fn reached_without_a_kill(&self, from: usize) -> Vec<bool> {
         let mut reached = vec![false; self.sites.len()];
         reached[from] = !self.sites[from].was_killed();
@@ -44,13 +44,13 @@ impl World {
         reached
     }
 
-    /// Whether nothing waits for a link or is on its way.
+    /// Whether no event waits for a link or is in flight.
     pub(super) fn is_quiet(&self) -> bool {
         let mut flows = self.sites.iter().flat_map(|site| site.flows_out());
         flows.all(|flow| self.never_ends(&flow) || (flow.lag_events, flow.in_flight_events) == (0, 0))
     }
 
-    /// Whether a flow may be to a process that never comes again: without a store the next one is another service.
+    /// Whether a flow may lead to a process that never returns: without a store the next process is another service.
     fn never_ends(&self, flow: &LinkStatus) -> bool {
         flow.peer_service == 0 && !self.has_stores
     }
@@ -82,7 +82,7 @@ impl World {
         if self.is_tree && is_undisturbed { self.check_crossings() } else { Ok(()) }
     }
 
-    /// A consumer gets what was pushed and it wants, each once and in the order of its supplier.
+    /// Checks that a consumer got all accepted events of its subscriptions, each once and in the order of its supplier.
     fn check_consumer(&self, at: usize) -> Result<(), String> {
         let consumer = &self.consumers[at];
         let was_killed = self.sites[consumer.site].was_killed();
@@ -110,7 +110,7 @@ impl World {
         Ok(())
     }
 
-    /// Of what a service sent over a link in its only process, each event was acknowledged, or counted.
+    /// Checks that each event that a service sent over a link in its only process was acknowledged, or counted.
     fn check_flows(&self) -> Result<(), String> {
         for (at, site) in self.sites.iter().enumerate() {
             for flow in site.flows_out() {
@@ -130,7 +130,7 @@ impl World {
         Ok(())
     }
 
-    /// Each event crosses each line once behind which a consumer has subscribed to its type, and no other.
+    /// Checks that each event crosses a line once if a consumer behind it has subscribed to its type, and never otherwise.
     fn check_crossings(&self) -> Result<(), String> {
         let (mut expected, mut crossed) = (0, 0);
         for (one, other) in &self.lines {

@@ -1,4 +1,4 @@
-//! Clients of linked services: suppliers, which come again when their service has ended, and consumers, which are there all the time.
+//! Clients of linked services: suppliers, which return after their service has ended, and consumers, which stay throughout.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,17 +20,17 @@ use crate::simulation::wire::{Answered, Asker, Received, Wire, net, reply};
 /// A supplier and its number of the event.
 pub(super) type Key = (usize, u32);
 
-/// So long a client waits until it comes again.
+/// Time until a client returns.
 const AGAIN_IN: Duration = Duration::from_millis(100);
 
-/// An event that was pushed.
+/// A pushed event.
 #[derive(Debug, Clone)]
 pub(super) struct Pushed {
     pub(super) priority: i16,
     pub(super) is_persistent: bool,
-    /// It is of a type that no consumer has subscribed to.
+    /// Whether no consumer has subscribed to its type.
     pub(super) is_unwanted: bool,
-    /// The supplier was answered that the service has it.
+    /// Whether the supplier got the reply that the service has it.
     pub(super) is_accepted: bool,
 }
 
@@ -46,7 +46,7 @@ enum Awaited {
 /// A supplier.
 pub(super) struct Supplier {
     pub(super) number: usize,
-    /// The service that it is a client of.
+    /// The supplier's service.
     pub(super) site: usize,
     asker: Option<Asker<Awaited>>,
     proxy: Option<Vec<u8>>,
@@ -120,7 +120,7 @@ impl Supplier {
         Ok(())
     }
 
-    /// Its connection has ended. Whether the service has what was not answered is unknown.
+    /// Handles the end of its connection. Whether the service has the unanswered events is unknown.
     pub(super) fn hang_up(&mut self, now: Duration) {
         (self.asker, self.proxy, self.is_connected, self.due) = (None, None, false, now + AGAIN_IN);
     }
@@ -173,10 +173,10 @@ impl Supplier {
     }
 }
 
-/// A connection on which events come.
+/// A connection that brings events.
 struct Receiving {
     wire: Wire,
-    /// The process of the service that made it.
+    /// Process of the service that made it.
     process: u32,
     to_answer: VecDeque<(Duration, u32)>,
 }
@@ -184,7 +184,7 @@ struct Receiving {
 /// A consumer.
 pub(super) struct Consumer {
     number: usize,
-    /// The service that it is a client of.
+    /// The consumer's service.
     pub(super) site: usize,
     asker: Option<Asker<obtaining::Awaited>>,
     obtaining: Obtaining,
@@ -192,14 +192,14 @@ pub(super) struct Consumer {
     due: Option<Duration>,
     listener: Id,
     receiving: Vec<Receiving>,
-    /// So long it takes for an answer at most.
+    /// Maximum time for an answer.
     answers_in: Duration,
     pub(super) is_connected: bool,
-    /// It wants the events with this number and higher ones.
+    /// Lowest number of the events in its subscription.
     pub(super) from_number: u32,
-    /// The events that it has, in the order in which they first came.
+    /// Its events, in the order in which they first came.
     pub(super) got: Vec<Key>,
-    /// The processes from which each came.
+    /// Processes from which each event came.
     pub(super) came: BTreeMap<Key, BTreeSet<u32>>,
 }
 
@@ -234,7 +234,7 @@ impl Consumer {
         SocketAddr::from(([10, 0, 1, u8::try_from(number).unwrap()], 4711))
     }
 
-    /// An object for each attempt to connect: one of which the answer was lost may have gone well.
+    /// Object key for each attempt to connect: one with a lost answer may have succeeded.
     fn key(&self) -> Vec<u8> {
         format!("consumer {}", self.attempts).into_bytes()
     }
@@ -282,7 +282,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// The connection on which it asks has ended. A service with a store has it again when it begins again.
+    /// Handles the end of its connection for requests. A service with a store knows it again after a restart.
     pub(super) fn hang_up(&mut self, site: &Site, now: Duration) {
         self.asker = None;
         if !self.is_connected || !site.has_store() {
@@ -302,7 +302,7 @@ impl Consumer {
         self.asker = Some(asker);
     }
 
-    /// Takes the connections that the service's process has made.
+    /// Accepts the connections that the service's process has made.
     pub(super) fn accept(&mut self, site: &Site) {
         while let Some((end, _)) = net(|net| net.accept(self.listener)) {
             let (wire, process) = (Wire::over(end), site.starts);

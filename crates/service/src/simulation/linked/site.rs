@@ -1,4 +1,4 @@
-//! One service of several: its host, its disk, and the process that runs there, if one does.
+//! One of several services: its host, its disk, and its process, if one is running.
 
 use core::mem::swap;
 use core::time::Duration;
@@ -26,11 +26,11 @@ use crate::start::{Assembled, simulated};
 use crate::store::Writer;
 use crate::store::tests::SimulatedDevice;
 
-/// The channel that is linked, and the number that a service gives the first channel beside its own.
+/// The linked channel, and the number that a service gives the first channel beside its own.
 const CHANNEL: &str = "Weather";
 pub(super) const CHANNEL_NUMBER: i32 = 1;
 
-/// A part of a process that has turns.
+/// A part of a process that takes steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Lane(usize),
@@ -44,18 +44,18 @@ pub(super) struct Site {
     /// Services that it dials.
     dials: Vec<usize>,
     device: Option<SimulatedDevice>,
-    /// So long its disk takes at most.
+    /// Maximum time of a disk operation.
     disk_takes: Duration,
     running: Option<Process>,
-    /// Processes that there were.
+    /// Number of processes so far.
     pub(super) starts: u32,
 }
 
-/// What there is of a process. The lanes end first: administration would order them to.
+/// Parts of a process. The lanes end first: administration would order them to.
 struct Process {
     lanes: Vec<Option<Worker>>,
     store: Option<Writer>,
-    /// Until then its disk is at work.
+    /// End of the disk's current operation.
     store_due: Duration,
     administration: Administration,
     _orders: Mailbox<ToAdministration>,
@@ -76,7 +76,7 @@ impl Site {
         Self { number, dials, device, disk_takes, running: None, starts: 0 }
     }
 
-    /// Where its clients come.
+    /// Address for its clients.
     pub(super) fn address(&self) -> SocketAddr {
         SocketAddr::new(host(self.number), 2809)
     }
@@ -89,7 +89,7 @@ impl Site {
         self.device.is_some()
     }
 
-    /// Whether a process of it has ended.
+    /// Whether any of its processes has ended.
     pub(super) const fn was_killed(&self) -> bool {
         self.starts > 1 || !self.is_running()
     }
@@ -139,7 +139,7 @@ impl Site {
         Ok(())
     }
 
-    /// Ends the process as `kill -9` does; or with the power of its host, and what was not synchronised.
+    /// Ends the process as `kill -9` does; with `power`, as a loss of the host's power, which loses unsynchronised data.
     pub(super) fn kill(&mut self, power: Option<&mut Rng>) {
         if power.is_some() {
             net(|net| net.vanish(host(self.number)));
@@ -153,7 +153,7 @@ impl Site {
         self.running = None;
     }
 
-    /// Parts that have something to do.
+    /// Parts with work.
     pub(super) fn ready(&mut self, now: Duration) -> Vec<Part> {
         let Some(process) = &mut self.running else { return Vec::new() };
         let is_awake = |waker| net(|net| net.waits_until(waker).is_none_or(|until| until <= now));
@@ -170,7 +170,7 @@ impl Site {
         ready
     }
 
-    /// When the next part has something to do.
+    /// Time of the next work of any part.
     pub(super) fn next_due(&mut self, now: Duration) -> Option<Duration> {
         let process = self.running.as_mut()?;
         let lanes = process.lanes.iter_mut().flatten().filter_map(Worker::until_due).map(|until| now + until);
@@ -180,7 +180,7 @@ impl Site {
         lanes.chain(wakers.filter_map(|waker| net(|net| net.waits_until(waker)))).chain(disk).min()
     }
 
-    /// Gives a part its turn.
+    /// Executes one step of a part.
     pub(super) fn step(&mut self, part: Part, rng: &mut Rng) -> Result<(), String> {
         net(|net| net.here = host(self.number));
         let Some(process) = &mut self.running else { return Ok(()) };
@@ -210,7 +210,7 @@ impl Site {
         self.running.as_ref().map_or(0, |process| process.counters.read(counter))
     }
 
-    /// Flows out to other services.
+    /// Outgoing flows to other services.
     pub(super) fn flows_out(&self) -> Vec<LinkStatus> {
         let lanes = self.running.iter().flat_map(|process| process.lanes.iter().flatten());
         let flows = lanes.filter_map(|lane| {
@@ -222,7 +222,7 @@ impl Site {
 }
 
 impl Process {
-    /// All names are addresses.
+    /// Answers lookups: all names are addresses.
     fn resolve(&mut self) {
         self.introductions.look();
         self.asking.extend(core::iter::from_fn(|| self.introductions.take()));

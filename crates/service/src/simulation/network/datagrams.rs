@@ -1,4 +1,4 @@
-//! Datagrams, which may be lost, come twice, or come behind later ones.
+//! Datagrams, which may be lost, doubled, or delayed behind later ones.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,25 +10,25 @@ use crate::simulation::network::{Id, Net, Trouble, Weather};
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) address: SocketAddr,
-    /// With the time at which each arrived.
+    /// Arrived datagrams, with their times of arrival.
     pub(super) arrived: VecDeque<(Duration, SocketAddr, Vec<u8>)>,
-    /// With the time at which each arrives, in any order.
+    /// Datagrams under way, with their times of arrival, in any order.
     pub(super) under_way: Vec<(Duration, SocketAddr, Vec<u8>)>,
-    /// Those that were lost, and when they would have arrived.
+    /// Lost datagrams, with the times when they would have arrived.
     pub(super) lost: Vec<(Duration, Vec<u8>)>,
-    /// The time from which there is room for what is sent.
+    /// Time from which there is room for output.
     pub(super) full_until: Duration,
 }
 
 impl Bound {
-    /// Whether there is no room for what is sent.
+    /// Whether there is no room for output.
     pub(super) fn is_full(&self, now: Duration) -> bool {
         self.full_until > now
     }
 }
 
 impl Net {
-    /// Takes datagrams at an address.
+    /// Opens a socket for datagrams at an address.
     pub(crate) fn bind(&mut self, address: SocketAddr) -> Id {
         let id = self.id();
         let socket = Bound {
@@ -46,7 +46,7 @@ impl Net {
         self.bound.remove(&socket);
     }
 
-    /// Asks whether a socket has room for what is to be sent. Now and then it has none, and none for a while.
+    /// Checks that a socket has room for output. Now and then it has none for a while.
     pub(crate) fn claim_datagram_room(&mut self, socket: Id) -> Result<(), Trouble> {
         if self.happens(self.weather.full) {
             let lasts = self.rng.u64(0..=u64::try_from(self.weather.full_for.as_nanos()).unwrap_or(0));
@@ -59,7 +59,7 @@ impl Net {
         if bound.is_full(self.now) { Err(Trouble::WouldBlock) } else { Ok(()) }
     }
 
-    /// Sends a datagram, which may be lost, come twice, or come behind later ones.
+    /// Sends a datagram, which may be lost, doubled, or delayed behind later ones.
     pub(crate) fn send_datagram(&mut self, socket: Id, to: SocketAddr, datagram: &[u8]) {
         let Some(from) = self.bound.get(&socket).map(|socket| socket.address) else { return };
         let copies = 1 + u8::from(self.happens(self.weather.doubled));
@@ -81,22 +81,22 @@ impl Net {
         }
     }
 
-    /// Whether something happens that does so often, of 1,000.
+    /// Whether an event with this frequency, per 1,000, happens now.
     pub(super) fn happens(&mut self, of_1000: u16) -> bool {
         of_1000 > 0 && self.rng.u16(0..1_000) < of_1000
     }
 
-    /// The next datagram that has arrived, when it did, and its sender.
+    /// The next arrived datagram, its time of arrival, and its sender.
     pub(crate) fn receive_datagram(&mut self, socket: Id) -> Option<(Duration, SocketAddr, Vec<u8>)> {
         self.bound.get_mut(&socket)?.arrived.pop_front()
     }
 
-    /// Whether one has arrived.
+    /// Whether a datagram has arrived.
     pub(crate) fn has_datagrams(&self, socket: Id) -> bool {
         self.bound.get(&socket).is_some_and(|socket| !socket.arrived.is_empty())
     }
 
-    /// Those that were lost on the way to a socket, and would have arrived since then.
+    /// Datagrams lost on the way to a socket that would have arrived since then.
     pub(crate) fn lost_since(&self, socket: Id, since: Duration) -> impl Iterator<Item = &[u8]> {
         let lost = self.bound.get(&socket).into_iter().flat_map(|socket| &socket.lost);
         lost.filter(move |(due, _)| *due >= since).map(|(_, datagram)| datagram.as_slice())

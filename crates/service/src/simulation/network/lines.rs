@@ -1,4 +1,4 @@
-//! What happens to the lines between hosts: they are cut, or stand still, or a host loses its power.
+//! Disturbances of the lines between hosts: cuts, stalls, and loss of a host's power.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ impl Net {
         }
     }
 
-    /// Has nothing arrive on the connections between two hosts before a time.
+    /// Delays all arrivals on the connections between two hosts to a time.
     pub(crate) fn stall(&mut self, one: IpAddr, other: IpAddr, until: Duration) {
         let now = self.now;
         self.stalls.retain(|(.., until)| *until > now);
@@ -39,7 +39,7 @@ impl Net {
         }
     }
 
-    /// When the line to an end goes on, if it stands still.
+    /// When the line to an end continues, if it is stalled.
     pub(super) fn stalled_until(&self, to: Id) -> Duration {
         if self.stalls.is_empty() {
             return Duration::ZERO;
@@ -53,7 +53,7 @@ impl Net {
         self.stalls.iter().filter(is_its).map(|(.., until)| *until).max().unwrap_or_default()
     }
 
-    /// A host loses its power: peers hear nothing of that before they send something.
+    /// Removes a host that lost its power: peers notice only when they send something.
     pub(crate) fn vanish(&mut self, host: IpAddr) {
         for id in self.ends_between(host, None) {
             let other = self.ends.remove(&id).map(|end| end.other);
