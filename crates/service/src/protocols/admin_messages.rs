@@ -1,5 +1,4 @@
-//! What protocols and administration send each other: requests, answers, and calls that administration asks for, each with a line for each
-//! protocol.
+//! Messages between protocols and administration: requests, answers, and calls to clients, with a variant for each protocol.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::lane::links::messages::{LaneThread, ToLane};
 use accounts::Account;
 use corba::log_lines::with_lines;
 
-/// What a protocol's client is answered by administration.
+/// Administration's answer to a protocol's client.
 #[derive(Debug)]
 pub(crate) enum ToProtocol {
     Giop(giop::admin_messages::ToProtocol),
@@ -23,34 +22,34 @@ pub(crate) enum ToProtocol {
 /// An operator's order for a link.
 #[derive(Debug)]
 pub(crate) struct LinkOrder {
-    /// Number of the order, which its answer names.
+    /// Number of the order, repeated in its answer.
     pub(crate) number: u64,
     pub(crate) act: LinkAct,
 }
 
-/// What an operator orders.
+/// An operator's act on links.
 #[derive(Debug)]
 pub(crate) enum LinkAct {
-    /// The link of a name is paused, or goes on.
+    /// Pause or resume the link of this name.
     Pause { name: String, paused: bool },
-    /// A link is added that was found valid.
+    /// Add a link that was validated.
     Add(Box<LinkEntry>),
-    /// These channels are linked with services that are found.
+    /// Link these channels with services that are found.
     Federate(Vec<String>),
-    /// The services of the federation are listed.
+    /// List the services of the federation.
     ListFederation,
-    /// An added link is removed, and what waits for it; without `drop_backlog` it stays if anything does.
+    /// Remove an added link, with its backlog; without `drop_backlog` a link with a backlog stays.
     Remove { name: String, drop_backlog: bool },
 }
 
 impl ToProtocol {
-    /// The message that a proxy was ended, for a client of another protocol than CORBA's.
+    /// Notice that a proxy was ended, for a client of another protocol than CORBA.
     pub(crate) fn gone(peer: Peer) -> Option<Self> {
         // CORBA's are notified by calls.
         (Tag::of_peer(peer) != Tag::Giop).then_some(Self::LocalProxy(local_proxies::Notice::Gone(peer)))
     }
 
-    /// Has it say something else, which was made for it.
+    /// Replaces the answer by another one made for it.
     pub(crate) fn set_bytes(&mut self, bytes: Vec<u8>) {
         match self {
             Self::Giop(message) => message.set_bytes(bytes),
@@ -69,7 +68,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// The account of the client that asks, which is charged for the request until it is answered.
+    /// The client's account, which is charged for the request until it is answered.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         match self {
             Self::Giop(request) => request.charge.account(),
@@ -77,7 +76,7 @@ impl Request {
         }
     }
 
-    /// The connection that it came on: its lane's thread, and its number there.
+    /// The request's connection: its lane's thread, and its number there.
     pub(crate) fn connection(&self) -> (u32, u64) {
         match self {
             Self::Giop(request) => (request.lane.0, request.connection.to_bits()),
@@ -85,7 +84,7 @@ impl Request {
         }
     }
 
-    /// The lane that gets the answer, and the message for it: `bytes`, or nothing if no client waits for an answer.
+    /// The message with the answer, and the lane that gets it: `bytes`, or nothing if no client waits for an answer.
     pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
         match self {
             Self::Giop(request) => request.answered(bytes),
@@ -93,7 +92,8 @@ impl Request {
         }
     }
 
-    /// The lane that closes the connection instead of answering, and the message for it. (Local proxies name no objects, and are answered.)
+    /// The message to close the connection instead of answering, and the lane that gets it. (Local proxies name no objects, and are
+    /// answered.)
     pub(crate) fn closing(self) -> (LaneThread, ToLane) {
         match self {
             Self::Giop(request) => request.closing(),
@@ -102,20 +102,20 @@ impl Request {
     }
 }
 
-/// What a request is for administration.
+/// Kind of a request for administration.
 #[derive(Debug)]
 pub(crate) enum Wish {
-    /// To be answered by administration.
+    /// A query that administration answers.
     Query(Query),
     Command(Command),
-    /// To be answered by the thread that analyses.
+    /// An analysis, for the thread of analyses.
     Analysis,
-    /// To be executed by the objects themselves.
+    /// A request that the objects execute.
     Own,
 }
 
 impl Wish {
-    /// What it is called in the log, if it concerns the whole service.
+    /// Name in the log, if it concerns the whole service.
     pub(crate) const fn operation(&self) -> Option<&'static str> {
         match self {
             Self::Query(_) => Some("a look at the whole service"),
@@ -125,26 +125,26 @@ impl Wish {
     }
 }
 
-/// The answer to a request, as its protocol sends it: nothing if no client waits for one.
+/// The answer to a request, as its protocol sends it; empty if no client waits for one.
 #[derive(Debug, Default)]
 pub(crate) struct Answered {
     pub(crate) bytes: Vec<u8>,
-    /// Set if it says that the request was not executed, or failed.
+    /// Fault, if the request was not executed, or failed.
     pub(crate) fault: Option<Fault>,
 }
 
-/// What was wrong with a request.
+/// Fault of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// There is no such object.
     Object,
-    /// There is no such object, and that was asked: the answer to a `LocateRequest`.
+    /// There is no such object, which was the question: the answer to a `LocateRequest`.
     Located,
     /// The object has no such operation.
     Operation,
     /// The arguments cannot be read.
     Arguments,
-    /// What the operation itself may say.
+    /// The operation's own exception.
     Other,
 }
 
@@ -156,7 +156,7 @@ impl Fault {
 }
 
 impl Request {
-    /// Puts an answer of administration's into its protocol's words.
+    /// Translates administration's answer for the protocol.
     pub(crate) fn reply(&self, answer: &Answer) -> Answered {
         match self {
             Self::Giop(request) => Objects::reply(request, answer).unwrap_or_default(),
@@ -164,7 +164,7 @@ impl Request {
         }
     }
 
-    /// Says why it is not answered.
+    /// Answers why the request was declined.
     pub(crate) fn decline(&self, why: Declined) -> Answered {
         match self {
             Self::Giop(request) => Objects::decline(request, why).unwrap_or_default(),
@@ -172,8 +172,8 @@ impl Request {
         }
     }
 
-    /// The answer to its client, for this reason, if what it changed is not on disk in time. Nothing for a local proxy, which does not
-    /// outlive the process, unless a channel was made for it.
+    /// The answer, with this reason, if the change is not on disk in time. `None` for a local proxy, which does not outlive the process,
+    /// unless a channel was made for it.
     pub(crate) fn not_stored(&self, why: Declined) -> Option<Vec<u8>> {
         match self {
             Self::Giop(request) => Some(Objects::decline(request, why)?.bytes),
@@ -183,7 +183,7 @@ impl Request {
         }
     }
 
-    /// Does the analysis that it asks for: on whichever thread has the time.
+    /// Executes its analysis, on any thread.
     pub(crate) fn analyse(&self) -> Answered {
         match self {
             Self::Giop(request) => Objects::analyse(request).unwrap_or_default(),
@@ -193,7 +193,7 @@ impl Request {
 }
 
 impl Objects {
-    /// What a request is for administration.
+    /// Classifies a request.
     pub(crate) fn wish(&self, request: &Request) -> Wish {
         match request {
             Request::Giop(request) => self.wish_giop(request),
@@ -201,7 +201,7 @@ impl Objects {
         }
     }
 
-    /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
+    /// Executes a request on the objects, which may cause up to `lines` log lines. Returns the number that it caused.
     pub(crate) fn execute(&mut self, request: &Request, lines: u32) -> (Answered, LogLines) {
         match request {
             Request::Giop(request) => {

@@ -1,4 +1,4 @@
-//! Names that clients say of themselves, whichever protocol they speak.
+//! Names that clients give themselves, in any protocol.
 
 use accounts::Account;
 use giop::client_name::BadClientName;
@@ -7,15 +7,15 @@ use crate::counters::Counter;
 use crate::lane::context::Context;
 
 impl Context {
-    /// Gives a client the name that the configuration has for what is known of it by now.
+    /// Gives a client the configured name that matches what is known of it.
     pub(crate) fn name_by_configuration(&self, account: &Account) {
         account.identity().give_name(self.client_names.load().of(account));
     }
 
-    /// Gives a client the name that it says, which it may repeat and not change.
+    /// Gives a client its own name, which it may repeat and not change.
     ///
     /// # Errors
-    /// Says why the client does not get it, which is counted and logged: the client goes on without.
+    /// The reason for a refusal, which is counted and logged: the client goes on without a name.
     pub(crate) fn name_client(&mut self, account: &Account, name: Result<&str, BadClientName>) -> Result<(), String> {
         // A client may say it with each request.
         if name.is_ok_and(|name| account.identity().name().is_some_and(|has| **has == *name)) {

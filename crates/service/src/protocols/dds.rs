@@ -1,16 +1,16 @@
-//! Where the main lane meets DDS: channels that the configuration joins to partitions of a domain (`[dds]`).
+//! DDS on the main lane: channels that the configuration joins to partitions of a domain (`[dds]`).
 //!
-//! For each such join there are a thread that reads and one that writes ([`crate::dds`]): they know Cyclone, types and topics, and
-//! may wait. The lane has a ring to and from each, knows structured events, and never waits. For each direction a join has a proxy like
-//! any other client's, for which administration is asked ([`local_proxies`](super::local_proxies)): so filters, quality of service and
-//! limits of the channel are what they are for all clients.
+//! Each join has a thread that reads and one that writes ([`crate::dds`]): they know Cyclone, types and topics, and may wait. The lane has
+//! a ring to and from each, knows structured events, and never waits. For each direction a join has a proxy like any other client's,
+//! requested from administration ([`local_proxies`](super::local_proxies)), so that the channel's filters, quality of service and limits
+//! apply.
 //!
 //! - **From DDS**: the reading thread puts a sample into a structured event; the lane takes it in, and gives the buffer back. While the
 //!   channel has no room, it takes no more from the ring: the thread leaves samples with Cyclone, which has their writers wait.
 //!   Where rules of access let the bridge publish nothing, it is taken all the same, and dropped: its writers are not to wait for that.
 //! - **To DDS**: an event is posted as it is, and comes back when it was written. While the ring is full, its outbox waits.
 //!
-//! What came from DDS is marked so, by which writing threads know it and leave it out.
+//! Events from DDS are marked, so that writing threads leave them out.
 #![cfg_attr(not(feature = "dds"), expect(dead_code, reason = "only the threads that talk to DDS use it all"))]
 
 use std::io;
@@ -35,88 +35,88 @@ use crate::protocols;
 use access::{Right, Scope};
 use accounts::Account;
 
-/// What consumers of this protocol need: a structured event.
+/// Output form of this protocol: a structured event.
 pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Dds as u32) << 16);
 
-/// Joins that there may be.
+/// Maximum number of joins.
 pub(crate) const JOINS_MAX: usize = 32;
-/// Samples that wait for the lane, and events that wait for a writing thread or are with it, of each join.
+/// Maximum samples of a join that wait for the lane, and maximum events that wait for the writing thread or are with it.
 const RING: usize = 256;
-/// Octets of events that wait for a writing thread or are with it, of each join, unless it is one event alone.
+/// Maximum octets of a join's events that wait for the writing thread or are with it, unless it is a single event.
 const OUT_BYTES_MAX: usize = 8 << 20;
 
-/// Where a join's reading thread says how the join stands, and administration reads it.
+/// Status of a join, which its reading thread writes and administration reads.
 pub(crate) type Board = Arc<Mutex<DdsJoinStatus>>;
 
-/// A join as the main lane begins with it.
+/// Setup of a join on the main lane.
 #[derive(Debug)]
 pub(crate) struct JoinSetup {
     pub(crate) channel: ChannelId,
-    /// What it is called in logs.
+    /// Name in logs.
     pub(crate) name: String,
-    /// Which of the channel's events go to DDS, in the filter language; nothing if none do.
+    /// Filter of the channel's events that go to DDS; `None` if none do.
     pub(crate) to_dds: Option<String>,
     pub(crate) from_dds: bool,
-    /// Where its threads wait for their ends of the rings.
+    /// Introduction by which its threads get their ends of the rings.
     pub(crate) introduce: SyncSender<ThreadEnds>,
 }
 
-/// A join's ends of its rings at its threads.
+/// Ends of a join's rings for its threads.
 #[derive(Default)]
 pub(crate) struct ThreadEnds {
     pub(crate) reading: Option<ReadingEnds>,
     pub(crate) writing: Option<WritingEnds>,
 }
 
-/// At the thread that reads.
+/// Ends of the reading thread.
 pub(crate) struct ReadingEnds {
     pub(crate) samples: Mailbox<FromDds>,
-    /// Buffers that are free again.
+    /// Buffers that the lane has read.
     pub(crate) spares: Inbox<Vec<u8>>,
     pub(crate) waker: Arc<Waker>,
 }
 
-/// At the thread that writes.
+/// Ends of the writing thread.
 pub(crate) struct WritingEnds {
     pub(crate) events: Inbox<ToDds>,
     pub(crate) done: Mailbox<Back>,
     pub(crate) waker: Arc<Waker>,
 }
 
-/// From the thread that reads.
+/// Message of the reading thread.
 pub(crate) enum FromDds {
     /// A structured event, in [`ENCODING`].
     Sample(Vec<u8>),
-    /// So many of something, which the lane counts.
+    /// Add this number to a counter of the lane.
     Counted(Counter, u64),
 }
 
-/// How events from DDS are encoded.
+/// Encoding of events from DDS.
 pub(crate) const ENCODING: giop::cdr::Encoding = super::tempo::types::ENCODING;
 
-/// To the thread that writes.
+/// Message to the writing thread.
 pub(crate) struct ToDds {
     pub(crate) event: Arc<Event>,
-    /// Which of its alternates is the structured event, if it is not one as it came.
+    /// Index of the alternate that is the structured event, if the event did not arrive as one.
     pub(crate) alternate: Option<usize>,
 }
 
-/// From it.
+/// Message of the writing thread.
 pub(crate) enum Back {
-    /// An event has been dealt with, and counts there.
+    /// An event is done; add it to this counter.
     Done(Arc<Event>, Counter),
-    /// So many of something, which the lane counts.
+    /// Add this number to a counter of the lane.
     Counted(Counter, u64),
 }
 
-/// Whether a proxy is there.
+/// State of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proxy {
-    /// The join has no use for one.
+    /// The join needs no proxy.
     Never,
-    /// It is to be asked for.
+    /// The proxy is to be requested.
     Needed,
-    /// It was refused, or is gone: it is to be asked for when a while is over.
+    /// The proxy was refused, or is gone: it is requested again after a while.
     Later,
     Requested(Peer),
     Open(Peer, ProxyKey),
@@ -138,31 +138,31 @@ struct Join {
     consumer: Proxy,
     samples: Inbox<FromDds>,
     spares: Mailbox<Vec<u8>>,
-    /// Samples that wait for room in the channel.
+    /// Samples without an acknowledgement.
     unanswered: u32,
     events: Mailbox<ToDds>,
     done: Inbox<Back>,
     /// Events that wait for the writing thread or are with it, and their octets.
     out: usize,
     out_bytes: usize,
-    /// The outbox that waits for room in the ring.
+    /// Outbox that waits for room in the ring.
     blocked: Option<OutboxId>,
-    /// It has been said that the supplier's proxy was refused, and that the consumer's was.
+    /// Whether a refusal was logged, of the supplier's proxy and of the consumer's.
     is_logged: [bool; 2],
 }
 
-/// What this protocol has of a lane.
+/// State of this protocol on a lane.
 pub(crate) struct Protocol {
     joins: Vec<Join>,
     next_peer: Peer,
-    /// The service itself.
+    /// The service's own account.
     own: Arc<Account>,
     request_bytes_min: u64,
-    /// There may be something to do that no ring speaks of.
+    /// Whether there may be work that no ring announces.
     goes_on: bool,
 }
 
-/// Recipient of the answer when a sample was taken in: a join.
+/// Recipient of a sample's acknowledgement: a join.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     join: usize,
@@ -170,7 +170,7 @@ pub(crate) struct Claim {
 
 impl WireProtocol for Protocol {
     const NAME: &'static str = "DDS";
-    /// What a request counts for at least while administration has it, in octets.
+    /// Minimum octets charged for a request while administration has it.
     type Settings = u64;
     type Sockets = Vec<JoinSetup>;
     type Claim = Claim;
@@ -179,7 +179,7 @@ impl WireProtocol for Protocol {
         given.request_bytes_min
     }
 
-    /// Makes the rings of the joins, and gives their threads their ends.
+    /// Makes the rings of the joins, and hands their threads their ends.
     fn new(common: &Common, ends: &mut LaneEnds, setups: Vec<JoinSetup>, _poll: &Poll) -> io::Result<Self> {
         let own = common.accounts.account_of(super::NOBODY);
         // Its name in rules of access. It may have been noted by another lane.
@@ -206,12 +206,12 @@ impl WireProtocol for Protocol {
             worker.core.protocols.dds.goes_on = worker.core.serve_dds_joins();
         }
     };
-    /// Whether a proxy is to be asked for when a while is over.
+    /// Whether a proxy is to be requested again later.
     const HAS_DEADLINES: Check = |worker| {
         let mut joins = worker.core.protocols.dds.joins.iter();
         joins.any(|join| join.supplier == Proxy::Later || join.consumer == Proxy::Later)
     };
-    /// Asks again for proxies that were refused.
+    /// Requests proxies again that were refused.
     const SWEEP: Step = |worker| {
         let Self { joins, goes_on, .. } = &mut worker.core.protocols.dds;
         for proxy in joins.iter_mut().flat_map(|join| [&mut join.supplier, &mut join.consumer]) {
@@ -221,12 +221,12 @@ impl WireProtocol for Protocol {
             }
         }
     };
-    /// Whether events are on their way to writing threads or with them.
+    /// Whether events wait for writing threads or are with them.
     const HAS_UNDER_WAY: CoreCheck = |core| core.protocols.dds.joins.iter().any(|join| join.out > 0);
 
     const SEND: fn(&mut Core, &Delivery, &mut Vec<Arc<Event>>) =
         |core, delivery, events| core.protocols.dds.send_dds(delivery, events, &mut core.cx);
-    /// A sample that waited was taken in, or not.
+    /// Acknowledges a sample that waited, taken in or not.
     const ANSWER: fn(&mut Worker, Claim, Option<Refused>) = |worker, claim, refused| {
         let Core { cx, protocols, .. } = &mut worker.core;
         cx.counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
@@ -236,7 +236,7 @@ impl WireProtocol for Protocol {
         protocols.dds.goes_on = true;
     };
     const PROXY_REGISTERED: fn(&mut Core, Peer, Result<ProxyKey, String>, &Arc<Account>) = Core::dds_proxy_registered;
-    /// It is asked for again later.
+    /// Notes that a proxy is gone. It is requested again later.
     const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| {
         for join in &mut core.protocols.dds.joins {
             for proxy in [&mut join.supplier, &mut join.consumer] {
@@ -257,7 +257,7 @@ impl Protocol {
         peer
     }
 
-    /// Sends an event to the join that it is for. The list is empty then.
+    /// Sends an event to its join, and empties the list.
     #[inline(never)]
     pub(crate) fn send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
         let outcome = self.try_send_dds(delivery, events, cx);
@@ -325,7 +325,7 @@ impl Protocol {
         }
     }
 
-    /// Releases events that were written, and has those go on that waited for room.
+    /// Releases events that were written, and resumes outboxes that waited for room.
     fn take_back_from_dds(&mut self, at: usize, cx: &mut Context) {
         let Some(join) = self.joins.get_mut(at) else { return };
         while let Some(back) = join.done.take() {
@@ -382,7 +382,7 @@ impl Join {
         })
     }
 
-    /// The proxy for which it needs a right, and whether it has been said that this was refused.
+    /// The proxy that needs this right, and whether its refusal was logged.
     const fn proxy(&mut self, right: Right) -> (&mut Proxy, &mut bool) {
         let [supplier_logged, consumer_logged] = &mut self.is_logged;
         match right {
@@ -397,7 +397,7 @@ impl Join {
 }
 
 impl Core {
-    /// Does what the rings speak of, and what waits. True if there is more.
+    /// Serves the rings, and work that waits. True if there is more.
     fn serve_dds_joins(&mut self) -> bool {
         self.protocols.dds.goes_on = false;
         let mut has_more = false;
@@ -409,8 +409,8 @@ impl Core {
         has_more
     }
 
-    /// Asks administration for what a join wants. What the rules do not allow is asked for once, which counts it and says so, and then
-    /// when they do.
+    /// Requests the proxies that a join needs. A request that the rules deny is made once, to be counted and logged, and again when they
+    /// allow it.
     fn ask_for_dds_proxies(&mut self, at: usize) {
         for right in [Right::Publish, Right::Subscribe] {
             let Some(join) = self.protocols.dds.joins.get_mut(at) else { return };
@@ -428,7 +428,7 @@ impl Core {
         }
     }
 
-    /// Takes in what a join has read. True if there is more that could be taken in.
+    /// Takes in samples that a join has read. True if more could be taken in.
     fn take_samples(&mut self, at: usize) -> bool {
         for _ in 0..Budget::EVENTS.events {
             let Some(join) = self.protocols.dds.joins.get_mut(at) else { return false };
@@ -462,7 +462,7 @@ impl Core {
         true
     }
 
-    /// What limits the event types of which the bridge may do that in a channel, if it may at all.
+    /// Event types for which the bridge has a right in a channel, if any.
     fn may_dds(&mut self, right: Right, channel: ChannelId) -> Result<Permit, Arc<Scope>> {
         let own = Arc::clone(&self.protocols.dds.own);
         self.access.may(&own, right, channel)
@@ -513,7 +513,7 @@ impl Core {
         finished
     }
 
-    /// Administration has made a proxy, or refused it.
+    /// Handles a proxy that administration has made or refused.
     pub(crate) fn dds_proxy_registered(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
         for join in &mut self.protocols.dds.joins {
             let name = join.setup.name.clone();

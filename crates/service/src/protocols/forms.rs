@@ -1,5 +1,5 @@
-//! How events' bytes are read for filters, by the protocol that brought the event, which its form says; and how they are put into
-//! what consumers take, by these consumers' protocol; and events that a consumer never takes, on their way to the channel that takes such.
+//! Forms of events: filters read an event by the protocol that brought it, and translations are made by the consumers' protocols.
+//! Undeliverable events are handed in at the channel for dead letters.
 
 use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated, Untranslatable};
 use engine::{Admission, DeadLetter, Event, Form, Forms as _, LaneId, OutputForm, ProxyId, ProxyKey};
@@ -10,7 +10,7 @@ use super::{Protocols, Tag, WireProtocol, by_tag};
 use crate::counters::Counter;
 use crate::lane::context::Context;
 
-/// The fields of an event of some protocol.
+/// Fields of an event of any protocol.
 pub(crate) enum FormFields<'e> {
     Giop(EventFields<'e>),
     Tempo(MessageFields<'e>),
@@ -25,7 +25,7 @@ impl engine::Forms for Protocols {
     }
 }
 
-/// The fields of an event, by the protocol that brought it.
+/// Fields of an event, by the protocol that brought it.
 #[inline]
 pub(crate) fn fields_of<'e>(event: &'e Event, corba: &'e CorbaForms, tempo: &'e form::Forms) -> FormFields<'e> {
     // What comes in by other protocols is put into one of CORBA's forms.
@@ -67,13 +67,12 @@ impl Fields for FormFields<'_> {
 }
 
 impl Protocols {
-    /// Puts an event that comes in into each form that some consumer of its channel takes, but those that are made where these
-    /// consumers are, if that is not here.
+    /// Translates an incoming event into each form that consumers of its channel take, except forms that are made on another lane.
     pub(crate) fn translate(&mut self, source: ProxyKey, event: &mut Event, cx: &mut Context) {
         self.translate_that_came(source, event, self.giop.forms.utc, cx);
     }
 
-    /// The same with one that came at a time, in 100 ns since 15 October 1582.
+    /// Translates an event as [`Self::translate`] does, with its arrival in 100 ns since 15 October 1582.
     pub(crate) fn translate_that_came(&mut self, source: ProxyKey, event: &mut Event, came: u64, cx: &mut Context) {
         let here = cx.identity.id;
         self.translate_for(
@@ -84,7 +83,7 @@ impl Protocols {
         );
     }
 
-    /// Puts an event that another lane hands over into the forms that are made on this one.
+    /// Translates an event of another lane into the forms that are made on this one.
     pub(crate) fn translate_here(&mut self, source: ProxyKey, event: &mut Event, cx: &mut Context) {
         let here = cx.identity.id;
         let now = self.giop.forms.utc;
@@ -145,7 +144,7 @@ impl Protocols {
         }
     }
 
-    /// Has one line a minute logged about events that some consumers' code set or form has no place for.
+    /// Logs, at most once a minute, that events could not be translated into some consumers' code set or form.
     #[cold]
     fn announce_untranslatable(&mut self, source: ProxyKey, why: Untranslatable, cx: &mut Context) {
         const EVERY_NS: u64 = 60_000_000_000;
@@ -163,7 +162,7 @@ impl Protocols {
         });
     }
 
-    /// Hands undeliverable events in at the channels that theirs name for them. Says whether there were any.
+    /// Hands undeliverable events in at the channels for dead letters. True if there were any.
     pub(crate) fn send_dead_letters(&mut self, cx: &mut Context) -> bool {
         let mut has_some = false;
         while let Some(dead) = cx.lane.poll_dead_letter() {
@@ -175,7 +174,7 @@ impl Protocols {
         has_some
     }
 
-    /// Says whether the channel took it.
+    /// Hands in one undeliverable event. True if the channel took it.
     fn send_dead_letter(&mut self, dead: &DeadLetter, cx: &mut Context) -> bool {
         let (old, consumer, to) = (&dead.event, dead.consumer, dead.to);
         let mut pending_event = cx.lane.begin_event_for(old.bytes.len());
@@ -213,7 +212,7 @@ impl Protocols {
     }
 }
 
-/// The note about the bytes of an event that may have been delivered before the process began.
+/// The tag for an event that may have been delivered before the process began.
 pub(crate) fn as_repeated(form: Form, tag: u64) -> u64 {
     by_tag!(Tag::of_form(form), P => P::AS_REPEATED(tag))
 }
@@ -224,15 +223,15 @@ pub(crate) fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
     by_tag!(Tag::of_output_form(output_form), P => P::FITS(form, tag, output_form))
 }
 
-/// See [`WireProtocol::MADE_ON`].
+/// The lane on which a form is made: [`WireProtocol::MADE_ON`].
 fn made_on(output_form: OutputForm) -> Option<LaneId> {
     by_tag!(Tag::of_output_form(output_form), P => P::MADE_ON)
 }
 
-/// Whether the names of an event's type stay with it: its fields are not read without them.
+/// Whether an event keeps the names of its type, without which its fields cannot be read.
 pub(crate) fn keeps_names(form: Form) -> bool {
     form == FORM_TEMPO
 }
 
-/// Why an event is a dead letter.
+/// Reason given with a dead letter.
 const REASON: &str = "undeliverable";

@@ -1,16 +1,15 @@
-//! Where lanes meet clients that speak lines of JSON ([`json`]).
+//! The protocol of JSON lines ([`json`]).
 //!
-//! Such a client connects once, and is a supplier, a consumer or both on that connection: [`incoming`] reads it and
-//! carries out what it asks for; [`connection`] writes events and answers. For each subscription, and for each channel into which
-//! it publishes, it has a proxy like any other client's, for which administration is asked ([`local_proxies`](super::local_proxies)).
+//! A client connects once, and is a supplier, a consumer or both on that connection: [`incoming`] reads its requests and executes them;
+//! [`connection`] writes events and answers. For each subscription, and for each channel into which it publishes, it has a proxy like any
+//! other client's, requested from administration ([`local_proxies`](super::local_proxies)).
 //!
-//! What it publishes becomes a structured event, so that all protocols' consumers can have it. What it is sent is a line that is made of
-//! each event once for all consumers: [`OUTPUT_FORM`] says that to the engine. All of its connections are the main lane's, and so are their
-//! proxies: what comes in on lanes of thread pools is handed over there, and is put into a line only then; what is published for
-//! consumers on these lanes is handed over to them.
+//! A published line becomes a structured event, so that all protocols' consumers can have it. A delivered line is made of each event once
+//! for all consumers: [`OUTPUT_FORM`] says that to the engine. All connections and proxies are on the main lane: events of thread pools'
+//! lanes are handed over there, and become lines only then; events published for consumers on these lanes are handed over to them.
 //!
-//! Unlike the CORBA protocol this one allocates for each event that comes in, and for values that are not scalars of each that goes
-//! out: it is made for scripts, and only the main lane does that, for channels that have such clients.
+//! Unlike the CORBA protocol this one allocates for each event that comes in, and for each value that goes out and is no scalar: it is made
+//! for scripts, and only the main lane allocates, for channels with such clients.
 
 pub(crate) mod connection;
 pub(crate) mod incoming;
@@ -41,34 +40,34 @@ use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use access::Tokens;
 use accounts::Account;
 
-/// What consumers of this protocol need: a line.
+/// Output form of this protocol: a line.
 pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Json as u32) << 16);
 
-/// What the protocol is made with.
+/// Settings of this protocol.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// What clients may send.
+    /// Limits of clients' requests.
     pub(crate) limits: ::json::Limits,
-    /// What a request counts for at least while administration has it, in octets.
+    /// Minimum octets charged for a request while administration has it.
     pub(crate) request_bytes_min: u64,
     /// The tokens that clients may show.
     pub(crate) tokens: Arc<ArcSwap<Tokens>>,
 }
 
-/// What this protocol has of a lane.
+/// State of this protocol on a lane.
 pub(crate) struct Protocol {
     pub(crate) connections: Slots<Connection>,
-    /// How many of them there are.
+    /// Number of open connections.
     open: usize,
-    /// Proxies, by the handles that they were asked for with.
+    /// Proxies, by the handles in their requests.
     proxies: HashMap<Peer, Proxy>,
     next_peer: Peer,
-    /// How long clients may take for a line.
+    /// Time limit for clients to complete a line.
     line_completion: Duration,
-    /// Something has a time limit.
+    /// Whether anything has a time limit.
     has_deadlines: bool,
     settings: Settings,
-    /// What sockets are read into, and where events are put together.
+    /// Read buffer, and buffer to encode events.
     read: Vec<u8>,
     event: Vec<u8>,
 }
@@ -78,16 +77,16 @@ pub(crate) struct Protocol {
 struct Proxy {
     connection: Token,
     part: Part,
-    /// Its key, once administration has said that it is there.
+    /// Key, once administration has made the proxy.
     key: Option<ProxyKey>,
-    /// A consumer's outbox that waits for room on the connection.
+    /// Consumer's outbox that waits for room on the connection.
     blocked: Option<OutboxId>,
 }
 
-/// What a proxy is for.
+/// Purpose of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The subscription with that id.
+    /// Subscription with this id.
     Subscription(u64),
     /// Publishing into a channel.
     Supplier,
@@ -179,14 +178,14 @@ impl WireProtocol for Protocol {
 }
 
 impl Protocol {
-    /// Something is to be written on a connection, or looked at, when the round ends.
+    /// Queues a connection to be written to, or looked at, when the round ends.
     pub(crate) fn note_due(&mut self, token: Token, cx: &mut Context) {
         if let Some(connection) = self.connections.get_mut(token) {
             cx.io.quotas.write_later(&mut connection.rounds, Socket::Incoming(Tag::Json, token));
         }
     }
 
-    /// A handle for a proxy that is asked for.
+    /// Adds a requested proxy, and returns its handle.
     fn add_proxy(&mut self, connection: Token, part: Part) -> Peer {
         let peer = self.next_peer;
         self.next_peer = Peer(peer.0 + 1);
@@ -195,7 +194,7 @@ impl Protocol {
     }
 }
 
-/// Puts an event into a line, appended to `out`. Nothing if that cannot be done; `out` is as it was then.
+/// Translates an event into a line, appended to `out`. `None` if that is impossible; `out` is then unchanged.
 pub(crate) fn translate(
     channel: ChannelId,
     (form, tag, bytes): (Form, u64, &[u8]),

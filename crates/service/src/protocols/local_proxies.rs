@@ -1,5 +1,5 @@
-//! Messages between administration and the protocols with clients that are no CORBA objects: proxies are asked for, made, released, and
-//! ended by others. The [`Peer`] of a proxy names its client: each protocol gives its own.
+//! Messages between administration and the protocols with clients that are no CORBA objects: proxies are requested, made, released, and
+//! ended by others. The [`Peer`] of a proxy identifies its client, in each protocol's own terms.
 
 use corba::{
     AdvertisedName, FarNames, ListedLocally, LocalChannel, LocalChannels, LocalProxy, NOT_PERMITTED, Part,
@@ -19,62 +19,62 @@ use accounts::{Account, Charge, Resource};
 use core::time::Duration;
 use std::sync::Arc;
 
-/// What a client needs of administration.
+/// Request of a client to administration.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// The client that asks, in its protocol's terms. Requests of one client are served in their order.
+    /// The client, in its protocol's terms. Requests of one client are served in order.
     pub(crate) client: u64,
     pub(crate) action: Action,
-    /// What its client is charged until it is answered.
+    /// Charge on the client until the request is answered.
     pub(crate) charge: Charge,
 }
 
-/// What is needed.
+/// Requested action.
 #[derive(Debug)]
 pub(crate) enum Action {
-    /// A proxy.
+    /// Make a proxy.
     Proxy(Box<LocalProxy>),
-    /// A proxy less.
+    /// Remove a proxy.
     Dismissal(ProxyKey),
-    /// The connection of the client with this handle has ended: its proxy goes, or stays without a client if it is a durable consumer.
+    /// Disconnect the client with this handle: its proxy is removed, or stays without a client if it is a durable consumer.
     Disconnection(ProxyKey, Peer),
-    /// A local proxy gets events of these types alone from now on: of all, or of none. Where they are too many it gets all.
+    /// Limit a local proxy to events of these types, or to all or none. If the types are too many it gets all events.
     Subscribe { key: ProxyKey, everything: bool, types: Vec<EventType> },
-    /// The sum of a channel's subscriptions without these consumers' is reported to the client with this handle, now and whenever it has
-    /// changed, by [`Notice::Subscribed`]. The watch takes the place of the client's former one.
+    /// Report the sum of a channel's subscriptions, without these consumers', to the client with this handle: now and after each change, by
+    /// [`Notice::Subscribed`]. This replaces the client's earlier watch.
     WatchSubscribed { peer: Peer, channel: ChannelId, except: Vec<ProxyKey> },
-    /// A watch ends.
+    /// End a watch.
     UnwatchSubscribed(Peer),
-    /// The linked service of that identity is told which names of channels this one leads to, now and whenever they have changed, by
+    /// Report the channel names to which this service leads to the linked service with that identity: now and after each change, by
     /// [`Notice::Names`].
     WatchNames { peer: Peer, service: u64 },
-    /// All names of channels that a linked service has told.
+    /// All channel names that a linked service has announced.
     FarNames { peer: Peer, names: Box<FarNames> },
-    /// The link is gone: its watch ends, and what the other service told is forgotten after that time.
+    /// End the watch of a link that is gone, and forget the other service's names after that time.
     EndNames { peer: Peer, forgotten_after: Duration },
-    /// A look at the channels that the client may know of, behind one of them if that is said. The answer names the handle.
+    /// List channels that the client may know of, behind one of them or from the start. The answer has the handle.
     Channels { peer: Peer, behind: Option<ChannelId> },
 }
 
-/// From administration to a protocol.
+/// Message from administration to a protocol.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// The proxy that was asked for, or why there is none; and what its client was charged meanwhile.
+    /// The requested proxy, or why there is none; with the client's charge.
     Registered { peer: Peer, proxy: Result<ProxyKey, String>, charge: Charge },
-    /// The channels that were asked for, or why there are none.
+    /// The requested channels, or why there are none.
     Channels { peer: Peer, channels: Result<LocalChannels, String> },
-    /// A proxy is gone that was not needed any more.
+    /// A proxy that was not needed any more is removed.
     Dismissed,
-    /// A proxy was ended by another than its client.
+    /// A proxy was ended elsewhere.
     Gone(Peer),
     /// The sum of the subscriptions of a channel that the client with this handle watches.
     Subscribed { peer: Peer, subscribed: Subscribed },
-    /// All names of channels that a linked service is told.
+    /// All channel names for a linked service.
     Names { peer: Peer, names: Vec<AdvertisedName> },
 }
 
 impl Request {
-    /// The lane that gets the answer, and the message for it.
+    /// The message with the answer, and the lane that gets it.
     pub(crate) fn answered(self, bytes: &[u8]) -> (LaneThread, ToLane) {
         let Self { action, charge, client: _ } = self;
         let notice = match action {
@@ -92,7 +92,7 @@ impl Request {
         (LaneThread::MAIN, ToLane::Protocol(ToProtocol::LocalProxy(notice)))
     }
 
-    /// Makes a proxy, or lets one go.
+    /// Executes the action on the objects.
     pub(crate) fn execute(&self, objects: &mut Objects) -> Answered {
         match &self.action {
             Action::Proxy(local_proxy) => {
@@ -138,21 +138,21 @@ impl Request {
         }
     }
 
-    /// Whether it may make what outlives the process.
+    /// Whether the action may make something that outlives the process.
     pub(crate) fn may_create(&self) -> bool {
         let Action::Proxy(local_proxy) = &self.action else { return false };
         let is_durable = matches!(local_proxy.part, Part::Consumer { durable: Some(_), .. });
         is_durable || matches!(local_proxy.channel, LocalChannel::Name { create: true, .. })
     }
 
-    /// Says why it is not done.
+    /// Answers why the request was declined.
     pub(crate) fn decline(why: Declined) -> Answered {
         Answered { bytes: refusal(&why), fault: Some(Fault::Other) }
     }
 }
 
 impl Notice {
-    /// Has it say that nothing was done, for the reason in an answer.
+    /// Changes the notice to a refusal, with the reason in an answer.
     pub(crate) fn set_refusal(&mut self, bytes: &[u8]) {
         match self {
             Self::Registered { proxy, .. } => *proxy = decode(bytes),
@@ -162,7 +162,7 @@ impl Notice {
     }
 }
 
-/// The answer as administration passes it on: octets, as every protocol's. A proxy's key, or why there is none.
+/// The answer as administration passes it on, in octets like every protocol's: a proxy's key, or why there is none.
 fn encode(proxy: &Result<ProxyKey, RegisterError>) -> Vec<u8> {
     match proxy {
         Ok(ProxyKey { channel, proxy }) => [&b"+"[..], &channel.0.to_le_bytes(), &proxy.0.to_le_bytes()].concat(),
@@ -188,7 +188,7 @@ fn decode(bytes: &[u8]) -> Result<ProxyKey, String> {
     }
 }
 
-/// The same of channels: each one's numbers and its name, behind the number of the channel that the next page is behind.
+/// The answer with channels: the number behind which the next page begins, then each channel's numbers and name.
 fn encode_channels(LocalChannels { channels, next }: &LocalChannels) -> Vec<u8> {
     let mut bytes = b"+".to_vec();
     bytes.extend_from_slice(&next.map_or([0xff; 8], |next| u64::from(next.0).to_le_bytes()));
@@ -220,7 +220,7 @@ fn decode_channels(bytes: &[u8]) -> Result<LocalChannels, String> {
     Ok(LocalChannels { channels, next })
 }
 
-/// Why something was not done.
+/// The reason in an answer.
 fn reason_of(bytes: &[u8]) -> String {
     match bytes.split_first() {
         Some((_, reason)) => String::from_utf8_lossy(reason).into_owned(),
@@ -234,14 +234,14 @@ impl From<Request> for ToAdministration {
     }
 }
 
-/// Why a proxy cannot be asked for now.
+/// Reason why a proxy cannot be requested now.
 pub(crate) const NO_ROOM: &str = "the service has no room for this request now; it may come again";
 
 impl Context {
-    /// Asks administration for a proxy, on behalf of a client. The request counts as so many octets.
+    /// Requests a proxy from administration, on behalf of a client, which is charged for the given number of octets.
     ///
     /// # Errors
-    /// When there is no room for another request: it is counted.
+    /// There is no room for another request, which is counted.
     pub(crate) fn request_local_proxy(
         &mut self,
         client: u64,
@@ -251,10 +251,10 @@ impl Context {
         self.request_of_administration(client, Action::Proxy(Box::new(local_proxy)), charged)
     }
 
-    /// Asks administration for something, as [`request_local_proxy`](Self::request_local_proxy).
+    /// Requests an action of administration, as [`request_local_proxy`](Self::request_local_proxy) does.
     ///
     /// # Errors
-    /// The same.
+    /// There is no room for another request, which is counted.
     pub(crate) fn request_of_administration(
         &mut self,
         client: u64,
@@ -273,12 +273,12 @@ impl Context {
         })
     }
 
-    /// A client's proxy is not needed any more.
+    /// Has administration remove a client's proxy that is not needed any more.
     pub(crate) fn remove_local_proxy(&mut self, client: u64, key: ProxyKey, account: &Arc<Account>) {
         self.tell_administration(client, Action::Dismissal(key), account);
     }
 
-    /// Has administration do what cannot be refused, and is not answered.
+    /// Has administration execute an action that cannot be refused, and has no answer.
     pub(crate) fn tell_administration(&mut self, client: u64, action: Action, account: &Arc<Account>) {
         let charge = account.charge_anyway(Resource::RequestBytes, 0);
         self.reporting.reports.send(Request { client, action, charge }.into());
@@ -286,7 +286,7 @@ impl Context {
 }
 
 impl Worker {
-    /// Serves what administration has posted.
+    /// Handles a message of administration.
     pub(crate) fn handle_proxy_notice(&mut self, notice: Notice) {
         match notice {
             Notice::Registered { peer, proxy, charge } => {

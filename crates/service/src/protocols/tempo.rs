@@ -1,20 +1,19 @@
-//! Where lanes meet the clients of the small protocol ([`tempo`], `docs/tempo.md`), over UDP and over TCP.
+//! The Tempo protocol ([`tempo`], `docs/tempo.md`), over UDP and over TCP.
 //!
-//! To each of them the service is a *broker*: a subscriber to what it publishes and a publisher of what it subscribes to. [`hearing`] reads
-//! datagrams and sorts frames, [`streams`] reads connections. What is announced is kept as long as it is announced again ([`sessions`],
-//! [`topics`]), and answered and announced on ([`announcing`]). A message waits in its topic's input for the topic's turn ([`input`],
-//! [`intake`]) and is handed in as every protocol's events are; what outboxes give for subscribers goes out as frames ([`delivery`]).
-//! Probes take the messages' way, echoes and reports none.
+//! For each client the service is a *broker*: a subscriber to its publications and a publisher for its subscriptions. [`hearing`] reads
+//! datagrams and sorts frames, [`streams`] reads connections. Announcements are stored as long as they are repeated ([`sessions`],
+//! [`topics`]), and answered and passed on ([`announcing`]). A message waits in its topic's input for the topic's turn ([`input`],
+//! [`intake`]) and is handed in like every protocol's events; deliveries to subscribers are sent as frames ([`delivery`]). Probes are
+//! queued like messages; echoes and reports are not.
 //!
-//! What messages are to consumers of other protocols, and those protocols' events to subscribers here, is [`form`]; the types of which
-//! messages are, where they are declared, [`types`].
+//! [`form`] translates between messages and other protocols' events; [`types`] has the declared types of messages.
 //!
 //! A session has a proxy for each channel into which it publishes, and one for each topic to which it subscribes, like any other client
 //! ([`requests`]). All of that is the main lane's.
 //!
-//! UDP addresses can be forged, so nothing is kept for one that has not proven itself, and nothing sent there beyond the size of what came.
+//! UDP addresses can be forged: nothing is stored for an address that has not proven itself, and no more octets are sent there than came.
 //!
-//! In the steady state nothing here allocates.
+//! In the steady state this protocol allocates nothing.
 
 pub(crate) mod announcing;
 pub(crate) mod delivery;
@@ -61,66 +60,66 @@ use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use crate::random::unforeseeable;
 use accounts::Account;
 
-/// What the protocol is made with.
+/// Settings of this protocol.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// Milliseconds between two announcements.
+    /// Interval of announcements, in milliseconds.
     pub(crate) period_ms: u16,
-    /// How much may wait for each topic's turn.
+    /// Maximum waiting input of each topic.
     pub(crate) bounds: Bounds,
-    /// Octets of a message.
+    /// Maximum octets of a message.
     pub(crate) message_bytes_max: u32,
-    /// What a request counts for at least while administration has it, in octets.
+    /// Minimum octets charged for a request while administration has it.
     pub(crate) request_bytes_min: u64,
-    /// The types that topics are declared to have.
+    /// Declared types of topics.
     pub(crate) types: Arc<DeclaredTypes>,
 }
 
-/// Sockets for datagrams: those that clients send to the service, and those that they send to a group.
+/// Datagram sockets: for datagrams sent to the service, and for those sent to a group.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     pub(crate) datagrams: Option<Datagrams>,
     pub(crate) group: Option<Datagrams>,
 }
 
-/// What this protocol has of a lane.
+/// State of this protocol on a lane.
 pub(crate) struct Protocol {
-    /// Of the broker: its session, and how it makes cookies.
+    /// The broker's session, and its generator of cookies.
     session: u32,
     cookies: Cookies,
     settings: Settings,
-    /// What messages are to others, and others' events to subscribers.
+    /// Translations between messages and other protocols' events.
     pub(crate) forms: form::Forms,
     pub(crate) out: Out,
-    /// Where datagrams arrive that are sent to the group that it has joined.
+    /// Socket for datagrams to the group that the service has joined.
     pub(crate) group: Option<Datagrams>,
-    /// Proxies of publishers that send to that group: all others there have their messages from themselves.
+    /// Proxies of publishers that send to that group: all others in the group have their messages already.
     grouped: HashSet<ProxyKey>,
     pub(crate) sessions: Sessions,
     pub(crate) topics: Topics,
     scheduler: TopicScheduler,
-    /// Proxies, by the handles that they were asked for with.
+    /// Proxies, by the handles in their requests.
     proxies: HashMap<Peer, Proxy>,
     next_peer: Peer,
-    /// Parts, by when there is something to do for each. A time that is not the part's any more means nothing.
+    /// Parts by the time of their next work. An entry with a time that the part does not have any more is ignored.
     timers: BinaryHeap<Reverse<(Nanos, Token)>>,
     chance: Chance,
-    /// Connections that are not read since as much of their clients' waits as may.
+    /// Connections that are not read since their clients' waiting messages have reached the quota.
     starved: Vec<Token>,
-    /// How long clients may take for a frame.
+    /// Time limit for clients to complete a frame.
     frame_completion: Duration,
-    /// Some connection has a time limit.
+    /// Whether any connection has a time limit.
     has_deadlines: bool,
-    /// What sockets are read into.
+    /// Read buffer.
     received: Received,
     read: Vec<u8>,
-    /// What answers one datagram.
+    /// Answers to one datagram.
     answers: Vec<u8>,
-    /// What has been said in the log of this episode.
+    /// Lines already logged in this episode.
     said: Said,
 }
 
-/// What is said once.
+/// Lines that are logged once.
 #[derive(Debug, Default)]
 struct Said {
     of_brokers: bool,
@@ -128,7 +127,7 @@ struct Said {
     of_proxies: bool,
 }
 
-/// What cookies are made with.
+/// Random key for cookies.
 fn cookie_key() -> (u64, u64) {
     let drawn = unforeseeable();
     let half = |of: u128| u64::try_from(of & u128::from(u64::MAX)).unwrap_or_default();
@@ -215,7 +214,7 @@ impl WireProtocol for Protocol {
         let Socket::Incoming(_, token) = socket else { return None };
         Some(&mut worker.core.protocols.tempo.out.connections.get_mut(token)?.rounds)
     };
-    /// The sessions in those places count as well, to which something is to be sent.
+    /// Whether connections, or sessions with datagrams to send, in these places have output.
     const HAS_OUTPUT_AT: fn(&Worker, u32, u32) -> Option<bool> = |worker, from, places| {
         let Self { out, sessions, .. } = &worker.core.protocols.tempo;
         let connections = out.connections.range(from, places).map(|mut all| all.any(|one| !one.output.is_empty()));
@@ -249,12 +248,12 @@ impl WireProtocol for Protocol {
 }
 
 impl Protocol {
-    /// The header of a frame that the broker sends of its own accord.
+    /// Header of a frame that the broker sends on its own behalf.
     const fn header(&self, topic: u32) -> Header {
         Header { session: self.session, topic, sequence: 0, sent: 0, priority: 0, by_broker: true }
     }
 
-    /// Something is to be sent to a session when the round ends.
+    /// Queues a session to be sent to when the round ends.
     fn note_due(&mut self, session: Token) {
         if let Some(known) = self.sessions.get_mut(session)
             && !core::mem::replace(&mut known.is_due, true)
@@ -263,13 +262,13 @@ impl Protocol {
         }
     }
 
-    /// Whether something waits for room for a subscriber.
+    /// Whether any subscriber waits for room.
     #[cfg(test)]
     pub(crate) fn is_somebody_blocked(&self) -> bool {
         self.proxies.values().any(|proxy| proxy.key.is_some() && proxy.blocked.is_some())
     }
 
-    /// Whether a subscriber waits although the socket for datagrams has room, and is not due to go on.
+    /// Whether a subscriber waits although the datagram socket has room, and is not due to resume.
     #[cfg(test)]
     pub(crate) fn has_forgotten_somebody_blocked(&self) -> bool {
         let blocked = self.proxies.values().filter(|proxy| proxy.key.is_some() && proxy.blocked.is_some());
@@ -279,7 +278,7 @@ impl Protocol {
         })
     }
 
-    /// A handle for a proxy that no proxy had before.
+    /// A new handle for a proxy.
     fn new_peer(&mut self) -> Peer {
         let peer = self.next_peer;
         self.next_peer = Peer(peer.0 + 1);

@@ -1,9 +1,9 @@
-//! A fifth protocol, in tests only: what it takes to add one is this folder, and its line in [`protocols!`](super).
+//! A fifth protocol, in tests only, to show what adding one takes: this folder, and its line in [`protocols!`](super).
 //!
-//! A line of a client's is an event of the type `Toy/LINE` in the default channel; it is answered by `+`, or by `-`. The client gets a line
-//! with the type of each event of that channel.
+//! A client's line is an event of the type `Toy/LINE` in the default channel; it is answered by `+`, or by `-`. The client gets a line with
+//! the type of each event of that channel.
 //!
-//! It may be a durable consumer, which answers each event: then a line that begins with a slash is for administration.
+//! A client may be a durable consumer, which answers each event: then a line that begins with a slash is for administration.
 
 mod tests;
 
@@ -35,13 +35,13 @@ use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use accounts::{Account, Charge};
 
 thread_local! {
-    /// Where a service that is started on this thread listens for clients.
+    /// Listening address of a service that is started on this thread.
     static LISTEN: Cell<Option<SocketAddr>> = const { Cell::new(None) };
     /// Whether its clients are durable consumers.
     static DURABLE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The name of durable consumers.
+/// Name of durable consumers.
 const NAME: &str = "toy";
 
 pub(crate) struct Protocol {
@@ -50,7 +50,7 @@ pub(crate) struct Protocol {
     peers: HashMap<Peer, Token>,
     next_peer: Peer,
     settings: Settings,
-    /// Whether its one link, of which there is only the status, is paused.
+    /// Whether its one link, which has only a status, is paused.
     is_paused: bool,
 }
 
@@ -65,9 +65,9 @@ struct Connection {
     address: SocketAddr,
     place: Charge,
     rounds: Rounds,
-    /// What was read and not looked at: it is until there is a proxy for it.
+    /// Input that waits until there is a proxy for it.
     read: Vec<u8>,
-    /// The handles of its proxies, a supplier's and a consumer's, and their keys once they are there.
+    /// Handles of its proxies, a supplier's and a consumer's, and their keys once they are made.
     proxies: [(Peer, Option<ProxyKey>); 2],
 }
 
@@ -200,7 +200,7 @@ impl Core {
         }
     }
 
-    /// Takes in the lines that were read, once there is a supplier's proxy.
+    /// Takes in the stored lines, once there is a supplier's proxy.
     fn take_in_toys(&mut self, token: Token) {
         loop {
             let Some(connection) = self.protocols.toy.connections.get_mut(token) else { return };
@@ -222,7 +222,7 @@ impl Core {
         }
     }
 
-    /// Asks administration for what a client wants of its consumer's proxy.
+    /// Passes a client's command about its consumer's proxy to administration.
     fn ask_for_toy(&mut self, token: Token, (peer, key): (Peer, ProxyKey), command: &[u8]) {
         let Some(connection) = self.protocols.toy.connections.get(token) else { return };
         let account = Arc::clone(connection.place.account());
@@ -275,7 +275,7 @@ impl Core {
         self.cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.cx.clock.now);
     }
 
-    /// Writes a line. What the socket has no room for is lost.
+    /// Writes a line. Octets for which the socket has no room are lost.
     fn say_to_toy(&mut self, token: Token, line: &[u8]) {
         if let Some(connection) = self.protocols.toy.connections.get_mut(token) {
             let _ = connection.stream.write(&[line, b"\n"].concat());

@@ -1,4 +1,4 @@
-//! Every way that leads from outside to administration, for tests of how its time is shared.
+//! All ways from outside to administration, for tests of how its time is divided.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::protocols::{Request, giop as corbas, local_proxies};
 
 pub(crate) const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };
 
-/// A message by each way that leads to administration, as it comes from a client with this account on its connection of that number.
+/// A message by each way to administration, as from a client with this account on its connection of that number.
 pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static str, ToAdministration)> {
     let charge = || account.charge_anyway(Resource::RequestBytes, 0);
     let of_giop = corbas::admin_messages::Request {

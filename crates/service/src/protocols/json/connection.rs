@@ -1,6 +1,6 @@
-//! One connection of a client: what has arrived, what is to be written, and the proxies that are its.
+//! Connection of a client: input, output, and the proxies of the connection.
 //!
-//! Events on their way to clients, and all that is written.
+//! Events are written to clients here, as are all answers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,64 +24,64 @@ use crate::lane::io::system::Interest;
 use crate::lane::io::unread::Unread;
 use crate::protocols::Tag;
 
-/// Requests that may be unanswered before the connection is not read any more, and octets of them.
+/// Maximum unanswered requests before the connection is not read any more, and maximum octets of them.
 const UNANSWERED_MAX: u32 = 64;
 const UNANSWERED_BYTES_MAX: usize = 1 << 20;
-/// Octets of output that a client may leave unread before its requests are not read any more.
+/// Maximum unread octets of output before a client's requests are not read any more.
 const UNREAD_MAX: usize = 1 << 20;
-/// Octets of the beginning of a line that are not charged: they are bounded by the number of connections.
+/// Octets of an incomplete line that are not charged: the number of connections bounds them.
 const UNCHARGED: usize = 16 << 10;
 
-/// A connection.
+/// A client's connection.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) address: SocketAddr,
-    /// Its subscriptions are an observer's.
+    /// Whether its subscriptions are an observer's.
     pub(super) looks_on: bool,
-    /// Its place among the connections, and with that its client's account.
+    /// The connection's place, and its client's account.
     place: Charge,
     pub(crate) input: Input,
     pub(crate) output: Output,
     unread: Unread,
     pub(crate) proxies: Proxies,
     pub(super) rounds: Rounds,
-    /// To be closed once its output is written, since then.
+    /// Since when the connection is closing: it is closed when its output is written.
     pub(super) closing: Option<Time>,
-    /// When something came from it last.
+    /// When the last input arrived.
     pub(super) heard: Time,
 }
 
-/// What a client has sent.
+/// Input of a client.
 pub(crate) struct Input {
     pub(super) session: Session,
-    /// What is charged for the beginning of a line.
+    /// Charge for an incomplete line.
     incomplete: Option<Charge>,
     /// Since when the rest of a line is pending.
     pub(super) began: Option<Time>,
-    /// Requests that are answered later, and octets of them.
+    /// Unanswered requests, and their octets.
     unanswered: u32,
     unanswered_bytes: usize,
-    /// Lines may have been read and not looked at.
+    /// Whether lines may have been read but not handled.
     pub(super) is_stalled: bool,
-    /// It sends nothing more.
+    /// Whether the client's stream has ended.
     pub(super) has_ended: bool,
 }
 
-/// The proxies of a connection, open or asked for.
+/// Proxies of a connection, open or requested.
 #[derive(Default)]
 pub(crate) struct Proxies {
     /// Subscriptions by their ids.
     pub(super) subscriptions: HashMap<u64, Peer>,
-    /// For publishing, by channel, as its client names that.
+    /// Proxies for publishing, by channel, as its client names that.
     pub(super) suppliers: HashMap<ChannelRef, Peer>,
-    /// An event that waits for such a proxy to be there.
+    /// An event that waits for such a proxy.
     pub(super) waiting: Option<Box<Publish>>,
     /// Consumers with outboxes that wait for room.
     pub(super) blocked: Vec<Peer>,
 }
 
 impl Proxies {
-    /// Whether its client has asked for nothing yet.
+    /// Whether its client has made no request for a proxy yet.
     pub(super) fn is_new(&self) -> bool {
         self.subscriptions.is_empty() && self.suppliers.is_empty() && self.waiting.is_none()
     }
@@ -113,7 +113,7 @@ impl Connection {
         }
     }
 
-    /// Since when nothing is asked or pending; nothing if something is. A client that publishes or subscribes has a proxy.
+    /// Since when the connection is idle; `None` if anything is pending. A client that publishes or subscribes has a proxy.
     pub(crate) fn idle_since(&self) -> Option<Time> {
         let Proxies { subscriptions, suppliers, waiting, .. } = &self.proxies;
         let has_proxies = !subscriptions.is_empty() || !suppliers.is_empty() || waiting.is_some();
@@ -121,12 +121,12 @@ impl Connection {
         (!has_proxies && !is_busy).then_some(self.heard)
     }
 
-    /// The account that is charged for what it makes the service keep.
+    /// The account that is charged for this client.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
     }
 
-    /// Whether its lines are left unread for now, so that what it is owed stays bounded.
+    /// Whether lines are not read for now, so that the client's pending work stays bounded.
     pub(super) fn is_paused(&self) -> bool {
         self.closing.is_some()
             || self.proxies.waiting.is_some()
@@ -144,19 +144,19 @@ impl Connection {
             && self.output.queued_bytes() < Budget::GATHERED.bytes
     }
 
-    /// A request of so many octets is to be answered later.
+    /// Notes that a request of so many octets is answered later.
     pub(super) fn await_answer(&mut self, bytes: usize) {
         self.input.unanswered += 1;
         self.input.unanswered_bytes += bytes;
     }
 
-    /// One is answered.
+    /// Notes the answer to such a request.
     pub(super) fn note_answer(&mut self, bytes: usize) {
         self.input.unanswered = self.input.unanswered.saturating_sub(1);
         self.input.unanswered_bytes = self.input.unanswered_bytes.saturating_sub(bytes);
     }
 
-    /// Whether it has sent all that it will, has been answered, and is sent nothing more.
+    /// Whether the client has sent everything, has all answers, and gets no more events.
     pub(super) fn is_done(&self) -> bool {
         self.input.has_ended
             && !self.input.is_stalled
@@ -166,18 +166,18 @@ impl Connection {
             && self.output.is_empty()
     }
 
-    /// Charges what it has yet to read.
+    /// Charges the client for its unread output.
     ///
     /// # Errors
-    /// When it has to wait from now on.
+    /// The connection has to wait from now on.
     pub(super) fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
         self.unread.note(self.place.account(), self.output.own_bytes(), self.output.taken(), now)
     }
 
-    /// Charges what was read of a line that is not complete, and notes since when the rest is pending.
+    /// Charges an incomplete line, and notes since when its rest is pending.
     ///
     /// # Errors
-    /// When that is too much.
+    /// The charge is refused.
     pub(super) fn charge_incomplete(&mut self, now: Time) -> Result<(), Spent> {
         let incomplete = self.input.session.retained_bytes();
         let is_incomplete = incomplete > 0 && !self.input.is_stalled;
@@ -196,24 +196,24 @@ impl Connection {
         }
     }
 
-    /// A line has come whole: the next one has its time.
+    /// Notes that a line is complete: the time limit of the next begins anew.
     pub(super) fn note_line(&mut self) {
         self.input.began = None;
     }
 }
 
 impl Protocol {
-    /// A proxy that can be used.
+    /// The key of a proxy that is open.
     pub(super) fn open_proxy(&self, peer: Peer) -> Option<ProxyKey> {
         self.proxies.get(&peer)?.key
     }
 
-    /// What is known of a proxy that is not needed any more.
+    /// Removes a proxy that is not needed any more.
     pub(super) fn remove_proxy(&mut self, peer: Peer) -> Option<Proxy> {
         self.proxies.remove(&peer)
     }
 
-    /// Notes that a proxy is made, or will not be. Gives what was known of it; nothing if no client waits for it any more.
+    /// Notes that a requested proxy was made or refused. Returns the proxy; `None` if no client waits for it any more.
     pub(super) fn note_registered(&mut self, peer: Peer, key: Option<ProxyKey>) -> Option<Proxy> {
         if key.is_none() {
             return self.remove_proxy(peer);
@@ -225,7 +225,7 @@ impl Protocol {
         Some(known)
     }
 
-    /// Sends an event to the client that it is for. The list is empty then.
+    /// Sends an event to its client, and empties the list.
     #[inline(never)]
     pub(crate) fn send_line(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
         let outcome = self.write_line(delivery, events, cx);
@@ -233,7 +233,7 @@ impl Protocol {
         cx.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, cx.clock.now);
     }
 
-    /// Puts an event's line on its connection. An event that the connection keeps is taken out of `events`.
+    /// Writes an event's line to its connection. An event that the connection keeps is taken out of `events`.
     fn write_line(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) -> Outcome {
         let Protocol { proxies, connections, .. } = self;
         let Some((peer, proxy)) = delivery.peer.and_then(|peer| Some((peer, proxies.get_mut(&peer)?))) else {
@@ -267,7 +267,7 @@ impl Protocol {
         Outcome::Sent
     }
 
-    /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
+    /// Writes output of a connection, resumes reading it, and updates its interest in the poll.
     pub(crate) fn flush_json(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.rounds.is_due = false;
@@ -300,7 +300,7 @@ impl Protocol {
         }
     }
 
-    /// Has lines looked at that were read while a connection was paused, if it is not any more.
+    /// Queues unhandled lines of a connection that was paused, if it is not any more.
     fn look_on(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.connections.get(token) else { return };
         if connection.input.is_stalled && !connection.is_paused() {
@@ -308,7 +308,7 @@ impl Protocol {
         }
     }
 
-    /// Something has come about for which a connection was perhaps paused.
+    /// Resumes a connection that may have been paused.
     pub(super) fn resume_json(&mut self, token: Token, cx: &mut Context) {
         self.look_on(token, cx);
         self.note_due(token, cx);

@@ -1,4 +1,4 @@
-//! Connections of clients: accepted, read a chunk at a time, closed; and what clients ask for on them.
+//! Connections of clients: accepted, read chunk by chunk, closed; and the clients' requests.
 
 use std::io;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::protocols::json::{OUTPUT_FORM, Part};
 use crate::protocols::local_proxies::{Action, NO_ROOM, refused_because};
 
 impl Core {
-    /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
+    /// Takes a connection that a client made. Returns the number of open connections; `None` if the poll does not take it.
     pub(crate) fn let_in_json(&mut self, arrival: Arrival) -> Option<usize> {
         let (ip, now) = (arrival.place.account().ip(), arrival.at);
         let protocol = &mut self.protocols.json;
@@ -54,7 +54,7 @@ impl Core {
         Some(open)
     }
 
-    /// Ends connections that have not sent the rest of a line, or have been being closed, for too long.
+    /// Ends connections with an overdue line, or that have been closing for too long.
     pub(crate) fn sweep_json(&mut self) {
         if !self.protocols.json.has_deadlines {
             return;
@@ -85,7 +85,7 @@ impl Core {
         }
     }
 
-    /// Administration has made a proxy, or refused it.
+    /// Handles a proxy that administration has made or refused.
     pub(crate) fn json_proxy_registered(
         &mut self,
         peer: Peer,
@@ -137,7 +137,7 @@ impl Core {
         self.protocols.json.resume_json(token, &mut self.cx);
     }
 
-    /// Tells a client that its event was taken in, or why not.
+    /// Answers a client that its event was taken in, or why not.
     pub(crate) fn answer_json(&mut self, claim: Claim, refused: Option<Refused>) {
         let Claim { connection: token, id, bytes } = claim;
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
@@ -191,7 +191,7 @@ impl Core {
         self.protocols.json.read = buffer;
     }
 
-    /// Looks at what was read before, as far as others do not have their turn first.
+    /// Handles input that was read before, as far as the budget allows.
     #[inline(never)]
     pub(crate) fn go_on_with_json(&mut self, token: Token) {
         if let Some(connection) = self.protocols.json.connections.get_mut(token) {
@@ -200,7 +200,7 @@ impl Core {
         }
     }
 
-    /// Looks at lines: those kept, and those of `input` behind them. What may not be looked at now is kept.
+    /// Handles lines: the stored ones, and those of `input` behind them. Lines beyond the budget are stored.
     fn process_json(&mut self, token: Token, mut input: &[u8]) {
         let Some(connection) = self.protocols.json.connections.get(token) else { return };
         let mut meter = connection.rounds.usage.begin(self.cx.io.quotas.round(), self.cx.io.quotas.budget());
@@ -252,7 +252,7 @@ impl Core {
         self.protocols.json.note_due(token, &mut self.cx);
     }
 
-    /// Does what a client asks for with a line of so many octets.
+    /// Executes the request of a line of so many octets.
     pub(super) fn handle_json(&mut self, token: Token, request: Request, bytes: usize) {
         match request {
             Request::Hello { id, name, token: shown } => {
@@ -270,8 +270,8 @@ impl Core {
         }
     }
 
-    /// Handles the name that a client says, and the token that it shows: from now on the client has the identity that the token stands
-    /// for. A token that is none is refused and the connection is closed, so that another try takes another connection.
+    /// Handles the name that a client gives, and the token that it shows: from now on the client has the token's identity. After an invalid
+    /// token the connection is closed, so that another attempt takes another connection.
     fn greet_json(&mut self, token: Token, id: Option<u64>, (name, shown): (Option<&str>, Option<&str>)) {
         let protocol = &mut self.protocols.json;
         let Some(connection) = protocol.connections.get(token) else { return };
@@ -306,7 +306,7 @@ impl Core {
 
     // ---- events ----
 
-    /// Takes an event in, once there is a proxy for that.
+    /// Takes an event in, once its proxy is open.
     fn publish_json(&mut self, token: Token, publish: Box<Publish>, bytes: usize) {
         if self.cx.reporting.draining.has_begun() {
             return self.protocols.json.refuse_json(token, publish.id, "the service is about to end", &mut self.cx);
@@ -327,7 +327,7 @@ impl Core {
         }
     }
 
-    /// What limits the event types that a client may publish in a channel, if it may publish there at all.
+    /// Event types that a client is limited to in a channel, if it may publish there at all.
     fn permit_json(&mut self, token: Token, channel: ChannelId, publish: &Publish) -> Result<Permit, ()> {
         if !self.access.is_on() {
             return Ok(None);
@@ -393,14 +393,14 @@ impl Core {
 }
 
 impl Protocol {
-    /// What was read of a connection and not looked at waits for a turn of its address.
+    /// Defers a connection's unhandled input until its address has its turn.
     pub(super) fn queue_json_backlog(&mut self, token: Token, cx: &mut Context) {
         if let Some(connection) = self.connections.get_mut(token) {
             cx.io.quotas.resume_later(&mut connection.rounds, Socket::Incoming(Tag::Json, token));
         }
     }
 
-    /// Ends a connection for what was heard on it, after the client was sent the reason.
+    /// Ends a connection after bad input, with the reason as its last line.
     pub(crate) fn distrust_json(&mut self, token: Token, why: &str, cx: &mut Context) {
         self.refuse_json(token, None, why, cx);
         let now = cx.clock.now;
@@ -429,7 +429,7 @@ impl Protocol {
         cx.log_debug(|| format!("the connection from {client} is closed; {open} open for lines of JSON"));
     }
 
-    /// The service ends.
+    /// Closes all connections, since the service ends.
     pub(crate) fn close_all_json(&mut self, cx: &mut Context) {
         let all: Vec<Token> = self.connections.iter().map(|(token, _)| token).collect();
         for token in all {
@@ -441,7 +441,7 @@ impl Protocol {
         cx.counters.set(Counter::JsonConnectionsOpen, self.open as u64);
     }
 
-    /// Tells a client that its request was carried out, if it wants to know.
+    /// Answers that a request was executed, if the client expects that.
     pub(super) fn confirm_json(&mut self, token: Token, id: Option<u64>, cx: &mut Context) {
         #[cfg(test)]
         if crate::simulation::goes_wrong(crate::simulation::Break::MissingLine) {
@@ -454,7 +454,7 @@ impl Protocol {
         }
     }
 
-    /// Tells a client that it was not, and why.
+    /// Answers why a request was refused.
     pub(super) fn refuse_json(&mut self, token: Token, id: Option<u64>, reason: &str, cx: &mut Context) {
         if let Some(connection) = self.connections.get_mut(token) {
             connection.output.lend(&mut cx.io.spares);
@@ -538,10 +538,10 @@ impl Protocol {
         self.confirm_json(token, id, cx);
     }
 
-    /// Asks administration for a proxy.
+    /// Requests a proxy from administration.
     ///
     /// # Errors
-    /// Says why it cannot be asked now.
+    /// The reason why it cannot be requested now.
     fn ask_for_proxy(
         &mut self,
         token: Token,
@@ -583,7 +583,7 @@ impl Protocol {
         Ok(peer)
     }
 
-    /// Asks administration for some of the channels, behind one of them if that is said.
+    /// Requests a list of channels from administration, behind `behind` or from the start.
     fn ask_for_channels(&mut self, token: Token, id: u64, behind: Option<ChannelId>, cx: &mut Context) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let account = Arc::clone(connection.account());
@@ -596,7 +596,7 @@ impl Protocol {
         }
     }
 
-    /// Tells a client of the channels that it has asked for, or why not.
+    /// Answers a client's request for channels.
     pub(crate) fn answer_json_channels(
         &mut self,
         peer: Peer,
@@ -621,14 +621,14 @@ impl Protocol {
         self.resume_json(token, cx);
     }
 
-    /// A proxy of a client's is not needed any more. One that is not there yet is released when it is.
+    /// Releases a proxy that is not needed any more. One that is not made yet is released when it is.
     fn dismiss(&mut self, token: Token, peer: Peer, account: &Arc<Account>, cx: &mut Context) {
         if let Some(key) = self.remove_proxy(peer).and_then(|proxy| proxy.key) {
             cx.remove_local_proxy(token.to_bits(), key, account);
         }
     }
 
-    /// A connection is gone, and its proxies go.
+    /// Releases the proxies of a connection that is gone.
     pub(super) fn dismiss_all(&mut self, token: Token, connection: &Connection, cx: &mut Context) {
         let proxies = &connection.proxies;
         let mut all: Vec<Peer> = proxies.subscriptions.values().chain(proxies.suppliers.values()).copied().collect();
@@ -656,19 +656,19 @@ impl Protocol {
     }
 }
 
-/// Recipient of the answer when an event was taken in.
+/// Recipient of an event's acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     connection: Token,
-    /// The request's id, if it is to be answered at all.
+    /// Id of the request, if it is to be answered.
     id: Option<u64>,
     /// Octets of the request.
     bytes: usize,
 }
 
-/// Why an onlooker's event is not taken, and no channel made.
+/// Reason why an onlooker may not publish or make channels.
 const LOOKS_ON: &str = "this connection only looks on: over HTTP publishing and making channels need the token (http.token_file), or rules of access \
                         that allow it";
 
-/// Subscriptions of one connection, which each event may meet one after the other.
+/// Maximum subscriptions of one connection, since each event may meet all of them.
 const SUBSCRIPTIONS_MAX: usize = 256;

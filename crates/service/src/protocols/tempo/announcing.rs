@@ -1,4 +1,4 @@
-//! What is announced here, what of it is kept, and what the broker announces itself.
+//! Announcements: those of end points, the state stored for them, and the broker's own.
 
 use core::cmp::Reverse;
 use core::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::lane::run::{Core, Worker};
 use crate::protocols::Protocols;
 use accounts::Resource;
 
-/// Topics and roles that one session may have announced.
+/// Maximum topics and roles announced by one session.
 const PARTS_OF_SESSION: usize = 4_096;
 
 impl Worker {
@@ -67,7 +67,7 @@ impl Worker {
         tempo.forget_session_if_empty(session, cx);
     }
 
-    /// The session with that number at a place that has proven itself, and whether it has moved there by that.
+    /// The session with that number at a proven place, and whether it has just moved there.
     fn session_at(&mut self, place: Place, address: SocketAddr, number: u32) -> Option<(Token, bool)> {
         let sessions = &mut self.core.protocols.tempo.sessions;
         if let Some(session) = sessions.find(number, place) {
@@ -109,7 +109,7 @@ impl Worker {
 }
 
 impl Settings {
-    /// An announcement of what the end points of a role come to, with the cookies that it gives and returns.
+    /// An announcement of the summary of a role's end points, with the cookies given and returned.
     fn announcement<'n>(
         &self,
         role: Role,
@@ -126,14 +126,14 @@ impl Settings {
 }
 
 impl Protocol {
-    /// How an address that returns this cookie was met; nothing if it has not proven itself.
+    /// How an address that returns this cookie was met; `None` if it has not proven itself.
     fn way_of(&self, returned: u64, address: SocketAddr, session: u32) -> Option<Way> {
         let is_proof = |way: &Way| self.cookies.is_ours(returned, address, way.proof_of(session));
         let ways = if self.group.is_some() { &[Way::Single, Way::Group][..] } else { &[Way::Single] };
         ways.iter().copied().find(is_proof)
     }
 
-    /// Has a part looked at when there is something to do for it.
+    /// Plans the next work for a part.
     fn plan(&mut self, part: Token) {
         if let Some(known) = self.sessions.part_mut(part) {
             let due = known.due();
@@ -142,7 +142,7 @@ impl Protocol {
         }
     }
 
-    /// The next part for which there is something to do.
+    /// The next part with work due.
     fn next_part_due(&mut self, now: Nanos) -> Option<Token> {
         loop {
             let &Reverse((due, part)) = self.timers.peek().filter(|Reverse((due, _))| *due <= now)?;
@@ -155,7 +155,8 @@ impl Protocol {
         }
     }
 
-    /// Renews what an end point announces that asks for no answer and proves nothing, if it has bound that number to that name there.
+    /// Renews an announcement that needs no answer and proves nothing, if the end point has bound that number to that name. True if it was
+    /// renewed.
     fn renew_bound(
         &mut self,
         place: Place,
@@ -174,7 +175,7 @@ impl Protocol {
         true
     }
 
-    /// Answers an end point that has not proven itself: with as much as came, and a cookie to prove itself by. Nothing is kept of it.
+    /// Answers an end point that has not proven itself, with as many octets as came, and a cookie for its proof. Nothing is stored.
     fn answer_unproven(
         &mut self,
         (from, way): (SocketAddr, Way),
@@ -209,7 +210,7 @@ impl Protocol {
         }
     }
 
-    /// Sends what answers one datagram.
+    /// Sends the answers to one datagram.
     pub(super) fn send_answers(&mut self, to: SocketAddr, cx: &mut Context) {
         let Protocol { answers, out, .. } = self;
         let Some(socket) = &out.socket else { return };
@@ -226,7 +227,7 @@ impl Protocol {
         }
     }
 
-    /// Keeps what a session announces for a topic that it knows by that number.
+    /// Stores a session's announcement of a topic under that number.
     fn note_announced(
         &mut self,
         session: Token,
@@ -337,7 +338,7 @@ impl Protocol {
         }
     }
 
-    /// A part is given up, or was not announced any more. What its publisher sent before is yet handed in.
+    /// Gives up a part that said bye, or was not announced any more. Its publisher's earlier messages are still handed in.
     pub(super) fn give_up_part(&mut self, part: Token, cx: &mut Context) {
         let Protocol { sessions, proxies, .. } = self;
         let Some((known, session)) = sessions.both(part) else { return };
@@ -354,7 +355,7 @@ impl Protocol {
         self.remove_part(part, cx);
     }
 
-    /// All that a session has announced is given up.
+    /// Gives up all parts of a session.
     pub(super) fn give_up_session(&mut self, session: Token, cx: &mut Context) {
         let sessions = &self.sessions;
         let parts: Vec<Token> = sessions.get(session).map(|session| session.parts().collect()).unwrap_or_default();
@@ -363,7 +364,7 @@ impl Protocol {
         }
     }
 
-    /// Forgets a part, and what was kept for it.
+    /// Removes a part and its state.
     pub(super) fn remove_part(&mut self, part: Token, cx: &mut Context) {
         let Protocol { sessions, topics, .. } = self;
         let Some(gone) = sessions.remove_part(part) else { return };
@@ -385,7 +386,7 @@ impl Protocol {
         self.note_tempo_levels(cx);
     }
 
-    /// Forgets a topic if it is not needed any more.
+    /// Removes a topic if it is not needed any more.
     pub(super) fn forget_topic_if_unneeded(&mut self, topic: Token, cx: &mut Context) {
         let waited = self.topics.forget_unneeded(topic);
         if !waited.is_empty() {
@@ -394,7 +395,7 @@ impl Protocol {
         }
     }
 
-    /// Forgets a session that has nothing left.
+    /// Removes a session without parts.
     pub(super) fn forget_session_if_empty(&mut self, session: Token, cx: &mut Context) {
         let sessions = &mut self.sessions;
         if sessions.get(session).is_none_or(|session| !session.is_empty()) {
@@ -417,7 +418,7 @@ impl Protocol {
         cx.counters.set(Counter::TempoTopics, self.topics.len() as u64);
     }
 
-    /// Announces what is due, and forgets end points that were silent for too long.
+    /// Sends the announcements that are due, and removes end points that were silent for too long.
     pub(crate) fn serve_tempo_due(&mut self, cx: &mut Context) {
         let now = cx.clock.now.0;
         for _ in 0..Budget::EVENTS.events {
@@ -442,7 +443,7 @@ impl Protocol {
         }
     }
 
-    /// Announces to one part what its counterparts come to.
+    /// Announces the summary of its counterparts to one part.
     pub(super) fn announce(&mut self, part: Token, cx: &mut Context) {
         let now = cx.clock.now.0;
         let Protocol { sessions, topics, settings, cookies, session: own, out, .. } = self;
@@ -465,7 +466,7 @@ impl Protocol {
         send(out, sessions, to, &frame, &mut cx.io);
     }
 
-    /// Says bye to all end points that have announced something, as far as their sockets take that at once.
+    /// Sends bye to all announced end points, as far as their sockets take it at once.
     pub(super) fn say_bye(&mut self, cx: &mut Context) {
         for to in self.sessions.all() {
             let session = self.sessions.get(to);
@@ -481,7 +482,7 @@ impl Protocol {
         }
     }
 
-    /// Tells a publisher what has come of its topic, here and at the subscribers.
+    /// Reports to a publisher the state of its topic, here and at the subscribers.
     fn report(&mut self, part: Token, cx: &mut Context) {
         let now = cx.clock.now.0;
         let Protocol { sessions, topics, .. } = self;

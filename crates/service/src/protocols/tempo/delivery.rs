@@ -1,6 +1,6 @@
-//! Messages on their way to subscribers, and all that is sent.
+//! Delivery of messages to subscribers, and all other output.
 //!
-//! Frames that are gathered for one address, as datagrams.
+//! Frames for one address are gathered into datagrams.
 //!
 //! Frames lie back to back in a datagram as long as there is room. Datagrams of one size, of which the last may be shorter, are a *run*:
 //! one system call sends it.
@@ -27,41 +27,41 @@ use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::protocols::Tag;
 
-/// Octets gathered for one session in datagrams before they are sent whatever else there is to do.
+/// Octets gathered for one session in datagrams that are sent before the end of the round.
 const GATHERED_BYTES_SENT: usize = 60 << 10;
-/// Octets in front of a fragment's.
+/// Octets in front of a fragment's data.
 const FRAGMENT: usize = 8;
 
-/// Where everything goes out.
+/// Output to all sessions.
 #[derive(Default)]
 pub(crate) struct Out {
-    /// Where datagrams arrive and leave, if clients are let in at all.
+    /// Socket for datagrams, if clients are let in by them.
     pub(crate) socket: Option<Datagrams>,
-    /// The socket takes no more for now.
+    /// Whether the socket is full.
     pub(super) is_full: bool,
     pub(crate) connections: Slots<Connection>,
-    /// How many of them there are.
+    /// Number of open connections.
     pub(super) open: usize,
-    /// Sessions to which datagrams are to be sent when the round ends.
+    /// Sessions with datagrams to send when the round ends.
     pub(super) due: VecDeque<Token>,
 }
 
 impl Out {
-    /// Something is to be written on a connection, or looked at, when the round ends.
+    /// Queues a connection to be written to, or looked at, when the round ends.
     pub(super) fn note_due_stream(&mut self, connection: Token, io: &mut Io) {
         if let Some(known) = self.connections.get_mut(connection) {
             io.quotas.write_later(&mut known.rounds, Socket::Incoming(Tag::Tempo, connection));
         }
     }
 
-    /// Something is to be sent to a session when the round ends, or it waits for room on the socket: then it goes on when there is some.
+    /// Queues a session to be sent to when the round ends. If it waits for room on the socket, it resumes when there is some.
     pub(super) fn note_due(&mut self, token: Token, session: &mut Session) {
         if matches!(session.place, Place::Datagram(_)) && !core::mem::replace(&mut session.is_due, true) {
             self.due.push_back(token);
         }
     }
 
-    /// Whether what a session has sent waits to be read, as far as is known.
+    /// Whether input of a session is known to wait unread.
     pub(super) fn is_unread(&self, session: &Session) -> bool {
         let Place::Stream(connection) = session.place else { return false };
         self.connections.get(connection).is_some_and(|connection| connection.is_stalled() || connection.is_paused())
@@ -78,7 +78,7 @@ impl Out {
     }
 }
 
-/// Gathers a frame for a session. False if it does not fit into what goes there.
+/// Gathers a frame for a session. False if it does not fit into a datagram.
 pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Frame<'_>, io: &mut Io) -> bool {
     let Some(session) = sessions.get_mut(to) else { return false };
     match session.place {
@@ -107,13 +107,13 @@ pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Fr
 }
 
 impl Protocol {
-    /// Gathers a frame for a session.
+    /// Gathers a frame for a session, as [`send`] does.
     pub(super) fn send_tempo_frame(&mut self, to: Token, frame: &Frame<'_>, cx: &mut Context) -> bool {
         let Protocol { out, sessions, .. } = self;
         send(out, sessions, to, frame, &mut cx.io)
     }
 
-    /// Sends an event to the subscriber that it is for. The list is empty then.
+    /// Sends an event to its subscriber, and empties the list.
     #[inline(never)]
     pub(crate) fn send_tempo(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>, cx: &mut Context) {
         let outcome = self.write_tempo(delivery, events, cx);
@@ -192,8 +192,8 @@ impl Protocol {
         Outcome::Sent
     }
 
-    /// Sends the datagrams that are due while the socket takes them. Those to an address that has used up its budget, and was written to in
-    /// this round, stay due.
+    /// Sends the datagrams that are due, as far as the socket takes them. Those to an address that has used up its budget, and was written
+    /// to in this round, stay due.
     pub(crate) fn flush_tempo(&mut self, cx: &mut Context) {
         for _ in 0..self.out.due.len() {
             let Protocol { out, sessions, .. } = self;
@@ -217,7 +217,7 @@ impl Protocol {
         }
     }
 
-    /// Sends the datagrams that were gathered for a session.
+    /// Sends the gathered datagrams of a session.
     pub(super) fn send_packets(&mut self, token: Token, cx: &mut Context) {
         let Protocol { out, sessions, .. } = self;
         let Some(session) = sessions.get_mut(token) else { return };
@@ -237,7 +237,7 @@ impl Protocol {
         }
     }
 
-    /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
+    /// Writes output of a connection, resumes reading it, and updates its interest in the poll.
     pub(crate) fn flush_stream(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.out.connections.get_mut(token) else { return };
         connection.rounds.is_due = false;
@@ -284,28 +284,28 @@ impl Protocol {
         }
     }
 
-    /// Whether something waits for room for a subscriber, behind which a probe is to go.
+    /// Whether messages for a subscriber wait for room, so that a probe has to go behind them.
     pub(super) fn is_blocked(&self, peer: Peer) -> bool {
         self.proxies.get(&peer).is_none_or(|proxy| proxy.key.is_none() || proxy.blocked.is_some())
     }
 }
 
-/// An address as it is written in log lines and names.
+/// An address as shown in log lines and names.
 pub(super) fn shown(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Octets that one system call sends at most.
+/// Maximum octets sent by one system call.
 const RUN_BYTES: usize = 60_000;
 
-/// What waits to be sent to one address.
+/// Datagrams that wait to be sent to one address.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     buffer: Vec<u8>,
-    /// Octets at its beginning that are sent.
+    /// Octets at the buffer's beginning that are sent.
     from: usize,
     runs: VecDeque<Run>,
-    /// Datagrams that were sent, counted from the first there ever was.
+    /// Datagrams sent since the beginning.
     sent: u64,
 }
 
@@ -315,20 +315,20 @@ struct Run {
     /// Octets of each datagram but the last.
     size: usize,
     datagrams: usize,
-    /// Octets of the last one.
+    /// Octets of the last datagram.
     last: usize,
 }
 
-/// How sending ended.
+/// Result of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// Nothing waits any more.
+    /// Everything is sent.
     All,
     /// The socket has no room.
     Full,
 }
 
-/// What sending came to.
+/// Numbers of datagrams and octets sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SendCounts {
     pub(crate) datagrams: u64,
@@ -346,12 +346,12 @@ impl Packets {
         self.buffer.len() - self.from
     }
 
-    /// How many datagrams have gone.
+    /// Number of datagrams sent.
     pub(crate) const fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Adds a frame; so many datagrams may be sent at once. False if it is too large to be one.
+    /// Adds a frame; `at_once` is the maximum of datagrams in one run. False if it is too large for a datagram.
     pub(crate) fn push(&mut self, frame: &Frame<'_>, at_once: usize, spares: &mut Spares) -> bool {
         let octets = frame.octets();
         if octets > DATAGRAM {
@@ -393,7 +393,7 @@ impl Packets {
         self.runs.push_back(Run { octets, size: octets, datagrams: 1, last: octets });
     }
 
-    /// Sends what waits, as far as the socket has room.
+    /// Sends waiting datagrams, as far as the socket has room.
     pub(crate) fn send(&mut self, socket: &Datagrams, to: SocketAddr, spares: &mut Spares) -> (Sent, SendCounts) {
         let mut counts = SendCounts::default();
         while let Some(run) = self.runs.front() {
@@ -413,7 +413,7 @@ impl Packets {
         (Sent::All, counts)
     }
 
-    /// Drops what waits.
+    /// Drops the waiting datagrams.
     pub(crate) fn clear(&mut self, spares: &mut Spares) {
         self.runs.clear();
         self.from = 0;

@@ -1,12 +1,12 @@
-//! What messages of Tempo are to consumers of other protocols, and those protocols' events to subscribers of Tempo (`docs/tempo.md`,
-//! "Tempo's messages are CORBA's events").
+//! Translation of Tempo messages for consumers of other protocols, and of those protocols' events for subscribers of Tempo
+//! (`docs/tempo.md`, "Tempo's messages are CORBA's events").
 //!
-//! A message stays as it came; a [`Note`] beside it says what it is. For consumers that take something else it is put into a structured
-//! event, once; filters read the fields of a declared type where they lie ([`fields`]). The other way, an event for a subscriber that
-//! speaks Tempo is put into a message ([`convert`]), once as well.
+//! A message stays as it came; a [`Note`] beside it describes it. For consumers of other protocols it is translated into a structured
+//! event, once; filters read the fields of a declared type in place ([`fields`]). An event for a subscriber of Tempo is translated into a
+//! message ([`convert`]), once as well.
 //!
-//! What a publisher sends is read once, when it comes ([`fill`]). What is not what it says is passed on to subscribers of Tempo as it is,
-//! and is octets to all others.
+//! A publisher's message is read once, on arrival ([`fill`]). A message that is not what its publisher says is passed on to subscribers of
+//! Tempo unchanged, and as octets to all others.
 
 mod convert;
 mod fields;
@@ -32,22 +32,22 @@ use crate::protocols::forms::FormFields;
 /// The form of a message as it came.
 pub(crate) const FORM_TEMPO: Form = Form((Tag::Tempo as u16) << 8);
 
-/// What consumers of this protocol need: a message.
+/// Output form of this protocol: a message.
 pub(crate) const OUTPUT_FORM: OutputForm = OutputForm((Tag::Tempo as u32) << 16);
 
 /// Octets in front of a structured event in a message.
 const PREFIX: usize = 8;
 
-/// What is known of a message's octets: an event's tag.
+/// Description of a message's octets, stored as the event's tag.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// What its publisher says that they are; of an event that was put into a message, what they are.
+    /// Content that the publisher declares; in a translated event, its actual content.
     pub(crate) content: Content,
-    /// Whether they are a value of the topic's declared type, or a structured event of the topic's.
+    /// Whether the octets are a value of the topic's declared type, or a structured event of the topic's.
     pub(crate) is_read: bool,
-    /// Whether it may have been delivered before, by a process that is no more.
+    /// Whether an earlier process may have delivered it before.
     pub(crate) is_repeated: bool,
-    /// The publisher's clock in nanoseconds, modulo 2^60, when the message was handed to it; 0 of an event that no publisher of Tempo has
+    /// The publisher's clock in nanoseconds, modulo 2^60, when the message was handed to it; 0 for an event that no publisher of Tempo has
     /// sent.
     pub(crate) sent: u64,
 }
@@ -57,7 +57,7 @@ impl Note {
     const REPEATED: u64 = 1 << 3;
     const SENT_SHIFT: u32 = 4;
 
-    /// As an event's tag, which is also kept on the disk: it stays as it is from one version to the next.
+    /// The note as an event's tag. Tags are stored on disk, so that this encoding must not change between versions.
     pub(crate) const fn tag(self) -> u64 {
         let Self { content, is_read, is_repeated, sent } = self;
         let content = match content {
@@ -89,18 +89,18 @@ pub(crate) const fn as_repeated(tag: u64) -> u64 {
     tag | Note::REPEATED
 }
 
-/// A message as it comes and goes.
+/// A message with its frame's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message<'m> {
     pub(crate) content: Content,
     pub(crate) octets: &'m [u8],
-    /// 0 is none.
+    /// Priority; 0 means none.
     pub(crate) priority: i16,
-    /// See [`Note::sent`].
+    /// The publisher's clock: [`Note::sent`].
     pub(crate) sent: u64,
 }
 
-/// The message that a subscriber gets of an event. Nothing if it could not be put into one.
+/// The message that a subscriber gets of an event. `None` if it could not be translated.
 pub(crate) fn message_of(event: &Event) -> Option<Message<'_>> {
     let (tag, octets) = match event.form {
         FORM_TEMPO => (event.tag, event.bytes.as_slice()),
@@ -110,18 +110,18 @@ pub(crate) fn message_of(event: &Event) -> Option<Message<'_>> {
     Some(Message { content, octets, priority: event.priority.unwrap_or(0), sent })
 }
 
-/// What a publisher says of a message, apart from its octets.
+/// Frame fields that a publisher sends with a message's octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) content: Content,
-    /// 0 is none.
+    /// Priority; 0 means none.
     pub(crate) priority: i16,
-    /// See [`Note::sent`].
+    /// The publisher's clock: [`Note::sent`].
     pub(crate) sent: u64,
 }
 
-/// Makes an event of a message, which its bytes are: its form, what is known of the bytes, and what they say of the event's quality of
-/// service. The event has its type, and [keeps its names](Event::keeps_names). False if the message is not what its publisher says.
+/// Completes an event with a message as its bytes: sets its form, the description of the bytes, and the quality of service that they
+/// contain. The event has its type, and [keeps its names](Event::keeps_names). False if the message is not what its publisher says.
 pub(crate) fn describe(
     event: &mut Event,
     source: ProxyKey,
@@ -166,8 +166,8 @@ fn describe_by(
 }
 
 impl Protocols {
-    /// Makes an event, which is classified and has its names and a message's octets, of what its publisher says of that, and puts it into
-    /// what consumers of its channel take. Counts one that is not what its publisher says.
+    /// Completes an event that has its type, names and a message's octets with the publisher's fields, and translates it for consumers of
+    /// its channel. A message that is not what its publisher says is counted.
     pub(crate) fn complete_message(
         &mut self,
         source: ProxyKey,
@@ -183,14 +183,14 @@ impl Protocols {
     }
 }
 
-/// The header of the structured event in a message, if there is one of the topic's type and nothing more.
+/// Header of the structured event in a message, if it has exactly one of the topic's type.
 fn read_structured<'m>(octets: &'m [u8], names: (&[u8], &[u8])) -> Option<Header<'m>> {
     let (encoding, body) = structured_in(octets)?;
     let header = event::read_structured(Reader::new(body, encoding), &mut event::work_for(body.len())).ok()?;
     (names == (header.domain, header.type_name)).then_some(header)
 }
 
-/// The octets of the structured event in a message, and how they are encoded.
+/// Octets of the structured event in a message, and their encoding.
 fn structured_in(octets: &[u8]) -> Option<(Encoding, &[u8])> {
     let (prefix, body) = octets.split_first_chunk::<PREFIX>()?;
     let endian = match prefix {
@@ -201,11 +201,11 @@ fn structured_in(octets: &[u8]) -> Option<(Encoding, &[u8])> {
     Some((Encoding { endian, ..ENCODING }, body))
 }
 
-/// A message in an event, with all that it takes to put it into another form.
+/// A message of an event, with all inputs for its translation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'e> {
     pub(crate) channel: ChannelId,
-    /// Its type's domain and name.
+    /// Domain and name of its type.
     pub(crate) names: (&'e [u8], &'e [u8]),
     pub(crate) priority: Option<i16>,
     pub(crate) tag: u64,
@@ -213,19 +213,19 @@ pub(crate) struct Origin<'e> {
 }
 
 impl<'e> Origin<'e> {
-    /// Of an event that has its names with it, and its source.
+    /// The message of an event that keeps its names and has its source.
     pub(crate) fn of(event: &'e Event) -> Self {
         let Event { priority, tag, bytes, source, .. } = event;
         Self { channel: source.channel, names: event.names(), priority: *priority, tag: *tag, bytes }
     }
 
-    /// The priority, if its header is to say one.
+    /// The priority, unless it is 0.
     pub(crate) fn said_priority(&self) -> Option<i16> {
         self.priority.filter(|priority| *priority != 0)
     }
 }
 
-/// Puts a message into a structured event, appended to `out`, which begins at a multiple of 8. Gives the event's tag.
+/// Translates a message into a structured event, appended to `out`, which begins at a multiple of 8. Returns the event's tag.
 pub(crate) fn write_structured(origin: &Origin<'_>, types: &DeclaredTypes, out: &mut Vec<u8>) -> u64 {
     let note = Note::of(origin.tag);
     let marked = |tag| if note.is_repeated { event::as_repeated(tag) } else { tag };
@@ -265,15 +265,15 @@ pub(crate) fn write_structured(origin: &Origin<'_>, types: &DeclaredTypes, out: 
     marked(event::tag_of(ENCODING, 0))
 }
 
-/// What a lane needs to put messages into events, and events into messages.
+/// State of a lane for translations in both directions.
 #[derive(Default)]
 pub(crate) struct Forms {
     pub(crate) types: std::sync::Arc<DeclaredTypes>,
-    /// Where messages are put together as structured events; used again.
+    /// Buffer for structured events made of messages; reused.
     pub(crate) structured: Vec<u8>,
-    /// The same, for filters that ask for more than fields.
+    /// Buffer for filters that need more than fields; reused.
     pub(crate) spare: std::cell::Cell<Vec<u8>>,
-    /// The names of the type of the event that is put into other forms, and octets of the first.
+    /// Names of the type of the event being translated, and the octets of the first name.
     names: Vec<u8>,
     domain_bytes: usize,
 }
@@ -283,7 +283,7 @@ impl Forms {
         Self { types, ..Self::default() }
     }
 
-    /// The fields of a message, or of the structured event in it.
+    /// Fields of a message, or of the structured event in it.
     pub(crate) fn fields<'e>(&'e self, event: &'e Event, utc: u64) -> FormFields<'e> {
         let Note { content, is_read, .. } = Note::of(event.tag);
         match structured_in(&event.bytes).filter(|_| content == Content::Structured && is_read) {
@@ -292,7 +292,8 @@ impl Forms {
         }
     }
 
-    /// Puts the message of an event, which has its source and keeps its names, into a structured event, appended to `out`. Gives its tag.
+    /// Translates the message of an event, which has its source and keeps its names, into a structured event, appended to `out`. Returns
+    /// its tag.
     pub(crate) fn write_structured(&self, event: &Event, out: &mut Vec<u8>) -> u64 {
         write_structured(&Origin::of(event), &self.types, out)
     }
@@ -305,7 +306,8 @@ impl Forms {
         self.domain_bytes = domain.len();
     }
 
-    /// Puts the message of a channel's event into a structured event, which is kept here. The event's names were noted. Gives its tag.
+    /// Translates the message of a channel's event into a structured event, which is stored here. The event's names were noted. Returns its
+    /// tag.
     pub(crate) fn make_structured(&mut self, channel: ChannelId, event: (Option<i16>, u64, &[u8])) -> u64 {
         let Self { types, structured, names, domain_bytes, .. } = self;
         let (priority, tag, bytes) = event;
@@ -314,8 +316,8 @@ impl Forms {
         write_structured(&Origin { channel, names, priority, tag, bytes }, types, structured)
     }
 
-    /// Puts a channel's event of another protocol into a message, appended to `out`. The event's names were noted. Nothing if that cannot
-    /// be done; `out` is as it was then.
+    /// Translates a channel's event of another protocol into a message, appended to `out`. The event's names were noted. `None` if that is
+    /// impossible; `out` is then unchanged.
     pub(crate) fn put_into_message(
         &self,
         channel: ChannelId,

@@ -1,4 +1,4 @@
-//! Datagrams and frames in: the session of each frame, what is done with it, and the probes that measure the delay of messages.
+//! Incoming datagrams and frames: the session of each frame, its treatment, and the probes that measure the delay of messages.
 
 use core::net::SocketAddr;
 
@@ -23,26 +23,26 @@ use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::Worker;
 use crate::protocols::Tag;
 
-/// What became of a frame.
+/// Result of handling a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// It is done with.
+    /// The frame is done.
     Done,
-    /// There is no room in the input of that topic. Over a connection it is to come again when there is.
+    /// The input of that topic has no room. Over a connection the frame is tried again when there is some.
     Wait(Token),
 }
 
-/// How a frame has come.
+/// Circumstances of a frame's arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrived {
-    /// Nothing else that has arrived waits to be looked at.
+    /// Whether no other input waits.
     pub(super) alone: bool,
-    /// It was sent to the group.
+    /// Whether it was sent to the group.
     pub(super) by_group: bool,
 }
 
 impl Worker {
-    /// Does what a frame is for.
+    /// Handles a frame.
     pub(super) fn hear(&mut self, place: Place, address: SocketAddr, frame: &Frame<'_>, arrived: Arrived) -> Heard {
         let Frame { header, payload } = frame;
         if header.by_broker {
@@ -77,7 +77,7 @@ impl Worker {
         self.read_datagrams(false);
     }
 
-    /// Reads what has been sent to the group.
+    /// Reads the datagrams that were sent to the group.
     #[cold]
     pub(crate) fn serve_tempo_group(&mut self) {
         self.read_datagrams(true);
@@ -125,7 +125,7 @@ impl Worker {
 }
 
 impl Protocol {
-    /// The part of the publisher that sends under a number that it has announced from there.
+    /// The publisher's part for a number that it has announced from there.
     pub(super) fn sender(&mut self, place: Place, header: &Header, cx: &Context) -> Option<Token> {
         let session = self.sessions.find(header.session, place).and_then(|session| self.sessions.get(session));
         let part = session.and_then(|session| session.part(header.topic, Role::Publisher));
@@ -138,7 +138,7 @@ impl Protocol {
         part
     }
 
-    /// Counts what cannot be read.
+    /// Counts an unreadable frame.
     pub(super) fn count_unreadable(&self, why: Unreadable, cx: &Context) {
         let counter = match why {
             Unreadable::Version(_) => Counter::TempoVersions,
@@ -148,7 +148,7 @@ impl Protocol {
         cx.counters.add(counter, 1);
     }
 
-    /// Another broker has sent something here: two that hear each other by mistake.
+    /// Notes a frame of another broker: the two are connected by mistake.
     #[cold]
     fn note_broker(&mut self, address: SocketAddr, cx: &mut Context) {
         cx.counters.add(Counter::TempoByBrokers, 1);
@@ -161,14 +161,14 @@ impl Protocol {
         }
     }
 
-    /// Counts a frame about something that no proven end point has announced.
+    /// Counts a frame about a topic that no proven end point has announced.
     #[cold]
     pub(super) fn count_unbound(&self, place: Place, header: &Header, cx: &Context) {
         let is_known = self.sessions.find(header.session, place).is_some();
         cx.counters.add(if is_known { Counter::TempoUnbound } else { Counter::TempoUnproven }, 1);
     }
 
-    /// A session says what its end point is called. One that cannot be is refused, and its end point goes on without.
+    /// Handles the name of a session's end point. If it is refused, the end point goes on without.
     fn hear_name(&self, place: Place, header: &Header, name: &str, cx: &mut Context) {
         let session = self.sessions.find(header.session, place).and_then(|session| self.sessions.get(session));
         match session.map(|session| Arc::clone(&session.account)) {
@@ -177,7 +177,7 @@ impl Protocol {
         }
     }
 
-    /// Handles an end point's giving up of a role.
+    /// Handles the bye of an end point for a role.
     fn hear_bye(&mut self, place: Place, header: &Header, role: Role, cx: &mut Context) {
         let session = self.sessions.find(header.session, place).and_then(|session| self.sessions.get(session));
         match session.and_then(|session| session.part(header.topic, role)) {
@@ -186,14 +186,14 @@ impl Protocol {
         }
     }
 
-    /// The socket has room again.
+    /// Notes that the socket has room again.
     fn note_tempo_room(&mut self, cx: &mut Context) {
         if core::mem::take(&mut self.out.is_full) {
             self.watch_tempo_socket(Interest::READ, cx);
         }
     }
 
-    /// The socket takes no more.
+    /// Notes that the socket is full.
     pub(super) fn note_tempo_full(&mut self, cx: &mut Context) {
         if !core::mem::replace(&mut self.out.is_full, true) {
             self.watch_tempo_socket(Interest { write: true, ..Interest::READ }, cx);
@@ -250,7 +250,7 @@ impl Protocol {
         Heard::Done
     }
 
-    /// It is a probe's turn: it goes to the topic's subscribers, behind what waits for each; to those from a place on.
+    /// Sends a probe, in its turn, to the topic's subscribers from place `from` on, behind the messages that wait for each.
     pub(super) fn pass_probe(
         &mut self,
         (topic, part): (Token, Token),
@@ -305,7 +305,7 @@ impl Protocol {
         send(out, sessions, to, &Frame { header, payload: Payload::Probe(probe) }, &mut cx.io);
     }
 
-    /// Sends the probe that waited behind what had no room.
+    /// Sends the probe that waited behind messages without room.
     pub(super) fn send_deferred_probe(&mut self, part: Token, cx: &mut Context) {
         let subscriber = self.sessions.part_mut(part).and_then(|part| part.subscriber());
         if let Some(probe) = subscriber.and_then(|subscriber| subscriber.probe.take()) {
@@ -340,7 +340,7 @@ impl Protocol {
         self.send_tempo_frame(to, &Frame { header, payload: Payload::Echo(echo) }, cx);
     }
 
-    /// A subscriber tells what has come.
+    /// Handles a subscriber's report of what it has received.
     pub(super) fn hear_report(&mut self, place: Place, header: &Header, report: Report, cx: &mut Context) {
         let Protocol { sessions, topics, .. } = self;
         let Some(session) = sessions.find(header.session, place) else { return self.count_unbound(place, header, cx) };

@@ -1,6 +1,6 @@
-//! Messages that have come and wait: each topic has an input of its own, of bounded size, and topics take their turns by shares in virtual
-//! time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B). Within a topic the higher priority goes first (IV.C); equals are by publishers'
-//! turns, so that one of them that floods the topic delays its own messages and no other's.
+//! Messages that wait: each topic has an input of bounded size, and topics take turns by shares in virtual time (Bauer, Garcés-Erice,
+//! Rooney: *Tempo*, IV.B). Within a topic the higher priority goes first (IV.C); at equal priority publishers take turns, so that a
+//! publisher that floods the topic delays only its own messages.
 
 use core::cmp::{Ordering, Reverse};
 use core::time::Duration;
@@ -14,44 +14,44 @@ use turns::{Share, VirtualTime};
 use super::form::Said;
 use crate::lane::io::slots::Token;
 
-/// What waits for its topic's turn.
+/// An item that waits for its topic's turn.
 pub(crate) struct Waiting {
     pub(crate) priority: i16,
-    /// Among those of its priority: the first of each publisher has the first turn.
+    /// Round among those of its priority: the first item of each publisher is in the first round.
     round: u64,
     serial: u64,
     /// The publisher that sent it.
     pub(crate) part: Token,
-    /// What it takes of its topic's input.
+    /// Octets charged to its topic's input.
     pub(crate) octets: usize,
     pub(crate) item: Item,
 }
 
-/// A message, or what goes the way of one.
+/// A message, or a probe queued like one.
 pub(crate) enum Item {
-    /// It is to be handed in; it has the octets of the message, and what is said of them.
+    /// A message to be handed in, with the frame's fields.
     Message(PendingEvent, Said),
-    /// It is to be sent to the topic's subscribers, from the one at that place on.
+    /// A probe to be sent to the topic's subscribers, from the one at that place on.
     Probe(Probe, usize),
 }
 
-/// How much may wait for one topic.
+/// Maximum input of one topic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) messages: usize,
     pub(crate) octets: usize,
 }
 
-/// What waits in a topic's input of one publisher.
+/// Waiting items of one publisher in a topic's input.
 #[derive(Debug, Default)]
 pub(crate) struct Queued {
     messages: usize,
     octets: usize,
-    /// The turn of a level is that of the last that came.
+    /// Items by priority; the round of a level is that of the last that came.
     levels: Levels,
 }
 
-/// What waits of each priority, if something does.
+/// Items by priority, without empty levels.
 #[derive(Debug, Default)]
 struct Levels(Vec<Level>);
 
@@ -65,29 +65,29 @@ struct Level {
 /// One topic's input.
 #[derive(Default)]
 pub(crate) struct Input {
-    /// What may be handed in when it is the topic's turn.
+    /// Items that can be handed in when the topic has its turn.
     ready: BinaryHeap<Waiting>,
-    /// What waits for its publisher's proxy.
+    /// Items that wait for their publisher's proxy.
     early: Vec<Waiting>,
     octets: usize,
-    /// The turn of a level is that of the last that was taken.
+    /// Items by priority; the round of a level is that of the last that was taken.
     levels: Levels,
     share: Option<Share>,
-    /// When the share was put together.
+    /// When the share was computed.
     share_made: Nanos,
-    /// It is among those that take turns.
+    /// Whether the topic is among those that take turns.
     is_scheduled: bool,
-    /// What was handed in last has yet to be taken: there is no room for it, or it waits for something else.
+    /// Whether the item handed in last is pending: there is no room for it, or it waits for something else.
     pub(crate) is_pending: bool,
     /// Connections that are not read until there is room again.
     pub(crate) connections: Vec<Token>,
 }
 
-/// The order in which topics have their turns.
+/// Order in which topics have their turns.
 #[derive(Default)]
 pub(crate) struct TopicScheduler {
     time: VirtualTime,
-    /// Topics that have something ready: the earliest deadline first.
+    /// Topics with ready items: the earliest deadline first.
     heap: BinaryHeap<Reverse<(u128, u64, Token)>>,
     serial: u64,
 }
@@ -120,14 +120,14 @@ impl Levels {
         level
     }
 
-    /// Forgets those of which nothing waits.
+    /// Removes empty levels.
     fn tidy(&mut self) {
         self.0.retain(|level| level.messages > 0);
     }
 }
 
 impl Queued {
-    /// What had that priority and took so many octets does not wait any more.
+    /// Removes an item of that priority and size.
     pub(crate) fn give(&mut self, priority: i16, octets: usize) {
         self.messages = self.messages.saturating_sub(1);
         self.octets = self.octets.saturating_sub(octets);
@@ -136,7 +136,7 @@ impl Queued {
     }
 }
 
-/// What a message takes of its topic's input.
+/// Octets that a message takes of its topic's input.
 pub(crate) const fn octets_of(message: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "a few hundred")]
     const OVERHEAD: usize = EVENT_OVERHEAD_BYTES as usize;
@@ -168,14 +168,14 @@ impl Input {
         self.ready.len() + self.early.len()
     }
 
-    /// Whether something is there, or is pending.
+    /// Whether items are waiting or pending.
     pub(crate) fn has_some(&self) -> bool {
         self.len() > 0 || self.is_pending
     }
 
-    /// Whether there is room for so many octets more of a publisher that has `own` waiting: no more than then would be free, so that
-    /// there is room for others, however much one sends. A publisher that has nothing waiting may have one message there in any case: half,
-    /// and half of the rest, and so on is all before a dozen have theirs, and publishers are bounded (`tempo.topics_max`).
+    /// Whether there is room for `octets` more of a publisher with `own` waiting. As much as the publisher has waiting must stay free, so
+    /// that a flooding one leaves room for others. A publisher without waiting items may always have one: halving the rest each time, a
+    /// dozen publishers fill the input, and their number is bounded (`tempo.topics_max`).
     pub(crate) fn has_room(&self, own: &Queued, octets: usize, bounds: Bounds) -> bool {
         let has_room = |messages: usize, taken: usize| {
             self.len() + messages < bounds.messages && self.octets.saturating_add(taken + octets) <= bounds.octets
@@ -183,44 +183,44 @@ impl Input {
         self.len() == 0 || own.messages == 0 || has_room(own.messages, own.octets)
     }
 
-    /// Whether connections that waited for room may go on: three quarters of it are free.
+    /// Whether connections that waited for room may resume: three quarters are free.
     pub(crate) fn has_much_room(&self, bounds: Bounds) -> bool {
         self.len() <= bounds.messages / 4 && self.octets <= bounds.octets / 4
     }
 
-    /// What was counted as waiting does not wait any more.
+    /// Removes an item from the counts.
     fn take_out(&mut self, waiting: &Waiting) {
         self.octets -= waiting.octets;
         self.levels.leave(waiting.priority).round = waiting.round;
         self.levels.tidy();
     }
 
-    /// Whether what waits there can be handed in.
+    /// Whether an item can be handed in.
     pub(crate) fn is_ready(&self) -> bool {
         !self.is_pending && !self.ready.is_empty()
     }
 
-    /// Has what waits for the proxy of one publisher wait for its turn.
+    /// Makes the items that wait for the proxy of one publisher ready.
     pub(crate) fn let_in(&mut self, part: Token) {
         let ready = &mut self.ready;
         let early = self.early.extract_if(.., |waiting| waiting.part == part);
         ready.extend(early);
     }
 
-    /// Takes out what waits for the proxy of one publisher.
+    /// Removes the items that wait for the proxy of one publisher.
     pub(crate) fn discard_waiting(&mut self, part: Token) -> Vec<Waiting> {
         let away: Vec<Waiting> = self.early.extract_if(.., |waiting| waiting.part == part).collect();
         away.iter().for_each(|waiting| self.take_out(waiting));
         away
     }
 
-    /// Whether what it may claim was put together so long ago.
+    /// Whether the share was computed at least `age` ago.
     pub(crate) fn share_is_old(&self, now: Nanos, age: Nanos) -> bool {
         self.share.is_none() || now.saturating_sub(self.share_made) >= age
     }
 
-    /// What it may claim: a share, and within what time a message is to be forwarded, of so many in 1,000 s; no longer than from one to
-    /// the next.
+    /// Sets the topic's share, and the deadline of a message, which is at most the interval of two messages; `rate` is in messages per
+    /// 1,000 s.
     pub(crate) fn set_share(&mut self, share: u64, rate: u32, deadline_us: u32, now: Nanos) {
         self.share_made = now;
         let share = u32::try_from(share).unwrap_or(u32::MAX).clamp(1, 1_000_000);
@@ -235,13 +235,12 @@ impl Input {
 }
 
 impl TopicScheduler {
-    /// Whether nothing waits for a turn.
+    /// Whether no topic waits for a turn.
     pub(crate) fn are_idle(&self) -> bool {
         self.heap.is_empty()
     }
 
-    /// Has something wait in a topic's input behind what waits there of the same publisher's; `early`, if that one's proxy is not there
-    /// yet.
+    /// Adds an item to a topic's input, behind the same publisher's others; `early` if the publisher's proxy is not open yet.
     pub(crate) fn push(
         &mut self,
         topic: Token,
@@ -264,7 +263,7 @@ impl TopicScheduler {
         self.place(topic, input);
     }
 
-    /// Has a topic take turns if it has something ready.
+    /// Has a topic take turns if it has ready items.
     pub(crate) fn place(&mut self, topic: Token, input: &mut Input) {
         if input.is_scheduled || !input.is_ready() {
             return;
@@ -302,12 +301,12 @@ impl TopicScheduler {
 }
 
 impl Waiting {
-    /// Something of a publisher's that came, and takes so many octets.
+    /// An item of a publisher, of so many octets.
     pub(crate) const fn new(priority: i16, part: Token, octets: usize, item: Item) -> Self {
         Self { priority, round: 0, serial: 0, part, octets, item }
     }
 
-    /// A probe, for those from a place on.
+    /// A probe, for subscribers from place `from` on.
     pub(crate) const fn probe(priority: i16, part: Token, probe: Probe, from: usize) -> Self {
         Self::new(priority, part, size_of::<Self>(), Item::Probe(probe, from))
     }

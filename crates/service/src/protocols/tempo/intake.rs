@@ -1,4 +1,4 @@
-//! Messages in: in their publisher's order, into their topic's input, and on its turn into the engine.
+//! Intake of messages: in their publisher's order, into their topic's input, and in its turn into the engine.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ use crate::protocols::Tag;
 use access::Right;
 use accounts::{Account, Resource, Spent};
 
-/// The smallest fragment, but for the last of its message.
+/// Minimum octets of a fragment, except the last of a message.
 const FRAGMENT_MIN: usize = 256;
-/// A buffer for fragments that is kept for the publisher's next message.
+/// Maximum capacity of a buffer for fragments that is reused for the publisher's next message.
 const REUSED_BUFFER_BYTES: usize = 64 << 10;
 
-/// Recipient of the answer when a message was taken in: its topic, which goes on then.
+/// Recipient of a message's acknowledgement: its topic, which then continues.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     topic: Token,
@@ -40,7 +40,7 @@ pub(crate) struct Claim {
 impl Core {
     // ---- what comes ----
 
-    /// A message has come, or a part of one.
+    /// Handles a message, or a fragment of one.
     pub(super) fn hear_data(&mut self, place: Place, header: &Header, data: &Data<'_>, alone: bool) -> Heard {
         let Some(part) = self.protocols.tempo.sender(place, header, &self.cx) else { return Heard::Done };
         if self.cx.reporting.draining.has_begun() {
@@ -102,7 +102,7 @@ impl Core {
         self.protocols.tempo.queue(token, waiting, proxy.is_none(), &mut self.cx);
     }
 
-    /// Takes a part of a message, and the message if it is the last part of it.
+    /// Takes a fragment, and the message if it is complete.
     fn take_fragment(&mut self, part: Token, header: &Header, fragment: Fragment, data: &Data<'_>) {
         let now = self.cx.clock.now.0;
         let Some((known, session)) = self.protocols.tempo.sessions.both(part) else { return };
@@ -128,7 +128,7 @@ impl Core {
 
     // ---- turns ----
 
-    /// Hands in what waits, each topic's in its turn, for a stated time: so long until the sockets are looked at again.
+    /// Hands in waiting items, each topic's in its turn, for a limited time until the sockets are looked at again.
     #[inline(never)]
     fn serve_inputs(&mut self) {
         let until = self.cx.clock.time() + Budget::WAITING.time;
@@ -172,7 +172,7 @@ impl Core {
         }
     }
 
-    /// Hands in a message that finds nothing waiting.
+    /// Hands in a message at once if nothing waits.
     fn hand_in_at_once(&mut self, part: Token, source: ProxyKey, header: &Header, (content, octets): (Content, &[u8])) {
         let Some(known) = self.protocols.tempo.sessions.part_mut(part) else { return };
         let topic = known.topic;
@@ -184,7 +184,7 @@ impl Core {
         self.admit_tempo(Claim { topic, part }, source, (pending_event, said_of(header, content)));
     }
 
-    /// What limits the event types that a publisher may publish, if it may publish at all.
+    /// Event types that a publisher is limited to, if it may publish at all.
     fn permit_tempo(&mut self, claim: &Claim, source: ProxyKey) -> Result<Permit, ()> {
         if !self.access.is_on() {
             return Ok(None);
@@ -233,7 +233,7 @@ impl Core {
 }
 
 impl Protocol {
-    /// The topic without room for a message in its input, if the message came over a connection: that is not read then.
+    /// The topic without room for a message in its input, if the message came over a connection, which is then not read.
     pub(super) fn has_to_wait(&self, place: Place, part: Token, octets: usize, cx: &Context) -> Option<Token> {
         let Place::Stream(_) = place else { return None };
         let Protocol { sessions, topics, settings, .. } = self;
@@ -252,7 +252,7 @@ impl Protocol {
         Some(part.topic)
     }
 
-    /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.
+    /// Whether the item of that number is to be handed on, by its publisher's sequence. Missing numbers are counted as lost.
     pub(super) fn is_in_order(&mut self, part: Token, number: u32, cx: &mut Context) -> bool {
         let now = cx.clock.now.0;
         let Some(part) = self.sessions.part_mut(part) else { return false };
@@ -280,7 +280,7 @@ impl Protocol {
         arrival.is_handed_on()
     }
 
-    /// Has something wait for its topic's turn.
+    /// Queues an item for its topic's turn.
     pub(super) fn queue(&mut self, topic: Token, waiting: Waiting, early: bool, cx: &mut Context) {
         let now = cx.clock.now.0;
         let Protocol { sessions, topics, scheduler, .. } = self;
@@ -291,7 +291,7 @@ impl Protocol {
         }
     }
 
-    /// What a publisher sent is lost here.
+    /// Discards a message of a publisher.
     pub(super) fn discard(&mut self, part: Token, why: Counter, cx: &mut Context) {
         cx.counters.add(why, 1);
         if let Some(publisher) = self.sessions.part_mut(part).and_then(|part| part.publisher()) {
@@ -300,7 +300,7 @@ impl Protocol {
         }
     }
 
-    /// What waited does not any more.
+    /// Releases the room of an item that has waited.
     fn give_room(&mut self, waiting: &Waiting) {
         #[cfg(test)]
         if crate::simulation::goes_wrong(crate::simulation::Break::LeakedRoom) {
@@ -313,7 +313,7 @@ impl Protocol {
         }
     }
 
-    /// A topic has its next turn, and connections that waited for room there go on if there is.
+    /// Has a topic take its next turn, and resumes connections that waited for room there.
     pub(super) fn go_on_with_input(&mut self, token: Token, cx: &mut Context) {
         let Protocol { topics, scheduler, out, settings, .. } = self;
         let Some(topic) = topics.get_mut(token) else { return };
@@ -334,7 +334,7 @@ impl Protocol {
         }
     }
 
-    /// A message of a publisher's has been handed in, or is lost.
+    /// Notes that a publisher's message has been handed in, or is lost.
     pub(super) fn finish_message(&mut self, part: Token, cx: &mut Context) {
         let Some(publisher) = self.sessions.part_mut(part).and_then(|part| part.publisher()) else {
             return;
@@ -346,7 +346,7 @@ impl Protocol {
     }
 }
 
-/// Charges what a message takes of what may wait. Where nothing else does, one may have any size.
+/// Charges a message to the client's waiting input. If nothing else waits, it may have any size.
 pub(super) fn claim_room(account: &Account, octets: usize) -> Result<(), Spent> {
     let octets = octets as u64;
     account.take(Resource::InputBytes, octets).or_else(|spent| {
@@ -373,7 +373,7 @@ impl Worker {
         self.answer_all();
     }
 
-    /// A message was taken in, or not: its topic goes on.
+    /// Handles a message's acknowledgement: its topic continues.
     pub(crate) fn answer_tempo(&mut self, claim: Claim, refused: Option<Refused>) {
         if refused.is_some() {
             self.core.protocols.tempo.discard(claim.part, Counter::TempoRefused, &mut self.core.cx);
@@ -388,7 +388,7 @@ impl Worker {
 }
 
 impl Publisher {
-    /// Where fragments of a message of so many octets go, if there is room for them.
+    /// The buffer for fragments of a message of so many octets, if there is room.
     fn room_for(&mut self, octets: usize, account: &Arc<Account>) -> Option<&mut Unfinished> {
         if self.unfinished.as_ref().is_none_or(|unfinished| unfinished.octets < octets) {
             self.unfinished = None;
@@ -400,7 +400,7 @@ impl Publisher {
         self.unfinished.as_mut()
     }
 
-    /// A message in fragments was handed in, or is lost.
+    /// Releases the buffer of a fragmented message that was handed in, or is lost.
     fn release(&mut self, mut unfinished: Unfinished) {
         unfinished.fragments.clear();
         if unfinished.octets <= REUSED_BUFFER_BYTES {

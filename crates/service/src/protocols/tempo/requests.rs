@@ -15,14 +15,14 @@ use crate::lane::context::Context;
 use crate::lane::io::slots::Token;
 use accounts::{Account, Resource};
 
-/// How a part stands with its proxy.
+/// State of a part's proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProxyStatus {
-    /// It is there.
+    /// The proxy is open.
     Open,
-    /// It was asked for.
+    /// The proxy was requested.
     Waits,
-    /// It cannot be asked for now: it is not taken, and may be announced again.
+    /// The proxy cannot be requested now: the part is refused, and may be announced again.
     Refused,
 }
 
@@ -47,13 +47,13 @@ impl Protocol {
         }
     }
 
-    /// Whether a part's proxy is there.
+    /// Whether a part's proxy is open.
     pub(super) fn is_open(&self, part: Token) -> bool {
         let peer = self.sessions.part(part).and_then(Self::proxy_of);
         peer.and_then(|peer| self.proxies.get(&peer)).is_some_and(|proxy| proxy.key.is_some())
     }
 
-    /// Asks administration for the proxy that a new part needs.
+    /// Requests the proxy that a new part needs from administration.
     pub(super) fn ask_for_part(&mut self, part: Token, cx: &mut Context) -> ProxyStatus {
         let Some(known) = self.sessions.part(part) else { return ProxyStatus::Refused };
         let (session, topic) = (known.session, known.topic);
@@ -110,7 +110,7 @@ impl Protocol {
         }
     }
 
-    /// A part is gone: so is its proxy, if no other part needs it.
+    /// Releases the proxy of a part that is gone, if no other part needs it.
     pub(super) fn dismiss_part(&mut self, gone: &Part, token: Token, cx: &mut Context) {
         let peer = match &gone.is {
             Is::Subscriber(subscriber) => Some(subscriber.peer),
@@ -125,7 +125,7 @@ impl Protocol {
         }
     }
 
-    /// What waited for the proxy of a part that is gone is lost.
+    /// Discards the items that waited for the proxy of a part that is gone.
     fn discard_waiting(&mut self, gone: &Part, token: Token, cx: &mut Context) {
         let Protocol { topics, sessions, .. } = self;
         let Some(topic) = topics.get_mut(gone.topic) else { return };
@@ -150,7 +150,7 @@ impl Protocol {
         }
     }
 
-    /// Administration has made a proxy, or refused it.
+    /// Handles a proxy that administration has made or refused.
     pub(crate) fn tempo_proxy_registered(
         &mut self,
         peer: Peer,
@@ -203,7 +203,7 @@ impl Protocol {
         matches!(known, Some(Is::Publisher(publisher)) if publisher.is_leaving)
     }
 
-    /// What a publisher sent before its proxy was there has its turn.
+    /// Makes the items ready that a publisher sent before its proxy was open.
     fn let_in(&mut self, part: Token, cx: &mut Context) {
         let Protocol { sessions, topics, .. } = self;
         let Some(topic) = sessions.part(part).map(|part| part.topic) else { return };
@@ -213,8 +213,7 @@ impl Protocol {
         self.go_on_with_input(topic, cx);
     }
 
-    /// The parts that need a proxy, of which something is known now: those too that were given up meanwhile. (An allocation: it is when a
-    /// client comes or goes.)
+    /// The parts that need a proxy, including those given up meanwhile. (This allocates, but only when a client comes or goes.)
     fn parts_with(&mut self, peer: Peer) -> Vec<Token> {
         let Protocol { proxies, sessions, .. } = self;
         let Some(&Proxy { session, purpose, .. }) = proxies.get(&peer) else { return Vec::new() };
@@ -236,7 +235,7 @@ impl Protocol {
         }
     }
 
-    /// There is no such proxy: the parts that need it are forgotten. They may be announced again.
+    /// Removes a proxy that does not exist, and the parts that need it. They may be announced again.
     fn remove_parts_with(&mut self, peer: Peer, cx: &mut Context) {
         let parts = self.parts_with(peer);
         if let Some(gone) = self.proxies.remove(&peer) {

@@ -1,5 +1,5 @@
-//! Sessions of end points at addresses that have proven themselves, and what each has announced, its *parts*. All of it is soft state: a
-//! part that is not announced again is forgotten, and a session with its last part.
+//! Sessions of end points at proven addresses, and the *parts* that each has announced. All of it is soft state: a part that is not
+//! announced again is removed, and a session with its last part.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -19,27 +19,27 @@ use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::unread::Unread;
 use accounts::{Account, Charge};
 
-/// Where an end point is.
+/// Place of an end point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
-    /// It sends datagrams from there.
+    /// Source address of its datagrams.
     Datagram(SocketAddr),
-    /// It has connected.
+    /// Its connection.
     Stream(Token),
 }
 
 /// How an end point was met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It has turned to the service.
+    /// It has sent to the service directly.
     #[default]
     Single,
-    /// It has announced itself to the group: whatever it publishes, all others there have from itself.
+    /// It has announced itself to the group: others there get its messages directly.
     Group,
 }
 
 impl Way {
-    /// The number that a cookie for such a session is made for. It tells the ways apart, since nothing is kept of an end point before it
+    /// The number for which a session's cookie is made. It differs between the ways, since nothing is stored of an end point before it
     /// returns its cookie.
     pub(crate) const fn proof_of(self, session: u32) -> u32 {
         match self {
@@ -54,51 +54,51 @@ pub(crate) struct Session {
     pub(crate) number: u32,
     pub(crate) place: Place,
     pub(crate) account: Arc<Account>,
-    /// The address that is charged for what is done for it, among those of the lane.
+    /// The end point's address on this lane, for its quota.
     pub(crate) quota: Token,
     pub(crate) way: Way,
-    /// The cookie that it gave last, to be returned to it.
+    /// The cookie that the end point gave last, to be returned to it.
     pub(crate) given: u64,
-    /// An address that may be where it has moved: it has returned the cookie for the former one from there.
+    /// Address to which the end point may have moved: it has returned the former address's cookie from there.
     pub(crate) moving: Option<SocketAddr>,
-    /// Its parts, by number and role.
+    /// Parts by number and role.
     parts: Vec<(u32, Role, Token)>,
-    /// How many there are, those included that have been given up and have something waiting.
+    /// Number of parts, including those given up with items waiting.
     parts_left: usize,
-    /// Those that were given up before their proxy was there, for which something waits.
+    /// Parts given up before their proxy was open, with items waiting.
     pub(crate) early: Vec<Token>,
-    /// Proxies through which it publishes, by channel, and how many of its parts need each.
+    /// Proxies for publishing, by channel, with the number of parts that need each.
     suppliers: Vec<(ChannelId, Peer, u32)>,
-    /// What is to be sent to it in datagrams.
+    /// Datagrams to be sent to it.
     pub(crate) packets: Packets,
     pub(crate) unread: Unread,
-    /// It is among those that are sent to when the round ends.
+    /// Whether it is queued to be sent to when the round ends.
     pub(crate) is_due: bool,
     /// Consumers' proxies with outboxes that wait for room.
     pub(crate) blocked: Vec<Peer>,
 }
 
-/// What a session is on one topic.
+/// A session's role on one topic.
 pub(crate) struct Part {
     pub(crate) session: Token,
     /// The session's number for the topic.
     pub(crate) number: u32,
     pub(crate) topic: Token,
-    /// Its place among those of its role on the topic.
+    /// Place among the topic's parts of that role.
     pub(crate) at: usize,
     pub(crate) presence: Presence,
-    /// Its place among what clients may announce.
+    /// Charge for the announcement.
     pub(crate) _charge: Charge,
-    /// It puts `@0/` before the name.
+    /// Whether it puts `@0/` before the name.
     pub(crate) says_first: bool,
-    /// When its counterparts are announced to it next.
+    /// Time of the next announcement of its counterparts to it.
     pub(crate) next_announcement: Nanos,
-    /// When it is looked at next.
+    /// Time of its next work.
     pub(crate) timer: Nanos,
     pub(crate) is: Is,
 }
 
-/// By role.
+/// State by role.
 pub(crate) enum Is {
     Publisher(Box<Publisher>),
     Subscriber(Box<Subscriber>),
@@ -107,42 +107,42 @@ pub(crate) enum Is {
 /// A publisher on a topic.
 #[derive(Default)]
 pub(crate) struct Publisher {
-    /// The handle of the proxy through which it publishes, which its session has for the channel.
+    /// Handle of the proxy through which it publishes, which its session has for the channel.
     pub(crate) proxy: Option<Peer>,
     pub(crate) sequence: Sequence,
     pub(crate) unfinished: Option<Unfinished>,
-    /// Messages of it that were taken, without probes, and that were discarded here.
+    /// Numbers of its messages that were taken, without probes, and that were discarded here.
     pub(crate) received: u64,
     pub(crate) discarded: u64,
-    /// Messages of it that were not handed in yet, or are being so.
+    /// Number of its messages not yet handed in, or being handed in.
     pub(crate) waiting: u32,
-    /// What of it waits in its topic's input.
+    /// Its waiting items in the topic's input.
     pub(crate) queued: Queued,
-    /// It has said bye, or its number means another topic now: it goes when none of its messages waits any more.
+    /// Whether it has said bye, or its number means another topic now: it is removed when none of its messages waits any more.
     pub(crate) is_leaving: bool,
-    /// When it may probe again.
+    /// Time from which it may probe again.
     pub(crate) may_probe: Nanos,
-    /// Echoes that may be passed on to it yet.
+    /// Number of echoes that may still be passed on to it.
     pub(crate) echoes_left: u32,
 }
 
-/// A message of which fragments have come.
+/// A message with some of its fragments received.
 pub(crate) struct Unfinished {
     pub(crate) fragments: Reassembly<Vec<u8>, Vec<u64>>,
-    /// Octets that there is room for.
+    /// Octets for which there is room.
     pub(crate) octets: usize,
     pub(crate) _charge: Charge,
 }
 
 /// A subscriber to a topic.
 pub(crate) struct Subscriber {
-    /// Its proxy's handle.
+    /// Handle of its proxy.
     pub(crate) peer: Peer,
-    /// The number of the last message, or probe, that was sent to it.
+    /// Number of the last message, or probe, sent to it.
     pub(crate) sequence: u32,
     /// Its last report.
     pub(crate) report: Report,
-    /// A probe that is to go behind what waits for it, and when it was sent.
+    /// A probe to be sent behind the messages that wait for it, and its priority.
     pub(crate) probe: Option<(Probe, i16)>,
 }
 
@@ -151,34 +151,34 @@ pub(crate) struct Subscriber {
 pub(crate) struct Proxy {
     pub(crate) session: Token,
     pub(crate) purpose: Purpose,
-    /// Its key, once administration has said that it is there.
+    /// Key, once administration has made the proxy.
     pub(crate) key: Option<engine::ProxyKey>,
-    /// A consumer's outbox that waits for room, or for the proxy to be there.
+    /// Consumer's outbox that waits for room, or for the proxy to be open.
     pub(crate) blocked: Option<OutboxId>,
 }
 
-/// What a proxy is for.
+/// Purpose of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Publishing into a channel.
     Supplier,
-    /// The subscriber that is that part.
+    /// Delivery to the subscriber with this part.
     Consumer(Token),
 }
 
-/// All of them.
+/// All sessions and their parts.
 #[derive(Default)]
 pub(crate) struct Sessions {
     sessions: Slots<Session>,
     parts: Slots<Part>,
-    /// One at each place: another that proves itself there replaces it.
+    /// Session at each place: another that proves itself there replaces it.
     by_place: HashMap<Place, Token>,
-    /// The first session with a number, of those that there are.
+    /// First session of each number.
     by_number: HashMap<u32, Token>,
-    /// Parts, by session, topic and role.
+    /// Parts by session, topic and role.
     by_topic: HashMap<(Token, Token, Role), Token>,
     count: usize,
-    /// How many parts there are.
+    /// Number of parts.
     pub(crate) announced: usize,
 }
 
@@ -189,7 +189,7 @@ impl fmt::Display for Session {
 }
 
 impl Session {
-    /// One that has announced nothing yet.
+    /// A session that has announced nothing yet.
     pub(crate) fn new(number: u32, place: Place, account: Arc<Account>, quota: Token) -> Self {
         Self {
             number,
@@ -215,32 +215,32 @@ impl Session {
             .binary_search_by_key(&(number, is_subscriber(role)), |(number, role, _)| (*number, is_subscriber(*role)))
     }
 
-    /// Its part with that number and role.
+    /// The part with that number and role.
     pub(crate) fn part(&self, number: u32, role: Role) -> Option<Token> {
         self.position(number, role).ok().and_then(|at| self.parts.get(at)).map(|(.., part)| *part)
     }
 
-    /// All of its parts that have not been given up.
+    /// All parts that have not been given up.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Token> {
         self.parts.iter().map(|(.., part)| *part)
     }
 
-    /// How many those are.
+    /// Number of parts that have not been given up.
     pub(crate) fn announced(&self) -> usize {
         self.parts.len()
     }
 
-    /// Whether nothing is left of what it has announced.
+    /// Whether no parts are left.
     pub(crate) fn is_empty(&self) -> bool {
         self.parts_left == 0
     }
 
-    /// Its proxy for publishing into a channel.
+    /// The proxy for publishing into a channel.
     pub(crate) fn supplier(&self, channel: ChannelId) -> Option<Peer> {
         self.suppliers.iter().find(|(there, ..)| *there == channel).map(|(_, peer, _)| *peer)
     }
 
-    /// One more of its parts needs that proxy.
+    /// Notes that one more part needs that proxy.
     pub(crate) fn use_supplier(&mut self, channel: ChannelId, peer: Peer) {
         match self.suppliers.iter_mut().find(|(_, there, _)| *there == peer) {
             Some((.., parts)) => *parts += 1,
@@ -248,7 +248,7 @@ impl Session {
         }
     }
 
-    /// One less of its parts needs that proxy. True if it was the last: it is forgotten.
+    /// Notes that one part less needs that proxy. True if it was the last, and the proxy is removed.
     pub(crate) fn leave_supplier(&mut self, peer: Peer) -> bool {
         let Some((.., parts)) = self.suppliers.iter_mut().find(|(_, there, _)| *there == peer) else { return false };
         *parts -= 1;
@@ -259,14 +259,14 @@ impl Session {
         is_last
     }
 
-    /// There is no such proxy any more.
+    /// Removes a proxy that does not exist any more.
     pub(crate) fn forget_supplier(&mut self, peer: Peer) {
         self.suppliers.retain(|(_, there, _)| *there != peer);
     }
 }
 
 impl Subscriber {
-    /// One to which nothing has been sent.
+    /// A subscriber to which nothing has been sent.
     pub(crate) fn new(peer: Peer) -> Self {
         Self { peer, sequence: 0, report: Report::default(), probe: None }
     }
@@ -277,7 +277,6 @@ fn is_subscriber(role: Role) -> bool {
 }
 
 impl Part {
-    /// What it is.
     pub(crate) const fn role(&self) -> Role {
         match self.is {
             Is::Publisher(_) => Role::Publisher,
@@ -285,22 +284,22 @@ impl Part {
         }
     }
 
-    /// What it has as a publisher.
+    /// State as a publisher.
     pub(crate) fn publisher(&mut self) -> Option<&mut Publisher> {
         if let Is::Publisher(publisher) = &mut self.is { Some(publisher) } else { None }
     }
 
-    /// What of it waits in its topic's input, if it publishes.
+    /// Waiting items in its topic's input, if it publishes.
     pub(crate) const fn queued(&self) -> Option<&Queued> {
         if let Is::Publisher(publisher) = &self.is { Some(&publisher.queued) } else { None }
     }
 
-    /// What it has as a subscriber.
+    /// State as a subscriber.
     pub(crate) fn subscriber(&mut self) -> Option<&mut Subscriber> {
         if let Is::Subscriber(subscriber) = &mut self.is { Some(subscriber) } else { None }
     }
 
-    /// When there is something to do for it: to announce, or to forget it.
+    /// Time of the next work for it: to announce, or to remove it.
     pub(crate) fn due(&self) -> Nanos {
         self.next_announcement.min(self.presence.until())
     }
@@ -323,7 +322,7 @@ impl Sessions {
         self.by_place.get(&place).copied()
     }
 
-    /// Some session with that number.
+    /// The first session with that number.
     pub(crate) fn numbered(&self, number: u32) -> Option<Token> {
         self.by_number.get(&number).copied()
     }
@@ -336,7 +335,7 @@ impl Sessions {
         self.sessions.get_mut(token)
     }
 
-    /// How many there are.
+    /// Number of sessions.
     pub(crate) const fn len(&self) -> usize {
         self.count
     }
@@ -350,7 +349,7 @@ impl Sessions {
         token
     }
 
-    /// A session is at another address from now on. False if one is there already.
+    /// Moves a session to another address. False if another session is there.
     pub(crate) fn relocate(&mut self, token: Token, to: SocketAddr) -> bool {
         let Some(session) = self.sessions.get_mut(token) else { return false };
         let place = Place::Datagram(to);
@@ -365,12 +364,12 @@ impl Sessions {
         true
     }
 
-    /// All of them. (An allocation: it is when the service ends.)
+    /// All sessions. (This allocates, but only when the service ends.)
     pub(crate) fn all(&self) -> Vec<Token> {
         self.sessions.iter().map(|(token, _)| token).collect()
     }
 
-    /// Forgets a session, which has no parts.
+    /// Removes a session without parts.
     pub(crate) fn remove(&mut self, token: Token) -> Option<Session> {
         let session = self.sessions.remove(token)?;
         self.count -= 1;
@@ -383,8 +382,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// What waits to be sent in datagrams is there for one of the sessions in so many places from one on. Nothing if there are no places
-    /// from there on.
+    /// The sessions in `places` places from `from` on, to look for unsent datagrams. `None` if there are no places from there on.
     pub(crate) fn range(&self, from: u32, places: u32) -> Option<impl Iterator<Item = &Session>> {
         self.sessions.range(from, places)
     }
@@ -422,21 +420,21 @@ impl Sessions {
         token
     }
 
-    /// Keeps a session, whatever it has left, until it is released.
+    /// Holds a session, so that it stays without parts until it is released.
     pub(crate) fn hold(&mut self, session: Token) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.parts_left += 1;
         }
     }
 
-    /// The end of a hold.
+    /// Releases a held session.
     pub(crate) fn release(&mut self, session: Token) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.parts_left -= 1;
         }
     }
 
-    /// Takes a part out of its session.
+    /// Removes a part from its session.
     pub(crate) fn remove_part(&mut self, token: Token) -> Option<Part> {
         self.hide_part(token);
         let part = self.parts.remove(token)?;
@@ -447,7 +445,7 @@ impl Sessions {
         Some(part)
     }
 
-    /// A part is not found any more, though it is there yet.
+    /// Hides a part from searches, while it still exists.
     pub(crate) fn hide_part(&mut self, token: Token) {
         let Some(part) = self.parts.get(token) else { return };
         let (session, number, role) = (part.session, part.number, part.role());

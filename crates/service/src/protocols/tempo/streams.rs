@@ -1,4 +1,4 @@
-//! Connections of clients: accepted, read a piece at a time, and closed.
+//! Connections of clients: accepted, read chunk by chunk, and closed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,34 +25,34 @@ use crate::lane::run::{Core, Worker};
 use crate::protocols::Tag;
 use accounts::{Account, CertifiedName, Charge, Resource, Spent};
 
-/// Octets of output that a client may leave unread before its frames are not read any more.
+/// Maximum unread octets of output before a client's frames are not read any more.
 const UNREAD_MAX: usize = 1 << 20;
-/// Octets of what has arrived and was not done with that are not charged, and the most that an empty buffer keeps.
+/// Octets of unhandled input that are not charged, and the maximum capacity of an empty buffer.
 const UNCHARGED: usize = 16 << 10;
 
-/// A connection.
+/// A client's connection.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) address: SocketAddr,
-    /// Its place among the connections, and with that its client's account.
+    /// The connection's place, and its client's account.
     place: Charge,
-    /// What has arrived and was not done with, and what is charged for it.
+    /// Unhandled input, and the charge for it.
     unparsed: Vec<u8>,
     charge: Option<Charge>,
     /// Since when the rest of a frame is pending.
     began: Option<Time>,
     pub(crate) output: Output,
     unread: Unread,
-    /// The sessions that have announced something on it.
+    /// Sessions that have announced something on it.
     pub(crate) sessions: Vec<Token>,
-    /// Frames that were read and not looked at may wait for room in a topic's input.
+    /// Topic for which unhandled frames may wait: its input has no room.
     pub(super) waits_for: Option<Token>,
-    /// They wait for its client to read.
+    /// Whether unhandled frames wait for the client to read.
     awaits_reader: bool,
-    /// It sends nothing more.
+    /// Whether the client's stream has ended.
     pub(super) has_ended: bool,
     pub(super) rounds: Rounds,
-    /// When something came from it last.
+    /// When the last input arrived.
     heard: Time,
 }
 
@@ -77,28 +77,27 @@ impl Connection {
         }
     }
 
-    /// Its client's account.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
     }
 
-    /// Since when nothing is said or pending; nothing if something is, or if a session goes by it.
+    /// Since when the connection is idle; `None` if anything is pending, or if a session uses it.
     pub(crate) fn idle_since(&self) -> Option<Time> {
         let is_busy = !self.output.is_empty() || self.waits_for.is_some();
         (self.sessions.is_empty() && !is_busy).then_some(self.heard)
     }
 
-    /// Its client's name by its certificate, if it has shown one.
+    /// Name in the client's certificate, if it has shown one.
     pub(super) fn certified(&self) -> Option<&Arc<CertifiedName>> {
         self.place.account().identity().certified()
     }
 
-    /// Whether its frames are left unread for now, so that what it makes the service keep stays bounded.
+    /// Whether frames are not read for now, so that the client's pending work stays bounded.
     pub(super) fn is_paused(&self) -> bool {
         self.waits_for.is_some() || self.output.queued_bytes() > UNREAD_MAX || self.unread.waits()
     }
 
-    /// Whether frames were read and are yet to be looked at.
+    /// Whether frames were read but not handled.
     pub(super) const fn is_stalled(&self) -> bool {
         self.rounds.has_backlog || self.waits_for.is_some() || self.awaits_reader
     }
@@ -108,12 +107,12 @@ impl Connection {
         !self.rounds.interest.write && !self.unread.waits() && self.output.queued_bytes() < Budget::GATHERED.bytes
     }
 
-    /// Charges what it has yet to read.
+    /// Charges the client for its unread output.
     pub(super) fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
         self.unread.note(self.place.account(), self.output.own_bytes(), self.output.taken(), now)
     }
 
-    /// Charges what has arrived and was not done with, and notes since when the rest of a frame is pending.
+    /// Charges unhandled input, and notes since when the rest of a frame is pending.
     fn charge_unparsed(&mut self, now: Time) -> Result<(), Spent> {
         let unparsed = self.unparsed.len();
         self.began = if unparsed > 0 && !self.is_stalled() { self.began.or(Some(now)) } else { None };
@@ -135,7 +134,7 @@ impl Connection {
 }
 
 impl Core {
-    /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
+    /// Takes a connection that a client made. Returns the number of open connections; `None` if the poll does not take it.
     pub(crate) fn let_in_tempo(&mut self, arrival: Arrival) -> Option<usize> {
         let (ip, now) = (arrival.place.account().ip(), arrival.at);
         let out = &mut self.protocols.tempo.out;
@@ -158,7 +157,7 @@ impl Core {
         Some(open)
     }
 
-    /// Ends connections that have not sent the rest of a frame for too long.
+    /// Ends connections with an overdue frame.
     pub(crate) fn sweep_tempo(&mut self) {
         self.protocols.tempo.feed_starved(&mut self.cx);
         if !self.protocols.tempo.has_deadlines {
@@ -216,7 +215,7 @@ impl Worker {
         self.core.protocols.tempo.read = buffer;
     }
 
-    /// Looks at what was read before.
+    /// Handles input that was read before.
     #[inline(never)]
     pub(crate) fn go_on_with_tempo(&mut self, token: Token) {
         if let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) {
@@ -225,7 +224,7 @@ impl Worker {
         }
     }
 
-    /// Looks at frames: those kept, and those of `input` behind them. What may not be looked at now is kept.
+    /// Handles frames: the stored ones, and those of `input` behind them. Frames that cannot be handled now are stored.
     fn process_stream(&mut self, token: Token, input: &[u8]) {
         let Some(connection) = self.core.protocols.tempo.out.connections.get_mut(token) else { return };
         let quotas = &self.core.cx.io.quotas;
@@ -259,7 +258,7 @@ impl Worker {
         self.core.protocols.tempo.out.note_due_stream(token, &mut self.core.cx.io);
     }
 
-    /// Does what frames are for, as far as that is possible now. Says how many octets are done with.
+    /// Handles frames, as far as that is possible now. Returns the number of octets handled.
     fn hear_stream(&mut self, token: Token, bytes: &[u8], meter: &mut RoundMeter) -> usize {
         let mut done = 0;
         loop {
@@ -308,7 +307,7 @@ impl Worker {
 }
 
 impl Protocol {
-    /// A connection is not read until there is room in a topic's input.
+    /// Stops reading a connection until there is room in a topic's input.
     fn wait_for_input(&mut self, token: Token, topic: Token, cx: &mut Context) {
         let Protocol { out, topics, settings, starved, .. } = self;
         let (Some(connection), Some(known)) = (out.connections.get_mut(token), topics.get_mut(topic)) else { return };
@@ -325,7 +324,7 @@ impl Protocol {
         }
     }
 
-    /// Has connections try again after their clients' shares were spent.
+    /// Has connections try again that waited because their clients' quotas were spent.
     fn feed_starved(&mut self, cx: &mut Context) {
         for token in core::mem::take(&mut self.starved) {
             if let Some(connection) = self.out.connections.get_mut(token) {
@@ -335,14 +334,14 @@ impl Protocol {
         }
     }
 
-    /// What was read of a connection and not looked at waits for a turn of its address.
+    /// Defers a connection's unhandled input until its address has its turn.
     fn queue_tempo_backlog(&mut self, token: Token, cx: &mut Context) {
         if let Some(connection) = self.out.connections.get_mut(token) {
             cx.io.quotas.resume_later(&mut connection.rounds, Socket::Incoming(Tag::Tempo, token));
         }
     }
 
-    /// Has frames looked at that were read while a connection was paused since its client did not read, if it does by now.
+    /// Queues unhandled frames of a connection that was paused since its client did not read, if it does now.
     pub(super) fn look_on_at_stream(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.out.connections.get_mut(token) else { return };
         if connection.awaits_reader && !connection.is_paused() {
@@ -351,7 +350,7 @@ impl Protocol {
         }
     }
 
-    /// Ends a connection for what was heard on it.
+    /// Ends a connection after bad input.
     fn distrust_stream(&mut self, token: Token, why: &str, cx: &mut Context) {
         let Some(connection) = self.out.connections.get(token) else { return };
         let address = connection.address;
@@ -360,7 +359,7 @@ impl Protocol {
         self.close_stream(token, cx);
     }
 
-    /// Closes a connection. What its sessions have announced goes with it.
+    /// Closes a connection. The parts of its sessions are given up.
     pub(crate) fn close_stream(&mut self, token: Token, cx: &mut Context) {
         let Some(mut connection) = self.out.connections.remove(token) else { return };
         cx.io.occupied.leave(Tag::Tempo, token);
@@ -377,7 +376,7 @@ impl Protocol {
         cx.log_debug(|| format!("the connection from {client} is closed; {open} open for Tempo"));
     }
 
-    /// The service ends.
+    /// Closes all connections, since the service ends.
     pub(crate) fn close_all_tempo(&mut self, cx: &mut Context) {
         self.say_bye(cx);
         for (_, connection) in self.out.connections.iter_mut() {

@@ -17,65 +17,65 @@ pub(crate) struct Topic {
     text: Box<str>,
     prefix: usize,
     pub(crate) channel: ChannelId,
-    /// By which the broker's session knows it.
+    /// Number of the topic in the broker's session.
     pub(crate) number: u32,
     pub(crate) publishers: Side,
     pub(crate) subscribers: Side,
     pub(crate) input: Input,
 }
 
-/// A topic's name, and what it means: an event type in a channel.
+/// A topic's name, which means an event type in a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name<'n> {
-    /// With `@7/` in front if its channel is not the first.
+    /// The name, with `@7/` in front if its channel is not the first.
     text: &'n str,
     pub(crate) channel: ChannelId,
-    /// Octets of that.
+    /// Octets of that prefix.
     prefix: usize,
 }
 
-/// Those of one role on a topic.
+/// End points of one role on a topic.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
     /// Their parts.
     pub(crate) parts: Vec<Token>,
     summary: Summary,
-    /// Of subscribers: the losses that they reported, and the lowest rate at which they receive.
+    /// Summary of subscribers' reports: losses, and the lowest rate of reception.
     reports: ReceptionReports,
     is_stale: bool,
     made_at: Nanos,
 }
 
-/// Reports of subscribers, together.
+/// Summary of subscribers' reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReceptionReports {
     pub(crate) lost: u64,
     pub(crate) lowest_rate: u32,
 }
 
-/// All of them.
+/// All topics.
 #[derive(Default)]
 pub(crate) struct Topics {
     topics: Slots<Topic>,
     by_name: HashMap<Box<str>, Token>,
     by_number: HashMap<u32, Token>,
-    /// What the publishers of each address announce together, and how many of their parts there are.
+    /// Sum of the rates that the publishers at each address announce, and the number of their parts.
     rates: HashMap<IpAddr, (u64, u32)>,
 }
 
-/// Most end points of a role on a topic for which nothing is deferred when what they announce changes.
+/// Maximum end points of a role on a topic for which changes are summed up at once.
 const FEW: usize = 64;
-/// What more announce is put together anew so often at most.
+/// Minimum interval of sums over more end points than that.
 const PUT_TOGETHER_EVERY: Nanos = 100_000_000;
-/// The same of shares of few, which change with what their addresses announce on other topics.
+/// Minimum interval of shares over few, which change with the announcements of their addresses on other topics.
 const FEW_EVERY: Nanos = 5_000_000;
-/// What of the turns is for each address.
+/// Share of each address.
 const SHARE_OF_ADDRESS: u64 = 100_000;
-/// The rate of a publisher that tells none, in messages in 1,000 s.
+/// Rate assumed for a publisher that announces none, in messages in 1,000 s.
 const RATE_DEFAULT: u32 = 1_000;
 
 impl<'n> Name<'n> {
-    /// Reads a name as it is announced. Also says whether it names the first channel, which it need not. Nothing if it names no type.
+    /// Reads an announced name, and returns whether it names the first channel, which it need not. `None` if it names no type.
     pub(crate) fn read(announced: &'n str) -> Option<(Self, bool)> {
         let (channel, rest) = match announced.strip_prefix('@').and_then(|rest| rest.split_once('/')) {
             Some((digits, rest)) if is_number(digits) => (digits.parse().ok()?, rest),
@@ -90,7 +90,7 @@ impl<'n> Name<'n> {
         Some((Self { text, channel: ChannelId(channel), prefix }, says_first))
     }
 
-    /// The name as it is announced to an end point that puts `@0/` before names of the first channel, or does not.
+    /// The name as announced to an end point that does or does not put `@0/` before names of the first channel.
     pub(crate) fn announced<'b>(&self, says_first: bool, buffer: &'b mut [u8; NAME_MAX]) -> &'b str
     where
         'n: 'b,
@@ -115,7 +115,7 @@ impl<'n> Name<'n> {
     }
 }
 
-/// Whether it is a number as programs write them.
+/// Whether the digits are a number in canonical form.
 fn is_number(digits: &str) -> bool {
     digits.bytes().all(|digit| digit.is_ascii_digit())
         && (digits == "0" || !digits.starts_with('0'))
@@ -140,14 +140,14 @@ impl Topic {
 }
 
 impl Side {
-    /// One has come.
+    /// Adds an end point's part. Returns its place.
     pub(crate) fn add(&mut self, part: Token, announced: &Announced) -> usize {
         self.parts.push(part);
         self.summary.add(announced);
         self.parts.len() - 1
     }
 
-    /// The one at that place goes. Another may have that place then.
+    /// Removes the part at a place. Returns the part that is moved to that place, if any.
     pub(crate) fn remove(&mut self, at: usize) -> Option<Token> {
         if at < self.parts.len() {
             self.parts.swap_remove(at);
@@ -156,12 +156,12 @@ impl Side {
         self.parts.get(at).copied()
     }
 
-    /// What one of them says is another thing than before.
+    /// Notes that an announcement has changed.
     pub(crate) const fn note_change(&mut self) {
         self.is_stale = true;
     }
 
-    /// What they come to; of very many, what they came to a moment ago.
+    /// The summary of all announcements; for very many it may be a moment old.
     pub(crate) fn summary(&mut self, sessions: &Sessions, now: Nanos) -> (Summary, ReceptionReports) {
         let is_due = self.parts.len() <= FEW || now.saturating_sub(self.made_at) >= PUT_TOGETHER_EVERY;
         if self.is_stale && is_due {
@@ -190,7 +190,7 @@ impl Topics {
         self.topics.get_mut(token)
     }
 
-    /// How many there are.
+    /// Number of topics.
     pub(crate) fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -205,8 +205,7 @@ impl Topics {
         self.by_number.get(&number).copied()
     }
 
-    /// The number that a topic has, or will have if it is not known yet. It follows from the name, so that nothing need be kept of end
-    /// points that only ask.
+    /// Number of a topic, known or not. It follows from the name, so that nothing is stored of end points that only ask.
     pub(crate) fn number_of(&self, name: Name<'_>) -> u32 {
         use core::hash::BuildHasher;
         if let Some(topic) = self.find(name).and_then(|topic| self.get(topic)) {
@@ -219,7 +218,7 @@ impl Topics {
         number
     }
 
-    /// The topic with that name.
+    /// The topic with that name, added if new.
     pub(crate) fn find_or_add(&mut self, name: Name<'_>) -> Token {
         if let Some(topic) = self.find(name) {
             return topic;
@@ -233,7 +232,7 @@ impl Topics {
         token
     }
 
-    /// Forgets a topic if it is not needed any more. Gives the connections that waited for room there: they need not wait any more.
+    /// Removes a topic if it is not needed any more. Returns the connections that waited for room there: they need not wait any more.
     pub(crate) fn forget_unneeded(&mut self, token: Token) -> Vec<Token> {
         if self.topics.get(token).is_none_or(Topic::is_needed) {
             return Vec::new();
@@ -246,7 +245,7 @@ impl Topics {
 
     // ---- shares ----
 
-    /// A publisher at an address announces a rate, and not what it announced before, if it did.
+    /// Replaces the rate that a publisher at an address has announced.
     pub(crate) fn note_rate(&mut self, ip: IpAddr, before: Option<u32>, rate: Option<u32>) {
         let (sum, parts) = self.rates.entry(ip).or_default();
         if let Some(before) = before {
@@ -262,8 +261,8 @@ impl Topics {
         }
     }
 
-    /// Puts together anew what a topic may claim: from each address that publishes on it, what of that address's part it announces. Of very
-    /// many publishers this is done now and then.
+    /// Computes a topic's share anew: from each publishing address, a part of its share in proportion to the announced rates. For very many
+    /// publishers this is done now and then.
     pub(crate) fn renew_share(&mut self, token: Token, sessions: &Sessions, now: Nanos) {
         let Self { topics, rates, .. } = self;
         let Some(topic) = topics.get_mut(token) else { return };

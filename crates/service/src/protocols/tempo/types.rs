@@ -1,8 +1,8 @@
-//! The types of which a topic's messages are, where the configuration declares them (`[[tempo.types]]`).
+//! Declared types of topics' messages (`[[tempo.types]]` of the configuration).
 //!
-//! The table is made when the service starts and is the same for all lanes and until the end. Types are looked up by channel and topic,
-//! each time that an event is put into another form or a filter asks for a field: nothing that is kept with an event, or on the disk, names
-//! a place in the table, and a type may be declared anew from one process to the next.
+//! The table is made at the start, shared by all lanes, and never changed. Types are looked up by channel and topic for each translation
+//! and each field of a filter: no event and no file refers to a place in the table, so that the next process may declare a type
+//! differently.
 
 pub(crate) mod walk;
 
@@ -20,19 +20,19 @@ use idl::IdlError;
 
 pub use self::fitness::Unfit;
 
-/// How messages of declared types are encoded, and events into which they are put: as in GIOP 1.2, in UTF-8.
+/// Encoding of messages of declared types, and of events made of them: as in GIOP 1.2, in UTF-8.
 pub(crate) const ENCODING: Encoding = Encoding { endian: Endian::Little, version: Version::V1_2, chars: CharSet::Utf8 };
 
-/// Types that may be declared.
+/// Maximum declared types.
 pub(crate) const TYPES_MAX: usize = 1_024;
-/// Octets of the text that declares one.
+/// Maximum octets of the text of one type.
 pub(crate) const TEXT_MAX: usize = 65_536;
 
-/// All declared types.
+/// Declared types by channel and topic.
 #[derive(Debug, Default)]
 pub(crate) struct DeclaredTypes {
     all: Vec<DeclaredType>,
-    /// Places in `all`.
+    /// Hash table of places in `all`.
     places: HashTable<usize>,
     hasher: DefaultHashBuilder,
 }
@@ -45,7 +45,7 @@ pub(crate) struct DeclaredType {
     name: Box<str>,
     code: TypeCode,
     fields: Box<[Field]>,
-    /// The names of the fields, each with the place of its field, in order.
+    /// Names of the fields in order, each with its field's place.
     by_name: Box<[(Box<str>, usize)]>,
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct DeclaredType {
 #[derive(Debug)]
 pub(crate) struct Field {
     name: Box<str>,
-    /// Its type, marshalled in [`ENCODING`].
+    /// Type of the member, marshalled in [`ENCODING`].
     type_code: Box<[u8]>,
-    /// Where its value begins in a message, padding before it apart, if that is the same in all.
+    /// Position of its value in a message, without padding before it, if that is the same in all messages.
     at: Option<usize>,
 }
 
@@ -69,7 +69,7 @@ impl Field {
     }
 }
 
-/// The domain and the name of the event type that a topic is.
+/// Domain and name of the event type for a topic.
 pub(crate) fn names_of(topic: &str) -> (&str, &str) {
     topic.split_once('/').unwrap_or(("", topic))
 }
@@ -78,7 +78,7 @@ pub(crate) fn names_of(topic: &str) -> (&str, &str) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Undeclarable {
-    /// The text is none of a type.
+    /// The text is no valid definition of a type.
     Text(IdlError),
     /// No message can have a value of the type.
     Unfit(Unfit),
@@ -86,10 +86,10 @@ pub enum Undeclarable {
     Empty,
     /// The text is too long.
     TooLong {
-        /// So many octets it has.
+        /// Octets of the text.
         octets: usize,
     },
-    /// The topic is none: empty, too long, or with control characters.
+    /// The topic's name is invalid: empty, too long, or with control characters.
     Topic,
     /// The topic has a type already.
     Twice,
@@ -114,7 +114,7 @@ impl DeclaredTypes {
     /// Declares the type of a topic in a channel.
     ///
     /// # Errors
-    /// Says why it cannot be declared.
+    /// The reason why it cannot be declared.
     pub(crate) fn declare(&mut self, channel: ChannelId, topic: &str, text: &str) -> Result<(), Undeclarable> {
         if topic.is_empty() || topic.len() > ::tempo::wire::NAME_MAX || topic.contains(char::is_control) {
             return Err(Undeclarable::Topic);
@@ -173,17 +173,16 @@ impl DeclaredType {
         Self { channel, domain: domain.into(), name: name.into(), code, fields, by_name }
     }
 
-    /// The members with their types, in order.
+    /// Members with their types, in order.
     pub(crate) fn fields(&self) -> impl ExactSizeIterator<Item = (&Field, TypeRef<'_>)> {
         self.fields.iter().zip(self.code.root().members().map(giop::typecode::Member::type_ref))
     }
 
-    /// The type.
     pub(crate) const fn root(&self) -> TypeRef<'_> {
         self.code.root()
     }
 
-    /// The place of the member of a name.
+    /// Place of the member of a name.
     pub(crate) fn place_of(&self, name: &[u8]) -> Option<usize> {
         let found = self.by_name.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).ok()?;
         self.by_name.get(found).map(|(_, place)| *place)
@@ -197,7 +196,7 @@ impl DeclaredType {
     /// Checks that a message is one value of the type and nothing more.
     ///
     /// # Errors
-    /// Says where it is not.
+    /// The position where it is not.
     pub(crate) fn check(&self, message: &[u8]) -> Result<(), ReadError> {
         let mut reader = Self::reader(message);
         walk::value(self.root(), &mut reader, &mut ())?;
@@ -207,7 +206,7 @@ impl DeclaredType {
     /// Writes the members of a message as a `CosNotification::PropertySeq`.
     ///
     /// # Errors
-    /// It is no value of the type. What was written is left.
+    /// The message is no value of the type. The output keeps the part already written.
     pub(crate) fn write_properties(&self, message: &[u8], out: &mut Writer<'_>) -> Result<(), ReadError> {
         let mut reader = Self::reader(message);
         out.length(self.fields.len());
@@ -221,8 +220,8 @@ impl DeclaredType {
         reader.finish("a message of a declared type")
     }
 
-    /// The marshalled type of a member and a reader in front of its value in a message, which has been checked. `passed` gets the number of
-    /// octets that it took to get there.
+    /// Marshalled type of a member, and a reader in front of its value in a message that was checked. `passed` gets the number of octets
+    /// skipped.
     pub(crate) fn field<'e>(
         &'e self,
         message: &'e [u8],
@@ -252,7 +251,7 @@ fn marshalled(of: TypeRef<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Where a value that begins at `at`, padding before it apart, ends, if it has the same size in all messages.
+/// End of a value that begins at `at`, without padding before it, if it has the same size in all messages.
 fn end_of_fixed(of: TypeRef<'_>, at: usize) -> Option<usize> {
     let of = of.resolved();
     if let Some((size, alignment)) = of.kind().number_layout() {

@@ -1,7 +1,7 @@
-//! An event of CORBA's, or one that came as JSON, becomes a message.
+//! Translation of an event of CORBA's, or one that came as JSON, into a message.
 //!
-//! Nothing is lost of what an event contains: where the declared type, or plain octets, have no place for all of it, the message is the
-//! whole structured event. What its header says of quality of service does not count as such: the service has acted on that.
+//! No content of an event is lost: if the declared type, or plain octets, have no place for all of it, the message is the whole structured
+//! event. The quality of service in its header is no content: the service has acted on that.
 
 use ::tempo::wire::Content;
 use corba::event::{self, FORM_ANY, FORM_STRUCTURED, Translated};
@@ -14,7 +14,7 @@ use giop::typecode::{Kind, TypeRef, Work};
 use super::super::types::{DeclaredType, ENCODING, walk};
 use super::Note;
 
-/// Properties of the variable header that a message has no place for, and that have had their effect.
+/// Properties of the variable header that are left out, since they have had their effect.
 const OF_QUALITY: [&[u8]; 8] = [
     b"Priority",
     b"Timeout",
@@ -26,11 +26,11 @@ const OF_QUALITY: [&[u8]; 8] = [
     event::EVENT_TIME,
 ];
 
-/// The least that a property takes.
+/// Minimum octets of a property.
 const PROPERTY_BYTES_MIN: usize = 8;
 
-/// Puts an event in one of CORBA's forms into a message, appended to `out`, and says what the message is. Nothing if that cannot be done;
-/// `out` is as it was then.
+/// Translates an event of a CORBA form into a message, appended to `out`, and describes it. `None` if that is impossible; `out` is then
+/// unchanged.
 pub(crate) fn write_message(
     declared: Option<&DeclaredType>,
     (form, tag, bytes): (Form, u64, &[u8]),
@@ -63,16 +63,16 @@ pub(crate) fn write_message(
     Some(Note { content: Content::Structured, is_read: true, ..Note::default() })
 }
 
-/// What an event contains.
+/// Contents of an event.
 struct Parts<'e> {
-    /// Stands behind the count of the filterable data.
+    /// Reader behind the count of the filterable data.
     properties: Reader<'e>,
     count: u32,
     body: Reader<'e>,
 }
 
 impl<'e> Parts<'e> {
-    /// Nothing if the event says something beside its type, its quality of service, its filterable data and its body.
+    /// Finds the contents. `None` if the event has more than its type, quality of service, filterable data and body.
     fn of(form: Form, mut event: Reader<'e>, work: &mut Work) -> Option<Self> {
         if form == FORM_ANY {
             return Some(Self { properties: event.clone(), count: 0, body: event });
@@ -100,7 +100,7 @@ impl<'e> Parts<'e> {
         Some(Self { properties, count, body: event })
     }
 
-    /// The octets, if it contains some and nothing else.
+    /// The octets, if the event contains nothing else.
     fn octets(&self, work: &mut Work) -> Option<&'e [u8]> {
         if self.count > 0 || !is_octets(self.body.clone()) {
             return None;
@@ -109,7 +109,7 @@ impl<'e> Parts<'e> {
         at.reader().octets().ok()
     }
 
-    /// In front of the value of a field, where `next` stands in front of the property that is expected, and then behind it.
+    /// Reader in front of a field's value. `next` is in front of the expected property, and behind it afterwards.
     fn find(&self, name: &[u8], next: &mut Reader<'e>, work: &mut Work) -> Option<Reader<'e>> {
         let mut ahead = next.clone();
         if ahead.string().is_ok_and(|found| found == name) {
@@ -129,7 +129,7 @@ impl<'e> Parts<'e> {
     }
 }
 
-/// Whether an Any has the type that messages of octets become, and no other that is a sequence of octets as well: no alias, no bound.
+/// Whether an Any has exactly the type of messages of octets: no alias, no bound.
 fn is_octets(any: Reader<'_>) -> bool {
     let bound = |mut any: Reader<'_>| {
         any.u32().ok().filter(|kind| *kind == Kind::Sequence.number())?;
@@ -140,7 +140,7 @@ fn is_octets(any: Reader<'_>) -> bool {
     bound(any) == Some(0)
 }
 
-/// Writes the value of a declared type that an event contains. Nothing if it contains something else, or more.
+/// Writes an event's contents as a value of a declared type. `None` if they are something else, or more.
 fn write_typed(declared: &DeclaredType, parts: &Parts<'_>, out: &mut Writer<'_>, work: &mut Work) -> Option<()> {
     if parts.count == 0 {
         return write_value(declared.root(), &Cursor::any(parts.body.clone(), work).ok()?, out, work);
@@ -179,7 +179,7 @@ fn write_any(
     write_value(of, &Cursor::any(any, work).ok()?, out, work)
 }
 
-/// Writes a value as one of a type, if nothing is lost by that.
+/// Writes a value as one of a type, if nothing is lost.
 fn write_value(of: TypeRef<'_>, from: &Cursor<'_>, out: &mut Writer<'_>, work: &mut Work) -> Option<()> {
     let of = of.resolved();
     match of.kind() {
@@ -234,7 +234,7 @@ fn integer(scalar: &Scalar<'_>) -> Option<i128> {
     }
 }
 
-/// A floating-point number, or an integer that is one exactly.
+/// A floating-point number, or an integer that equals one exactly.
 fn real(scalar: &Scalar<'_>, kind: Kind) -> Option<f64> {
     const EXACT: i64 = 1 << 53;
     match scalar {
@@ -250,7 +250,7 @@ fn single(value: f64) -> Option<f32> {
     (value.is_nan() || f64::from(single).to_bits() == value.to_bits()).then_some(single)
 }
 
-/// The place of a value of an enum, by its name.
+/// Position of an enum's value, by its name.
 fn ordinal(of: TypeRef<'_>, scalar: &Scalar<'_>, chars: CharSet) -> Option<u32> {
     let name = match scalar {
         Scalar::Enum { name, .. } => *name,
@@ -280,7 +280,7 @@ fn write_text(bound: Option<u32>, text: &[u8], chars: CharSet, out: &mut Writer<
     Some(())
 }
 
-/// Writes a sequence or an array, whichever of the two the value is.
+/// Writes a sequence or an array, as the value is.
 fn write_elements(of: TypeRef<'_>, from: &Cursor<'_>, out: &mut Writer<'_>, work: &mut Work) -> Option<()> {
     let element = of.content()?.resolved();
     let mut elements = from.elements(work).ok()??;
@@ -304,7 +304,7 @@ fn write_elements(of: TypeRef<'_>, from: &Cursor<'_>, out: &mut Writer<'_>, work
     Some(())
 }
 
-/// Writes numbers or octets in one piece. False if they are nothing of the sort.
+/// Writes numbers or octets in one piece. False if the elements are of another kind.
 fn write_run(kind: Kind, count: u32, mut from: Reader<'_>, out: &mut Writer<'_>) -> Option<bool> {
     let count = usize::try_from(count).ok()?;
     let (size, alignment) = match kind {

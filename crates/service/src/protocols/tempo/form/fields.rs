@@ -1,8 +1,8 @@
-//! What filters read of messages: as they would of the structured event that a message becomes for others.
+//! Fields of messages for filters: the same as in the structured event made of a message.
 //!
-//! The fields of a declared type, and what the topic and the frame say (`$domain_name`, `$type_name`, `$event_name`, `$priority`), are read
-//! where they lie. For anything else, such as `$.filterable_data[0].name` or `$.remainder_of_body[3]`, the structured event is made, in a
-//! buffer that the lane keeps for that: each time that filters of one kind are asked about the event, and only if one asks so.
+//! The fields of a declared type, and those given by topic and frame (`$domain_name`, `$type_name`, `$event_name`, `$priority`), are read
+//! in place. For other fields, such as `$.filterable_data[0].name` or `$.remainder_of_body[3]`, the structured event is made in a buffer of
+//! the lane: only if a filter needs it, and once for each evaluation of filters of one kind.
 
 use std::cell::{Cell, OnceCell};
 
@@ -14,7 +14,7 @@ use giop::cdr::Reader;
 use super::super::types::{DeclaredType, DeclaredTypes};
 use super::{Note, Origin, write_structured};
 
-/// Octets that are walked over, or copied, for one step.
+/// Octets walked over, or copied, in one step.
 const OCTETS_PER_STEP: usize = 64;
 
 /// The fields of a message.
@@ -22,22 +22,22 @@ pub(crate) struct MessageFields<'e> {
     origin: Origin<'e>,
     types: &'e DeclaredTypes,
     utc: u64,
-    /// The topic's type, if the message is of one, once it was needed.
+    /// The topic's declared type, if the message has it; found when first needed.
     declared: OnceCell<Option<&'e DeclaredType>>,
-    /// The structured event that it becomes, and its tag, once something was needed that only that has.
+    /// The structured event and its tag; made when first needed.
     structured: OnceCell<(Vec<u8>, u64)>,
-    /// Where the buffer for that is kept.
+    /// Buffer for the structured event.
     spare: &'e Cell<Vec<u8>>,
 }
 
-/// Where a path leads to.
+/// Target of a path.
 enum Place<'e, 'p> {
-    /// It is that.
+    /// This value.
     Value(Value<'e>),
-    /// From a field's value on by these parts. The value's type lies somewhere else.
+    /// From a field's value on along these parts. The value's type is stored elsewhere.
     Field((Reader<'e>, Reader<'e>), &'p [Part]),
     Nowhere,
-    /// To what only the structured event has.
+    /// A part of the structured event.
     Structured,
 }
 
@@ -108,7 +108,7 @@ impl<'e> MessageFields<'e> {
         }
     }
 
-    /// The structured event. Nothing if there are not as many steps as it takes to make it.
+    /// The structured event. `None` if too few steps are left to make it.
     fn structured(&self, steps: &mut Steps) -> Option<event::EventFields<'_>> {
         if self.structured.get().is_none() && !steps.take(in_steps(self.origin.bytes.len())) {
             return None;

@@ -1,31 +1,31 @@
-//! Which types messages of Tempo may be of: a structure of what has a size that is bounded by its octets and that devices can write.
+//! Types that Tempo messages may have: structures with parts of bounded size that devices can write.
 
 use core::fmt;
 
 use giop::typecode::{Kind, TypeCode, TypeRef};
 
-/// Structures, sequences and arrays within each other.
+/// Maximum depth of nested structures, sequences and arrays.
 const DEPTH_MAX: u32 = 16;
-/// Octets of the shortest value.
+/// Maximum octets of the shortest value.
 const OCTETS_MAX: u64 = ::tempo::wire::MESSAGE_MAX as u64;
 
 /// Why no message can have a value of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// It is no structure.
+    /// The type is no structure.
     NoStruct {
-        /// What it is.
+        /// Kind of the type.
         keyword: &'static str,
     },
-    /// Something in it is of a kind that messages do not have.
+    /// A member has a kind that messages do not support.
     Kind {
         /// The path of the member.
         path: String,
         /// The kind.
         keyword: &'static str,
     },
-    /// Types lie too deep within each other, or one contains itself.
+    /// Types are nested too deeply, or one contains itself.
     TooDeep,
     /// The shortest value is larger than a message.
     TooLarge,
@@ -56,7 +56,7 @@ pub(super) fn check(code: &TypeCode) -> Result<(), Unfit> {
     }
 }
 
-/// Octets of the shortest value, without padding. Work is bounded by the parts that a declared type has, and by the depth where it
+/// Octets of the shortest value, without padding. The work is bounded by the number of parts of the type, and by the maximum depth if it
 /// contains itself.
 fn shortest(of: TypeRef<'_>, depth: u32, path: &str) -> Result<u64, Unfit> {
     let of = of.resolved();

@@ -1,26 +1,26 @@
-//! Values of a declared type, walked through where they lie: checked, and copied to where they begin at another place.
+//! Walk over values of a declared type: to check them, and to copy them to another alignment.
 //!
-//! All is checked that a reader of the value may rely on: lengths, bounds, booleans, enumerators, text. Each value has at least one octet,
-//! and depth is bounded by the type, so that the work is bounded by the octets that there are.
+//! Everything that a reader relies on is checked: lengths, bounds, booleans, enumerators, text. Each value has at least one octet, and the
+//! type bounds the depth, so that the work is bounded by the number of octets.
 
 use giop::cdr::{CharSet, ReadError, ReadErrorKind, Reader, Writer};
 use giop::typecode::{Kind, TypeRef};
 
-/// What becomes of the octets that are walked over.
+/// Receiver of the octets walked over.
 pub(crate) trait Sink {
-    /// What follows lies at a multiple of so many octets.
+    /// Aligns the next octets to a multiple of `alignment`.
     fn align(&mut self, alignment: usize);
-    /// Octets as they are.
+    /// Takes octets unchanged.
     fn raw(&mut self, octets: &[u8]);
 }
 
-/// They are only looked at.
+/// Ignores the octets: the values are only checked.
 impl Sink for () {
     fn align(&mut self, _: usize) {}
     fn raw(&mut self, _: &[u8]) {}
 }
 
-/// They are written. The writer has the order of octets of what is read, and its text is UTF-8.
+/// Writes the octets. The writer has the byte order of the input, and its text is UTF-8.
 impl Sink for Writer<'_> {
     fn align(&mut self, alignment: usize) {
         Self::align(self, alignment);
@@ -34,12 +34,12 @@ impl Sink for Writer<'_> {
 /// Moves `from`, which has little-endian order, behind a value. Text in ISO 8859-1 passes as far as it is ASCII.
 ///
 /// # Errors
-/// There is no such value.
+/// The octets are no such value.
 pub(crate) fn value(of: TypeRef<'_>, from: &mut Reader<'_>, to: &mut impl Sink) -> Result<(), ReadError> {
     elements(of, 1, from, to)
 }
 
-/// The same with so many values, one behind the other.
+/// Moves `from` behind `count` values, as [`value`] does behind one.
 fn elements(of: TypeRef<'_>, count: usize, from: &mut Reader<'_>, to: &mut impl Sink) -> Result<(), ReadError> {
     let of = of.resolved();
     if count == 0 {
