@@ -2,10 +2,11 @@
 //!
 //! Backlogs and channels' history are logs; what differs is which records a cursor takes, and when a segment goes. What is to be written
 //! waits in memory, is read from there by cursors that have got so far, and is written past the page cache or through it, as the
-//! [desk](Desk) says. Nothing is synchronised while events come: a process that is killed loses nothing of what was written, a machine that
+//! [desk](Desk) says. Events are not synchronised as they come: a process that is killed loses nothing of what was written, a machine that
 //! loses its power may lose the last seconds. So that no number is given twice then, a log that is opened after such an end goes on with
-//! numbers far behind the last one that was found, in another epoch. A segment is what another process would copy: it says its epoch and its
-//! first number, and its octets never change but at its end.
+//! numbers far behind the last one that was found, in another epoch. By what it is found out that there was such an end is synchronised:
+//! of each process one segment with its name, its [anchor](Log::anchor), and the end of the last segment where a process ends in order.
+//! A segment is what another process would copy: it says its epoch and its first number, and its octets never change but at its end.
 //!
 //! One rule each, for all logs (when it is tried again, the [store](crate::store) has from here, too):
 //! - *What cannot be written* stays in memory, and is [tried again](Attempts) each second; a segment that was removed is not gone on with.
@@ -13,6 +14,7 @@
 //!   over then, and its user counts what is lost; what is behind it goes on.
 //! - *A former process's segments* are cut off behind the last whole record; one without any is removed.
 
+pub(crate) mod files;
 mod segment;
 mod uncached;
 
@@ -25,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use engine::Event;
 
+use self::files::{Access, EntryKind, Files};
 #[cfg(test)]
 pub(crate) use self::segment::{FOOTER, HEADER};
 pub(crate) use self::segment::{Found, Look, Origin, Segment, Stored};
@@ -50,6 +53,12 @@ const SUFFIX: &str = ".events";
 pub(crate) struct Log<D> {
     /// Of segments' paths, what is before the number: a folder, or the beginning of a file's name, too.
     name: PathBuf,
+    files: Arc<dyn Files>,
+    /// Whether it outlives the process.
+    is_lasting: bool,
+    /// The first number of a segment of this process that is on the disk whatever comes. A segment that is begun without there being any is
+    /// synchronised before it has a record.
+    anchor: Option<u64>,
     origin: Origin,
     segments: VecDeque<Segment<D>>,
     /// Whether the last is written to. It is opened for each time, so that there may be many logs.
@@ -95,11 +104,14 @@ pub(crate) fn segment_bytes(budget_bytes: u64) -> u64 {
 }
 
 impl<D: Default> Log<D> {
-    /// Creates an empty one. Its first number is 1.
-    pub(crate) const fn new(name: PathBuf, boot: [u8; 16]) -> Self {
+    /// Creates an empty one. Its first number is 1. `boot`: the machine's start, if it outlives the process.
+    pub(crate) fn new(name: PathBuf, boot: Option<[u8; 16]>, files: Arc<dyn Files>) -> Self {
         Self {
             name,
-            origin: Origin { boot, epoch: 1 },
+            files,
+            is_lasting: boot.is_some(),
+            anchor: None,
+            origin: Origin { boot: boot.unwrap_or_default(), epoch: 1 },
             segments: VecDeque::new(),
             is_open: false,
             pending: VecDeque::new(),
@@ -110,30 +122,43 @@ impl<D: Default> Log<D> {
 
     /// What a former process left in a folder. `of` names it in the process's log.
     pub(crate) fn open(folder: PathBuf, boot: [u8; 16], of: &str, desk: &mut Desk) -> io::Result<Self> {
-        let (mut log, mut skips) = (Self::new(folder.join(""), boot), false);
-        for path in segments_in(&log.name)? {
-            let Found { segment, origin, is_finished, .. } = match Segment::open(&path, of, desk)? {
-                Look::Segment(found) => found,
-                Look::Nothing(why) => {
-                    if let Some(why) = why {
-                        let path = path.display();
-                        ::log::warn!("{of}: {path} has nothing that can be read, and is removed: {why}");
-                    }
-                    fs::remove_file(&path)?;
-                    skips = true;
-                    continue;
+        let mut log = Self::new(folder.join(""), Some(boot), Arc::clone(desk.files()));
+        let (mut empty, mut skips) = (Vec::new(), false);
+        for path in segments_in(&log.name, &*log.files)? {
+            // A name says a number even where nothing else of its file is left.
+            log.next = log.next.max(number_of(&path).unwrap_or_default());
+            match Segment::open(&path, of, desk)? {
+                Look::Segment(Found { segment, origin, is_last, .. }) => {
+                    // Where another follows, that is what says how it ended.
+                    skips = !is_last && origin.boot != boot;
+                    log.origin.epoch = log.origin.epoch.max(origin.epoch);
+                    log.next = log.next.max(segment.next());
+                    log.segments.push_back(segment);
                 }
-            };
-            skips |= !is_finished && origin.boot != boot;
-            log.origin.epoch = log.origin.epoch.max(origin.epoch);
-            log.next = log.next.max(segment.last + 1);
-            log.segments.push_back(segment);
+                Look::Nothing(why) => empty.push((path, why)),
+            }
         }
-        if skips {
-            log.next += SKIPPED - 1;
+        if skips || !empty.is_empty() {
+            log.next = log.next.saturating_add(SKIPPED - 1);
             log.origin.epoch += 1;
+            log.begin_anew(of, &empty, desk);
         }
         Ok(log)
+    }
+
+    /// Has an anchor in place of files of which nothing can be read: until there is one, they say which numbers were given.
+    fn begin_anew(&mut self, of: &str, empty: &[(PathBuf, Option<&'static str>)], desk: &mut Desk) {
+        if self.begin(self.next, desk).is_err() {
+            // It is tried again with the first event.
+            return;
+        }
+        for (path, why) in empty {
+            if let Some(why) = why {
+                let path = path.display();
+                ::log::warn!("{of}: {path} has nothing that can be read, and is removed: {why}");
+            }
+            let _ = self.files.remove(path);
+        }
     }
 
     /// An event is to be kept, behind all others.
@@ -207,8 +232,8 @@ impl<D: Default> Log<D> {
         if self.is_open && self.segments.back().is_some_and(is_full) {
             self.finish(false, desk)?;
         }
-        if !self.is_open {
-            self.begin(desk)?;
+        if let Some(first) = self.pending.front().map(|(number, _)| *number).filter(|_| !self.is_open) {
+            self.begin(first, desk)?;
         }
         let Some(segment) = self.segments.back_mut() else { return Ok(Vec::new()) };
         let begins = segment.bytes();
@@ -226,7 +251,7 @@ impl<D: Default> Log<D> {
         if let Err(error) = segment.file.append(&self.buffer, desk) {
             if error.kind() == io::ErrorKind::NotFound {
                 // The file has been removed. Should it come back, what is in it is read; what is next goes into another one.
-                self.is_open = false;
+                (self.is_open, self.anchor) = (false, None);
                 self.segments.pop_back_if(|segment| segment.records == 0);
             }
             return Err(error);
@@ -240,20 +265,29 @@ impl<D: Default> Log<D> {
         Ok(written)
     }
 
-    fn begin(&mut self, desk: &mut Desk) -> io::Result<()> {
-        if let Some((first, _)) = self.pending.front() {
-            let mut path = self.name.clone().into_os_string();
-            path.push(format!("{first:020}{SUFFIX}"));
-            self.segments.push_back(Segment::create(path.into(), *first, self.origin, desk)?);
-            self.is_open = true;
+    fn begin(&mut self, first: u64, desk: &mut Desk) -> io::Result<()> {
+        let mut path = self.name.clone().into_os_string();
+        path.push(format!("{first:020}{SUFFIX}"));
+        let segment = Segment::create(path.into(), first, self.origin, desk)?;
+        if self.is_lasting && self.anchor.is_none() {
+            self.synchronise(&segment)?;
+            self.anchor = Some(first);
         }
+        self.segments.push_back(segment);
+        self.is_open = true;
         Ok(())
     }
 
-    /// Goes on in another segment.
-    pub(crate) fn finish(&mut self, syncs: bool, desk: &mut Desk) -> io::Result<()> {
+    /// Has a segment on the disk, with its name and that of its folder.
+    fn synchronise(&self, segment: &Segment<D>) -> io::Result<()> {
+        self.files.open(segment.path(), Access::WRITE)?.sync()?;
+        self.name.ancestors().take(2).try_for_each(|folder| self.files.sync_folder(folder))
+    }
+
+    /// Goes on in another segment, or in none if it is the process's last.
+    pub(crate) fn finish(&mut self, is_last: bool, desk: &mut Desk) -> io::Result<()> {
         if let Some(segment) = self.segments.back_mut().filter(|_| self.is_open) {
-            let finished = segment.finish(syncs, desk);
+            let finished = segment.finish(is_last, desk);
             // A removed file is not finished any more.
             if finished.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
                 return finished;
@@ -266,20 +300,25 @@ impl<D: Default> Log<D> {
     /// Removes the segments of which `goes`, which is also told whether it is the last, says so.
     pub(crate) fn remove(&mut self, mut goes: impl FnMut(&Segment<D>, bool) -> bool) {
         let mut left = self.segments.len();
-        let is_open = &mut self.is_open;
-        self.segments.retain(|segment| {
+        let Self { is_open, files, segments, .. } = self;
+        segments.retain(|segment| {
             left -= 1;
             let goes = goes(segment, left == 0);
             if goes {
                 *is_open &= left > 0;
                 // One that stays takes room until the next start, which finds it again.
-                let _ = fs::remove_file(segment.path());
+                let _ = files.remove(segment.path());
             }
             !goes
         });
     }
 
     pub(crate) fn remove_first(&mut self) {
+        if self.anchor.is_some() && self.anchor == self.segments.front().map(|segment| segment.first) {
+            // Without another, that which is begun next is one.
+            let last = self.segments.back().filter(|_| self.segments.len() > 1);
+            self.anchor = last.filter(|last| self.synchronise(last).is_ok()).map(|last| last.first);
+        }
         let mut is_first = true;
         self.remove(|_, _| core::mem::take(&mut is_first));
     }
@@ -334,18 +373,16 @@ impl Cursor {
 }
 
 /// The segments in a folder, in their order. Other files are left alone.
-pub(crate) fn segments_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).unwrap_or_default();
-        if number.len() == 20 && number.bytes().all(|digit| digit.is_ascii_digit()) && entry.file_type()?.is_file() {
-            paths.push(entry.path());
-        }
-    }
-    paths.sort_unstable();
+pub(crate) fn segments_in(folder: &Path, files: &dyn Files) -> io::Result<Vec<PathBuf>> {
+    let mut paths = files.entries(folder, EntryKind::File)?;
+    paths.retain(|path| number_of(path).is_some());
     Ok(paths)
+}
+
+/// The number in the name of a segment's file; nothing if it is none.
+fn number_of(path: &Path) -> Option<u64> {
+    let number = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
+    (number.len() == 20).then(|| number.parse().ok())?
 }
 
 /// Whether what could not be read is damaged, or not there: anything else may be over before long.

@@ -31,7 +31,7 @@ use crate::counters::{Block, Counter};
 use crate::lane::io::net::Waker;
 use crate::lane::links::mailbox::{BufferedMailbox, Inbox, Mailbox, mailbox};
 use crate::lane::links::messages::LaneThread;
-use crate::log::{Attempts, Desk};
+use crate::log::{Attempts, Desk, boot_id};
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::store::record::Record;
 use crate::{store, time};
@@ -175,7 +175,7 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<(Reception, Inquirer)> {
     let is_there = |channel| channels.contains(&channel);
     let mut history_desk = Desk::through_cache();
     let (histories, numbers) =
-        Histories::open(directory.join(HISTORY_FOLDER), history_bytes_max, is_there, &mut history_desk)?;
+        Histories::open(directory.join(HISTORY_FOLDER), history_bytes_max, boot_id(), is_there, &mut history_desk)?;
     let waker = Arc::new(Waker::new()?);
     let (introductions, introduced) = mailbox(&waker, INTRODUCTIONS);
     let (query_mailbox, queries) = mailbox(&waker, QUERIES_MAX);
@@ -315,7 +315,7 @@ impl Keeper {
                         let channel = event.source.channel;
                         let name = || self.folder.join(format!("lane-{thread}-channel-{}-", channel.0));
                         let place = self.logs.entry((thread, channel));
-                        let (log, budget) = place.or_insert_with(|| (Backlog::new(name()), budget_bytes));
+                        let (log, budget) = place.or_insert_with(|| (Backlog::new(name(), &self.desk), budget_bytes));
                         *budget = budget_bytes;
                         self.stored.events += 1;
                         self.stored.bytes += event.stored_bytes();

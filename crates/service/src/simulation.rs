@@ -5,6 +5,7 @@
 //! simulated sockets and [`crate::time`] a simulated clock; everything else is the real code.
 
 mod consumers;
+pub(crate) mod disk;
 mod end_points;
 mod linked;
 pub(crate) mod network;

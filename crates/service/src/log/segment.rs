@@ -4,17 +4,16 @@
 //! |---|---|
 //! | header, 48 | `CAMPHIST`, version (4), checksum of what is behind it in the header (4), the machine's start (16), epoch (8), first number (8) |
 //! | record, 24 and its body | length of what is behind the checksum (4), checksum (4), number (8), time (8), body |
-//! | footer, 48 | a length that no record has (4), checksum (4), first number, last number, count of records, first time, last time (8 each) |
+//! | footer, 48 | one of two lengths that no record has (4), checksum (4), first number, last number, count of records, first time, last time (8 each) |
 //!
-//! Only a finished segment has a footer; one without is read through when it is opened, up to its last whole record. Numbers rise, and may
-//! leave some out. Version 1, which releases up to 0.1 wrote for history, has 32 octets of header, without epoch and number. The first octets
+//! Only a finished segment has a footer, of which the length says whether others were to follow, or the process ended in order; one without is
+//! read through when it is opened, up to its last whole record. Numbers rise, and may leave some out. Version 1, which releases up to 0.1 wrote for history, has 32 octets of header, without epoch and number. The first octets
 //! are still theirs, so that such a release refuses a segment of this one, and does not remove it.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::files::{Access, OpenFile};
 use super::uncached::{Desk, UncachedFile};
 use super::{Cursor, is_for_good};
 
@@ -25,7 +24,8 @@ const HEADER_1: usize = 32;
 /// Before each record: its length and its checksum; and, which these cover, its number and its time.
 const HEAD: usize = 8;
 const PREFIX: usize = 16;
-/// A length that no record has.
+/// Lengths that no record has: of the footer of the segment with which a process ended, and of any other.
+const LAST: u32 = u32::MAX - 1;
 const NO_RECORD: u32 = u32::MAX;
 pub(crate) const FOOTER: usize = HEAD + 40;
 /// What is read at a time at least.
@@ -79,6 +79,8 @@ pub(crate) struct Found<D> {
     /// Nothing in it if its header is damaged.
     pub(crate) origin: Origin,
     pub(crate) is_finished: bool,
+    /// Whether its process ended in order with it. Version 1 does not tell that from any other finished one.
+    pub(crate) is_last: bool,
     /// Octets behind the last whole record, and why they are none; nothing if they only fill the last block up.
     pub(crate) cut: u64,
     pub(crate) damage: Option<String>,
@@ -117,15 +119,15 @@ impl<D: Default> Segment<D> {
             if let Some(why) = damage {
                 ::log::warn!("{of}: {cut} octets at the end of {} are cut off ({why})", path.display());
             }
-            OpenOptions::new().write(true).open(path)?.set_len(segment.file.bytes)?;
+            desk.files().open(path, Access::WRITE)?.set_length(segment.file.bytes)?;
         }
         Ok(look)
     }
 
     /// The same, left as it is.
     pub(crate) fn look(path: &Path, desk: &mut Desk) -> io::Result<Look<D>> {
-        let file = File::open(path)?;
-        let length = file.metadata()?.len();
+        let file = desk.files().open(path, Access::READ)?;
+        let length = file.length()?;
         let mut header = vec![0; HEADER.min(usize::try_from(length).unwrap_or(HEADER))];
         if header.len() < HEADER_1 {
             return Ok(Look::Nothing(Some("it ends before its first event")));
@@ -136,8 +138,9 @@ impl<D: Default> Segment<D> {
         };
         let unread = UncachedFile::that_is_there(path.into(), octets as u64, desk);
         let mut segment = Self::unread(unread, octets);
-        if segment.read_footer(&file, length) {
-            return Ok(Look::Segment(Found { segment, origin, is_finished: true, cut: 0, damage: None }));
+        if let Some(marker) = segment.read_footer(&*file, length) {
+            let is_last = marker == LAST || octets == HEADER_1;
+            return Ok(Look::Segment(Found { segment, origin, is_finished: true, is_last, cut: 0, damage: None }));
         }
         segment.marks = Some(Vec::new());
         let whole = UncachedFile::that_is_there(path.into(), length, desk);
@@ -157,7 +160,7 @@ impl<D: Default> Segment<D> {
         if segment.records == 0 {
             return Ok(Look::Nothing(damage.map(|_| "it has no whole event")));
         }
-        Ok(Look::Segment(Found { segment, origin, is_finished: false, cut, damage }))
+        Ok(Look::Segment(Found { segment, origin, is_finished: false, is_last: false, cut, damage }))
     }
 }
 
@@ -170,11 +173,17 @@ impl<D> Segment<D> {
         &self.file.path
     }
 
-    /// Says at the end what is in it. It is not written to any more.
-    pub(super) fn finish(&mut self, syncs: bool, desk: &mut Desk) -> io::Result<()> {
+    /// The number behind that of its last record.
+    pub(super) const fn next(&self) -> u64 {
+        if self.records > 0 { self.last + 1 } else { self.first }
+    }
+
+    /// Says at the end what is in it. It is not written to any more. It is synchronised if it is the process's last.
+    pub(super) fn finish(&mut self, is_last: bool, desk: &mut Desk) -> io::Result<()> {
         let body = [self.first, self.last, self.records, self.begins, self.ends].map(u64::to_le_bytes).concat();
-        let head = [NO_RECORD.to_le_bytes(), crc32fast::hash(&body).to_le_bytes()].concat();
-        self.file.finish(&[head, body].concat(), syncs, desk)
+        let marker = if is_last { LAST } else { NO_RECORD };
+        let head = [marker.to_le_bytes(), crc32fast::hash(&body).to_le_bytes()].concat();
+        self.file.finish(&[head, body].concat(), is_last, desk)
     }
 
     /// Looks at every record of a finished one. Says what is wrong, if anything is.
@@ -191,29 +200,29 @@ impl<D> Segment<D> {
                 let left = self.last.saturating_sub(last.max(self.first.saturating_sub(1)));
                 Ok(Some(format!("{why}: up to {left} events from there on are lost")))
             }
-            Ok(_) if (records, last) != (self.records, self.last) => {
+            Ok(_) if records != self.records || (records > 0 && last != self.last) => {
                 Ok(Some("it says that it has other events".into()))
             }
             Ok(_) => Ok(None),
         }
     }
 
-    fn read_footer(&mut self, file: &File, length: u64) -> bool {
-        let Some(at) = length.checked_sub(FOOTER as u64).filter(|at| *at >= self.header) else { return false };
+    /// Takes over what the footer says, if there is one, and returns its length.
+    fn read_footer(&mut self, file: &dyn OpenFile, length: u64) -> Option<u32> {
+        let at = length.checked_sub(FOOTER as u64).filter(|at| *at >= self.header)?;
         let mut footer = [0; FOOTER];
-        if file.read_exact_at(&mut footer, at).is_err() {
-            return false;
-        }
-        let Some((head, body)) = footer.split_first_chunk::<HEAD>() else { return false };
-        let (marker, sum) = head.split_at(4);
-        if marker != NO_RECORD.to_le_bytes() || sum != crc32fast::hash(body).to_le_bytes() {
-            return false;
+        file.read_exact_at(&mut footer, at).ok()?;
+        let (marker, rest) = footer.split_first_chunk::<4>()?;
+        let (sum, body) = rest.split_first_chunk::<4>()?;
+        let marker = u32::from_le_bytes(*marker);
+        if !matches!(marker, LAST | NO_RECORD) || *sum != crc32fast::hash(body).to_le_bytes() {
+            return None;
         }
         let numbers: Vec<u64> = body.as_chunks::<8>().0.iter().map(|octets| u64::from_le_bytes(*octets)).collect();
-        let [first, last, records, begins, ends] = *numbers else { return false };
+        let [first, last, records, begins, ends] = *numbers else { return None };
         (self.first, self.last, self.records, self.begins, self.ends) = (first, last, records, begins, ends);
         self.file.bytes = at;
-        true
+        Some(marker)
     }
 
     /// A record is there.
@@ -317,7 +326,7 @@ pub(super) fn append(out: &mut Vec<u8>, number: u64, encode: impl FnOnce(&mut Ve
         if let Some(of_time) = covered.get_mut(8..PREFIX) {
             of_time.copy_from_slice(&time.to_le_bytes());
         }
-        let length = u32::try_from(covered.len()).unwrap_or(NO_RECORD - 1);
+        let length = u32::try_from(covered.len()).unwrap_or(LAST - 1);
         let (of_length, of_sum) = head.split_at_mut(4);
         of_length.copy_from_slice(&length.to_le_bytes());
         of_sum.copy_from_slice(&crc32fast::hash(covered).to_le_bytes());

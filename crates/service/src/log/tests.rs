@@ -194,10 +194,11 @@ fn of_a_damaged_segment_what_is_before_is_read_and_what_is_behind_it_too() {
 fn segments_of_the_former_version_are_read_and_gone_on_behind() {
     let folder = Folder::new("log-former");
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/history-version-1");
-    for path in segments_in(&kept).unwrap() {
+    for path in segments_in(&kept, &files::MachineFiles).unwrap() {
         fs::copy(&path, folder.0.join(path.file_name().unwrap())).unwrap();
     }
-    let Look::Segment(found) = Segment::<()>::look(&segments_in(&kept).unwrap()[1], &mut Desk::default()).unwrap()
+    let Look::Segment(found) =
+        Segment::<()>::look(&segments_in(&kept, &files::MachineFiles).unwrap()[1], &mut Desk::default()).unwrap()
     else {
         panic!()
     };

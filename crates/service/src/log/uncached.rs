@@ -6,12 +6,11 @@
 //! next. Where a file system refuses that, files are written and read as usual.
 
 use core::ops::Range;
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::OFlags;
+use super::files::{Access, Files, MachineFiles, OpenFile};
 
 /// What memory, places and lengths are multiples of: no disk in use has larger blocks.
 const BLOCK: usize = 4_096;
@@ -32,7 +31,7 @@ pub(crate) struct UncachedFile {
 impl UncachedFile {
     /// An empty one, instead of any that there is.
     pub(crate) fn create(path: PathBuf, desk: &mut Desk) -> io::Result<Self> {
-        OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+        desk.files.create(&path)?;
         Ok(Self::that_is_there(path, 0, desk))
     }
 
@@ -56,7 +55,7 @@ impl UncachedFile {
     }
 
     fn write(&self, octets: &[u8], desk: &mut Desk) -> io::Result<()> {
-        let file = desk.open(OpenOptions::new().write(true), &self.path)?;
+        let file = desk.open(true, &self.path)?;
         let mut at = self.bytes - self.tail.len() as u64;
         let (mut tail, mut rest) = (self.tail.as_slice(), octets);
         while !rest.is_empty() {
@@ -78,10 +77,10 @@ impl UncachedFile {
     /// Has this at its end, where it does not count, and nothing behind. It is not appended to any more.
     pub(crate) fn finish(&mut self, octets: &[u8], syncs: bool, desk: &mut Desk) -> io::Result<()> {
         desk.attempt(|desk| self.write(octets, desk))?;
-        let file = OpenOptions::new().write(true).open(&self.path)?;
-        file.set_len(self.bytes + octets.len() as u64)?;
+        let file = desk.files.open(&self.path, Access::WRITE)?;
+        file.set_length(self.bytes + octets.len() as u64)?;
         if syncs {
-            file.sync_data()?;
+            file.sync()?;
         }
         self.tail = Vec::new();
         Ok(())
@@ -133,6 +132,7 @@ impl UncachedFile {
 
 /// What it takes to write and read such files, one at a time.
 pub(crate) struct Desk {
+    files: Arc<dyn Files>,
     /// Whether the page cache is passed by, which it is until a file system refuses that.
     is_direct: bool,
     last_id: u64,
@@ -158,27 +158,34 @@ impl LastRead {
 
 impl Default for Desk {
     fn default() -> Self {
-        Self { is_direct: true, last_id: 0, to_write: Memory::default(), read: LastRead::default() }
+        Self::on(Arc::new(MachineFiles), true)
     }
 }
 
 impl Desk {
-    /// One that does not pass the page cache by: for what many read soon after it was written, each somewhere else.
-    pub(crate) fn through_cache() -> Self {
-        Self { is_direct: false, ..Self::default() }
+    /// One for files of this file system: past its page cache, until it refuses that, or through it.
+    pub(crate) fn on(files: Arc<dyn Files>, is_direct: bool) -> Self {
+        Self { files, is_direct, last_id: 0, to_write: Memory::default(), read: LastRead::default() }
     }
 
-    fn open(&self, options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-        // The flags of open(2) fit.
-        let direct = if self.is_direct { OFlags::DIRECT.bits().cast_signed() } else { 0 };
-        options.custom_flags(direct).open(path)
+    pub(crate) const fn files(&self) -> &Arc<dyn Files> {
+        &self.files
+    }
+
+    /// One that does not pass the page cache by: for what many read soon after it was written, each somewhere else.
+    pub(crate) fn through_cache() -> Self {
+        Self::on(Arc::new(MachineFiles), false)
+    }
+
+    fn open(&self, writes: bool, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+        self.files.open(path, Access { writes, is_direct: self.is_direct })
     }
 
     /// The same to read. Where its folder is gone, too, such as one on a disk that was unmounted, it may be back before long.
-    fn open_to_read(&self, path: &Path) -> io::Result<File> {
-        self.open(OpenOptions::new().read(true), path).map_err(|error| {
+    fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+        self.open(false, path).map_err(|error| {
             let is_gone = error.kind() == io::ErrorKind::NotFound;
-            match path.parent().filter(|folder| is_gone && !folder.exists()) {
+            match path.parent().filter(|folder| is_gone && !self.files.has_folder(folder)) {
                 Some(folder) => io::Error::other(format!("the folder {} is gone", folder.display())),
                 None => error,
             }
@@ -233,7 +240,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::fs::{self, OpenOptions};
     use testing::TempPath;
 
     #[test]

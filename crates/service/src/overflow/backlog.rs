@@ -57,8 +57,8 @@ impl Freed {
 
 impl Backlog {
     /// Creates an empty one. Its files' names begin with this one.
-    pub(crate) fn new(name: PathBuf) -> Self {
-        let log = Log::new(name, [0; 16]);
+    pub(crate) fn new(name: PathBuf, desk: &Desk) -> Self {
+        let log = Log::new(name, None, Arc::clone(desk.files()));
         Self { reported: log.next(), log, readers: HashMap::new(), has_moved: false }
     }
 

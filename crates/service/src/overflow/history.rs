@@ -5,17 +5,16 @@
 use core::num::NonZeroU64;
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{ChannelId, Event, HistoryLimits, ProxyKey};
 
 use self::reader::Reader;
 pub(crate) use self::reader::{Chunk, HistoryRequest};
-use crate::log::{Cursor, Desk, Log, SegmentLimits, boot_id, segment_bytes};
+use crate::log::files::{EntryKind, Files};
+use crate::log::{Cursor, Desk, Log, SegmentLimits, segment_bytes};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -28,6 +27,7 @@ const SEGMENT_EVENTS_MIN: u64 = 256;
 /// The histories of all channels.
 pub(super) struct Histories {
     folder: PathBuf,
+    files: Arc<dyn Files>,
     channels: BTreeMap<ChannelId, History>,
     boot: [u8; 16],
     /// What all may take together.
@@ -35,35 +35,38 @@ pub(super) struct Histories {
 }
 
 impl Histories {
-    /// Those in a folder, but for those of channels that are no more. Says with which numbers they go on.
+    /// Those in a folder, but for those of channels that are no more. `boot`: the machine's start. Says with which numbers they go on.
     pub(super) fn open(
         folder: PathBuf,
         bytes_max: u64,
+        boot: [u8; 16],
         is_there: impl Fn(ChannelId) -> bool,
         desk: &mut Desk,
     ) -> io::Result<(Self, Vec<(ChannelId, NonZeroU64)>)> {
-        DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
-        let (mut channels, mut numbers, boot) = (BTreeMap::new(), Vec::new(), boot_id());
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let Some(id) = channel_of(&entry) else { continue };
+        let files = Arc::clone(desk.files());
+        create_folder(&folder, &*files)?;
+        // A log sees to its own folder.
+        folder.parent().map_or(Ok(()), |parent| files.sync_folder(parent))?;
+        let (mut channels, mut numbers) = (BTreeMap::new(), Vec::new());
+        for path in files.entries(&folder, EntryKind::Folder)? {
+            let Some(id) = channel_of(&path) else { continue };
             if !is_there(id) {
-                fs::remove_dir_all(entry.path())?;
+                files.remove_folder(&path)?;
                 continue;
             }
-            let log = Log::open(entry.path(), boot, "history", desk)?;
+            let log = Log::open(path, boot, "history", desk)?;
             numbers.extend(NonZeroU64::new(log.next()).map(|next| (id, next)));
             channels.insert(id, History::new(log));
         }
-        Ok((Self { folder, channels, boot, bytes_max }, numbers))
+        Ok((Self { folder, files, channels, boot, bytes_max }, numbers))
     }
 
     /// An event is to be kept, behind all others of its channel.
     pub(super) fn push(&mut self, event: Arc<Event>, limits: HistoryLimits) {
         let Some(number) = event.number() else { return };
-        let Self { folder, channels, boot, .. } = self;
+        let Self { folder, files, channels, boot, .. } = self;
         let channel = event.source.channel;
-        let log = || Log::new(folder.join(format!("channel-{}/", channel.0)), *boot);
+        let log = || Log::new(folder.join(format!("channel-{}/", channel.0)), Some(*boot), Arc::clone(files));
         let history = channels.entry(channel).or_insert_with(|| History::new(log()));
         history.limits = limits;
         history.log.push(number.get(), event);
@@ -86,7 +89,7 @@ impl Histories {
     /// A channel keeps nothing any more.
     pub(super) fn drop_channel(&mut self, channel: ChannelId) -> Vec<Arc<Event>> {
         let Some(mut history) = self.channels.remove(&channel) else { return Vec::new() };
-        let _ = fs::remove_dir_all(history.log.name());
+        let _ = self.files.remove_folder(history.log.name());
         history.log.pending_mut().drain(..).map(|(_, event)| event).collect()
     }
 
@@ -159,10 +162,7 @@ impl History {
             age => clock.utc.saturating_sub((age / 8).max(ticks(Duration::from_secs(1)))),
         };
         if !self.log.is_open() {
-            match DirBuilder::new().mode(0o700).create(self.log.name()) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => {}
-            }
+            create_folder(self.log.name(), &**desk.files())?;
         }
         let limits = SegmentLimits { bytes: segment_bytes(self.limits.bytes_max().min(bytes_max)), records, oldest };
         self.log.write(&limits, encode(clock), desk, |(), _, _| ())
@@ -197,10 +197,16 @@ fn encode(clock: &UtcClock) -> impl Fn(&Event, &mut Vec<u8>) -> u64 {
 }
 
 /// Channel with its history in this folder. What else is beside it is left alone.
-fn channel_of(entry: &fs::DirEntry) -> Option<ChannelId> {
-    let name = entry.file_name();
-    let id = name.to_str().and_then(|name| name.strip_prefix("channel-")?.parse().ok()).map(ChannelId);
-    id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+fn channel_of(folder: &Path) -> Option<ChannelId> {
+    folder.file_name()?.to_str()?.strip_prefix("channel-")?.parse().ok().map(ChannelId)
+}
+
+/// Creates a folder, unless it is there.
+fn create_folder(path: &Path, files: &dyn Files) -> io::Result<()> {
+    match files.create_folder(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created,
+    }
 }
 
 /// A time in 100 ns.

@@ -21,20 +21,12 @@ use super::journal::{FromStore, Posting, StoreRefusal, ToStore};
 use super::*;
 use crate::counters::Counters;
 use crate::lane::links::messages::LaneThread;
+use crate::simulation::disk::Octets;
 
-/// What was asked of a block device since it was synchronised last.
-#[derive(Clone, Debug)]
-enum Unsynchronised {
-    Written(usize, Vec<u8>),
-    Resized(usize),
-}
-
-/// A block device: what a reader sees, what is left when the power goes, and what may be, in any part.
+/// A block device.
 #[derive(Debug, Default)]
 struct State {
-    seen: Vec<u8>,
-    stored: Vec<u8>,
-    unsynchronised: Vec<Unsynchronised>,
+    octets: Octets,
     /// Operations until all fail.
     left: Option<u32>,
     /// Synchronisations until one fails: as the kernel does it, which forgets what that was to write and shows it to readers.
@@ -51,17 +43,6 @@ struct State {
 /// The number says since which power cut it is used: users from before it are as dead as the process was.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SimulatedDevice(Arc<Mutex<State>>, u32);
-
-fn apply(to: &mut Vec<u8>, change: &Unsynchronised) {
-    match change {
-        Unsynchronised::Written(at, octets) => {
-            let end = at + octets.len();
-            to.resize(to.len().max(end), 0);
-            to[*at..end].copy_from_slice(octets);
-        }
-        Unsynchronised::Resized(len) => to.resize(*len, 0),
-    }
-}
 
 fn limits(event_bytes_max: u64) -> StoreLimits {
     let dead_letters = DeadLetterLimits { events_max: 3, bytes_max: 1 << 20 };
@@ -127,8 +108,8 @@ impl SimulatedDevice {
 
     /// What is left of it if the power went now.
     fn stored(&self) -> Self {
-        let stored = self.with(|state| state.stored.clone());
-        Self(Arc::new(Mutex::new(State { seen: stored.clone(), stored, ..State::default() })), 0)
+        let octets = Octets::of(self.with(|state| state.octets.stored.clone()));
+        Self(Arc::new(Mutex::new(State { octets, ..State::default() })), 0)
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
@@ -162,11 +143,6 @@ impl SimulatedDevice {
         Ok(())
     }
 
-    fn change(state: &mut State, change: Unsynchronised) {
-        apply(&mut state.seen, &change);
-        state.unsynchronised.push(change);
-    }
-
     /// Has all operations fail, but so many first.
     pub(crate) fn fail_after(&self, operations: Option<u32>) {
         self.with(|state| state.left = operations);
@@ -184,17 +160,7 @@ impl SimulatedDevice {
     pub(crate) fn lose_power(&mut self, random: &mut fastrand::Rng) {
         self.1 = self.with(|state| {
             state.power_cuts += 1;
-            for change in std::mem::take(&mut state.unsynchronised) {
-                match (random.u32(..3), change) {
-                    (0, change) => apply(&mut state.stored, &change),
-                    (1, Unsynchronised::Written(at, octets)) => {
-                        let torn = octets[..random.usize(..=octets.len())].to_vec();
-                        apply(&mut state.stored, &Unsynchronised::Written(at, torn));
-                    }
-                    _ => {}
-                }
-            }
-            state.seen.clone_from(&state.stored);
+            state.octets.lose_power(random);
             (state.left, state.late_in) = (None, None);
             state.power_cuts
         });
@@ -306,12 +272,12 @@ impl StorageBackend for SimulatedDevice {
     fn len(&self) -> Result<u64, io::Error> {
         self.attempt(|state| {
             state.size_queries += 1;
-            state.seen.len() as u64
+            state.octets.seen.len() as u64
         })
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
-        self.attempt(|state| out.copy_from_slice(&state.seen[place(offset)..][..out.len()]))
+        self.attempt(|state| out.copy_from_slice(&state.octets.seen[place(offset)..][..out.len()]))
     }
 
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
@@ -319,21 +285,21 @@ impl StorageBackend for SimulatedDevice {
             if let Some(disk) = &mut state.disk {
                 drop(disk.taken.split_off(&place(len).div_ceil(full::PAGE)));
             }
-            Self::change(state, Unsynchronised::Resized(place(len)));
+            state.octets.resize(place(len));
         })
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
         self.attempt(|state| {
-            let unsynchronised = std::mem::take(&mut state.unsynchronised);
             if let Some(left) = &mut state.syncs_left {
                 if *left == 0 {
                     state.syncs_left = None;
+                    state.octets.synchronise_in_vain();
                     return Err(io::Error::from_raw_os_error(5));
                 }
                 *left -= 1;
             }
-            unsynchronised.iter().for_each(|change| apply(&mut state.stored, change));
+            state.octets.synchronise();
             match state.late_in.take() {
                 Some(0) => return Err(io::Error::from_raw_os_error(5)),
                 left => state.late_in = left.map(|left| left - 1),
@@ -345,7 +311,7 @@ impl StorageBackend for SimulatedDevice {
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
         self.attempt(|state| {
             Self::take_blocks(state, place(offset), place(offset) + data.len())?;
-            Self::change(state, Unsynchronised::Written(place(offset), data.to_vec()));
+            state.octets.write(place(offset), data);
             Ok(())
         })?
     }

@@ -1,5 +1,7 @@
 //! What is kept of a channel's events on disk: in order, for each, and no longer than need be.
 
+mod disk;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -43,7 +45,7 @@ impl Rig {
         }
         let folder = Folder::new(&format!("backlog-{name}"));
         Self {
-            log: Backlog::new(folder.0.join("log-")),
+            log: Backlog::new(folder.0.join("log-"), &Desk::default()),
             folder,
             desk: Desk::default(),
             consumers: engine.consumers.iter().map(|key| key.proxy).collect(),
@@ -262,7 +264,7 @@ fn what_cannot_be_written_and_has_no_reader_any_more_is_released() {
 #[test]
 fn what_cannot_be_written_is_read_from_memory_and_written_when_it_can_be() {
     let mut rig = Rig::new("full", &mut fastrand::Rng::with_seed(3), 300, 2);
-    rig.log = Backlog::new(rig.folder.0.join("gone").join("log-"));
+    rig.log = Backlog::new(rig.folder.0.join("gone").join("log-"), &rig.desk);
     rig.push(300);
     assert!(rig.log.write(1 << 20, &mut rig.desk).is_err(), "there is no such folder");
     let early = numbers(&rig.read(0, 50_000));

@@ -97,8 +97,7 @@ impl History {
         if let (Some(since), None) = (reader.selection.since, &reader.looking) {
             // Segments of which all is older are passed over.
             let newer = self.log.segments().iter().find(|segment| segment.ends >= since);
-            let written = self.log.segments().back().map_or(first, |segment| segment.last + 1);
-            next = next.max(newer.map_or(written, |segment| segment.first));
+            next = next.max(newer.map_or(self.log.unwritten(), |segment| segment.first));
         }
         reader.cursor = Cursor::at(next);
         self.readers.insert(consumer, reader);

@@ -1,10 +1,11 @@
 //! Channels' past of a service that does not run, for an operator: looked at, and left as it is.
 
-use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::channel_of;
+use crate::log::files::{Access, EntryKind};
 use crate::log::{Desk, Found, Look, Segment, segments_in};
 use crate::overflow::HISTORY_FOLDER;
 
@@ -28,19 +29,19 @@ pub struct StoredHistory {
 pub(crate) fn look(directory: &Path, verifies: bool) -> io::Result<(Vec<StoredHistory>, Vec<String>)> {
     let folder = directory.join(HISTORY_FOLDER);
     let (mut channels, mut damaged, mut desk) = (Vec::new(), Vec::new(), Desk::through_cache());
-    let entries = match fs::read_dir(&folder) {
+    let files = Arc::clone(desk.files());
+    let entries = match files.entries(&folder, EntryKind::Folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((channels, damaged)),
         Err(error) => return Err(error),
     };
-    for entry in entries {
-        let entry = entry?;
-        let Some(channel) = channel_of(&entry) else { continue };
+    for folder in entries {
+        let Some(channel) = channel_of(&folder) else { continue };
         let mut history = StoredHistory { channel: channel.0, ..StoredHistory::default() };
-        for path in segments_in(&entry.path())? {
+        for path in segments_in(&folder, &*files)? {
             let file = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
             history.files += 1;
-            history.bytes += fs::metadata(&path)?.len();
+            history.bytes += files.open(&path, Access::READ)?.length()?;
             match Segment::<()>::look(&path, &mut desk)? {
                 Look::Nothing(None) => {}
                 Look::Nothing(Some(why)) => {
@@ -49,8 +50,10 @@ pub(crate) fn look(directory: &Path, verifies: bool) -> io::Result<(Vec<StoredHi
                 }
                 Look::Segment(Found { segment, is_finished, cut, damage, .. }) => {
                     history.events += segment.records;
-                    let first = history.numbers.map_or(segment.first, |(first, _)| first);
-                    history.numbers = Some((first, segment.last));
+                    if segment.records > 0 {
+                        let first = history.numbers.map_or(segment.first, |(first, _)| first);
+                        history.numbers = Some((first, segment.last));
+                    }
                     if let Some(why) = damage {
                         damaged.push(format!(
                             "{file}: {why}; the {cut} octets behind event {} are cut off by a service that begins",
