@@ -172,7 +172,7 @@ impl History {
         let (HistoryLimits { events, .. }, oldest) = (self.limits, self.oldest(now));
         // The last one stays, so that numbers go on after a restart; what is too old in it is not read.
         while let (Some(first), Some(second)) = (self.log.segments().front(), self.log.segments().get(1)) {
-            let is_beyond = events > 0 && self.log.next() - second.first >= events;
+            let is_beyond = events > 0 && self.first() >= second.first;
             let is_too_much = self.log.bytes() > self.limits.bytes_max();
             if !(first.ends < oldest || is_beyond || is_too_much) || self.limits == HistoryLimits::default() {
                 return;

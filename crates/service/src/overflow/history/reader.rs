@@ -66,12 +66,23 @@ struct Looking {
 }
 
 impl History {
-    /// The number of the first event that is kept.
+    /// The number of the first event that is kept. Numbers leave nothing out within a segment, and may leave very many out before one.
     pub(super) fn first(&self) -> u64 {
-        match self.limits.events {
-            0 => self.log.first(),
-            events => self.log.first().max(self.log.next().saturating_sub(events)),
+        let (pending, events) = (self.log.pending().len() as u64, self.limits.events);
+        if events == 0 {
+            return self.log.first();
         }
+        if events <= pending {
+            return self.log.next() - events;
+        }
+        let mut left = events - pending;
+        let is_in = |segment: &&Segment<()>| {
+            let is_in = segment.records >= left;
+            left = left.saturating_sub(if is_in { 0 } else { segment.records });
+            is_in
+        };
+        let segment = self.log.segments().iter().rev().find(is_in);
+        segment.map_or(self.log.first(), |segment| segment.last + 1 - left)
     }
 
     /// A consumer begins.

@@ -170,6 +170,24 @@ fn where_the_history_begins_is_reported_as_a_consumer_finds_it() {
     }
 }
 
+/// They were counted by their numbers: with the first event after a power cut all that had been kept went.
+#[test]
+fn the_last_events_stay_where_numbers_have_gone_on_far_behind_them() {
+    let folder = Folder::new("history-jump");
+    let limits = HistoryLimits { events: 400, ..HistoryLimits::default() };
+    let (mut histories, next) = open(&folder);
+    Engine::new(limits, next).publish(&mut histories, 700, 50);
+    drop(histories);
+    let (mut histories, next) =
+        Histories::open(folder.0.to_path_buf(), 1 << 40, [9; 16], |_| true, &mut Desk::default()).unwrap();
+    let next = next.first().map(|(_, next)| *next);
+    Engine::new(limits, next).publish(&mut histories, 10, 50);
+    histories.trim(CLOCK.utc);
+    let first_new = next.unwrap().get();
+    let expected: Vec<u64> = (311..=700).chain(first_new..first_new + 10).collect();
+    assert!(first_new > 1 << 20 && numbers(&mut histories, StartFrom::First, 1_000) == expected);
+}
+
 /// Each end of a process just there would have been reported as damage.
 #[test]
 fn a_file_without_an_event_is_not_damaged_and_goes() {

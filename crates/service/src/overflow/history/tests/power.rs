@@ -64,7 +64,8 @@ impl Service {
         };
         // Of a history of two files the last of which the disk has the name may be the one that goes.
         let bytes = if self.seed.is_multiple_of(2) { 1 << 20 } else { 100_000 };
-        let limits = HistoryLimits { bytes, ..HistoryLimits::default() };
+        let events = if self.seed.is_multiple_of(3) { 300 } else { 0 };
+        let limits = HistoryLimits { bytes, events, ..HistoryLimits::default() };
         self.model.there = self.check(&mut histories, last, &mut desk);
         self.model.given.extend(&self.model.there);
         let limits_of_channel = ChannelLimits { history: limits, ..ChannelLimits::default() };
