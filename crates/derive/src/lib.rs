@@ -1,9 +1,10 @@
-//! `#[derive(Event)]`: a Rust struct as an event of Campanile, a Rust enum as one of IDL.
+//! `#[derive(Event)]`: a Rust struct as an event of Campanile, a Rust enum as one of IDL. `#[component]`: a Rust struct as a component.
 //!
-//! What it makes is described at the trait `campanile::Event`. Mistakes are reported where they are made: generic types, enums with values,
+//! What they make is described at the traits `campanile::Event` and `campanile_component::Component`. Mistakes are reported where they are made: generic types, enums with values,
 //! tuples, unknown attributes.
 
 mod attributes;
+mod component;
 
 use attributes::Attributes;
 use proc_macro2::TokenStream;
@@ -16,6 +17,13 @@ use syn::{Data, DeriveInput, Error, Fields, FieldsNamed, parse_macro_input};
 pub fn derive_event(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// Makes a struct a component: its members are ports, properties and state.
+#[proc_macro_attribute]
+pub fn component(arguments: proc_macro::TokenStream, input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let input = parse_macro_input!(input as syn::ItemStruct);
+    component::expand(arguments.into(), input).unwrap_or_else(Error::into_compile_error).into()
 }
 
 fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {

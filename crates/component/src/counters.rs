@@ -1,0 +1,60 @@
+//! Counters of ports: written by the lane that owns the port, read by any thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one thread counts up and others read.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts one more; called by the owner only, so that a plain load and store do.
+    #[inline]
+    pub(crate) fn count(&self) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PortCounters {
+    pub(crate) sent: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) delivered: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) inactive: Counter,
+    pub(crate) reentrant: Counter,
+}
+
+/// What a port has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PortStatus {
+    /// Events that a source or timer sent.
+    pub sent: u64,
+    /// Events that a source refused, as its instance was not active.
+    pub refused: u64,
+    /// Events that the handler of a sink took.
+    pub delivered: u64,
+    /// Events of which the handler answered a [`Failure`](crate::Failure), or panicked.
+    pub failed: u64,
+    /// Events that came to a sink while its instance was not active; they are dropped.
+    pub inactive: u64,
+    /// Events that came to a sink while a handler of the same instance ran; they are refused.
+    pub reentrant: u64,
+}
+
+impl PortCounters {
+    pub(crate) fn status(&self) -> PortStatus {
+        PortStatus {
+            sent: self.sent.get(),
+            refused: self.refused.get(),
+            delivered: self.delivered.get(),
+            failed: self.failed.get(),
+            inactive: self.inactive.get(),
+            reentrant: self.reentrant.get(),
+        }
+    }
+}

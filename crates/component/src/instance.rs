@@ -1,0 +1,251 @@
+//! An instance: a component with its state, where panics end.
+
+use crate::counters::PortCounters;
+use crate::declaration::{Component, Setup};
+use crate::error::{Error, Failure, SendError};
+use crate::lane::LaneContext;
+use crate::life::{Life, Step};
+use crate::port::Ports;
+use crate::route::{AnyEnd, AnyRoute, Deliver, Origin};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// What other threads see of an instance.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    life: AtomicU8,
+    pub(crate) restarts: AtomicU64,
+}
+
+impl Shown {
+    pub(crate) fn new() -> Self {
+        Self { life: AtomicU8::new(Life::Configured as u8), restarts: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        let seen = self.life.load(Ordering::Acquire);
+        [Life::Configured, Life::Connected, Life::Activated, Life::Passivated, Life::Failed]
+            .into_iter()
+            .find(|life| *life as u8 == seen)
+            .unwrap_or(Life::Removed)
+    }
+}
+
+/// The state of an instance on its lane.
+pub(crate) struct InstanceState {
+    pub(crate) name: Arc<str>,
+    pub(crate) context: Rc<LaneContext>,
+    pub(crate) shown: Arc<Shown>,
+    /// Whether events are handed to the component.
+    pub(crate) takes_events: Cell<bool>,
+    /// Whether the component's sources send.
+    pub(crate) may_send: Cell<bool>,
+    /// The state that the component was in when it failed.
+    pub(crate) resume: Cell<Life>,
+}
+
+impl InstanceState {
+    pub(crate) fn life(&self) -> Life {
+        self.shown.life()
+    }
+
+    pub(crate) fn set_life(&self, life: Life) {
+        self.shown.life.store(life as u8, Ordering::Release);
+        self.takes_events.set(life == Life::Activated);
+        self.may_send.set(life == Life::Activated);
+    }
+
+    /// Notes that the component panicked; the lane does what follows when the handlers below have returned.
+    pub(crate) fn fail(&self, panic: Box<dyn Any + Send>) {
+        if self.life() != Life::Failed {
+            self.resume.set(self.life());
+        }
+        self.set_life(Life::Failed);
+        self.context.failed.borrow_mut().push((self.name.clone(), text_of(panic)));
+    }
+}
+
+/// What a panic says.
+fn text_of(panic: Box<dyn Any + Send>) -> String {
+    let text = match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => {
+            panic.downcast::<&str>().map_or_else(|_| "a panic without a text".to_owned(), |text| (*text).to_owned())
+        }
+    };
+    text.chars().take(REASON_CHARACTERS_MAX).collect()
+}
+
+/// Characters of a panic's text that are reported.
+const REASON_CHARACTERS_MAX: usize = 400;
+
+/// A moment of a component's life at which it has something to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Hook {
+    Configured,
+    Step(Step),
+}
+
+/// A component of a type, with its state.
+pub(crate) struct Instance<C> {
+    pub(crate) state: Rc<InstanceState>,
+    /// `None` while it has failed or was removed.
+    component: RefCell<Option<C>>,
+    properties: toml::Table,
+}
+
+/// An instance of any type.
+pub(crate) trait AnyInstance {
+    /// Makes the component, from the properties that the instance was configured with.
+    fn build(&self, routes: &[(&'static str, Rc<dyn AnyRoute>)]) -> Result<(), Error>;
+
+    /// Has the component do what it does then.
+    fn hook(&self, hook: Hook) -> Result<(), Failure>;
+
+    /// Drops the component.
+    fn clear(&self);
+}
+
+impl<C: Component> Instance<C> {
+    pub(crate) fn new(state: Rc<InstanceState>, properties: toml::Table) -> Self {
+        Self { state, component: RefCell::default(), properties }
+    }
+
+    fn error(&self, reason: String) -> Error {
+        Error::Failed { instance: self.state.name.to_string(), reason }
+    }
+
+    /// Drops a component that panicked. What its destructor panics about is logged.
+    fn drop_contained(&self, component: Option<C>) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(component))) {
+            log::warn!("component {} panicked while it was dropped: {}", self.state.name, text_of(panic));
+        }
+    }
+}
+
+impl<C: Component> AnyInstance for Instance<C> {
+    fn build(&self, routes: &[(&'static str, Rc<dyn AnyRoute>)]) -> Result<(), Error> {
+        let setup = Setup { instance: &self.state.name, routes, properties: &self.properties };
+        match catch_unwind(AssertUnwindSafe(|| C::build(&setup))) {
+            Ok(Ok(component)) => {
+                self.component.replace(Some(component));
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error),
+            Err(panic) => Err(self.error(text_of(panic))),
+        }
+    }
+
+    fn hook(&self, hook: Hook) -> Result<(), Failure> {
+        let origin = Origin { source: "", sent: self.state.context.clock.now() };
+        let ports = Ports { instance: &self.state.name, port: "", origin: &origin };
+        let mut slot = self.component.borrow_mut();
+        let Some(component) = slot.as_mut() else { return Ok(()) };
+        let run = AssertUnwindSafe(|| match hook {
+            Hook::Configured => component.on_configured(&ports),
+            Hook::Step(Step::Connect) => component.on_connected(&ports),
+            Hook::Step(Step::Activate) => component.on_activated(&ports),
+            Hook::Step(Step::Passivate) => component.on_passivated(&ports),
+            Hook::Step(Step::Remove) => component.on_removed(&ports),
+        });
+        catch_unwind(run).unwrap_or_else(|panic| {
+            let broken = slot.take();
+            drop(slot);
+            self.state.fail(panic);
+            self.drop_contained(broken);
+            Err(Failure::new("it panicked"))
+        })
+    }
+
+    fn clear(&self) {
+        let component = self.component.borrow_mut().take();
+        self.drop_contained(component);
+    }
+}
+
+/// A sink of an instance, with the handler that takes its events.
+pub(crate) struct SinkEnd<C, T, F> {
+    instance: Rc<Instance<C>>,
+    port: &'static str,
+    handler: F,
+    counters: Arc<PortCounters>,
+    event: std::marker::PhantomData<fn(&T)>,
+}
+
+/// A sink of any type.
+pub(crate) trait AnySink {
+    /// The end of a connection that calls the handler.
+    fn end(self: Rc<Self>) -> AnyEnd;
+}
+
+impl<C, T, F> SinkEnd<C, T, F> {
+    pub(crate) fn new(instance: Rc<Instance<C>>, port: &'static str, handler: F, counters: Arc<PortCounters>) -> Self {
+        Self { instance, port, handler, counters, event: std::marker::PhantomData }
+    }
+}
+
+impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> SinkEnd<C, T, F> {
+    /// What follows when a handler failed.
+    #[cold]
+    fn failed(&self, failure: &Failure) {
+        // The first of each kind of trouble is logged, the others are counted.
+        if self.counters.failed.get() == 0 {
+            log::warn!(
+                "component {}, port {}: {failure}; further failures are counted",
+                self.instance.state.name,
+                self.port
+            );
+        }
+        self.counters.failed.count();
+    }
+
+    /// What follows when a handler panicked.
+    #[cold]
+    fn panicked(&self, broken: Option<C>, panic: Box<dyn Any + Send>) {
+        self.counters.failed.count();
+        self.instance.state.fail(panic);
+        self.instance.drop_contained(broken);
+    }
+}
+
+impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> Deliver<T>
+    for SinkEnd<C, T, F>
+{
+    #[inline]
+    fn deliver(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
+        let state = &*self.instance.state;
+        if !state.takes_events.get() {
+            self.counters.inactive.count();
+            return Ok(());
+        }
+        let Ok(mut slot) = self.instance.component.try_borrow_mut() else {
+            self.counters.reentrant.count();
+            return Err(SendError::Reentrant);
+        };
+        let Some(component) = slot.as_mut() else { return Ok(()) };
+        let ports = Ports { instance: &state.name, port: self.port, origin };
+        match catch_unwind(AssertUnwindSafe(|| (self.handler)(component, event, &ports))) {
+            Ok(Ok(())) => self.counters.delivered.count(),
+            Ok(Err(failure)) => self.failed(&failure),
+            Err(panic) => {
+                let broken = slot.take();
+                drop(slot);
+                self.panicked(broken, panic);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> AnySink
+    for SinkEnd<C, T, F>
+{
+    fn end(self: Rc<Self>) -> AnyEnd {
+        let end: Rc<dyn Deliver<T>> = self;
+        Box::new(end)
+    }
+}

@@ -1,0 +1,363 @@
+//! A lane: the instances that one thread runs, their timers and their restarts.
+//!
+//! # The rule that drives it
+//!
+//! Whoever owns a lane carries out commands on it and calls [`Lane::step`] until that has nothing to do, then waits for a command or for the
+//! time that it answers. Nothing here waits, and nothing is locked.
+
+use crate::counters::PortCounters;
+use crate::declaration::{Blueprint, Parts, TimerPart};
+use crate::error::{Error, Failure};
+use crate::instance::{AnyInstance, Hook, InstanceState, Shown};
+use crate::life::{Life, Step};
+use crate::notice::{Change, NeighbourChange, Notice, Notices};
+use crate::port::Tick;
+use crate::route::{AnyRoute, Deliver, Origin, Route};
+use crate::server::RestartPolicy;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What tells the time.
+#[derive(Clone, Debug)]
+pub(crate) enum Clock {
+    /// A time that stands still until it is advanced: a beginning, and nanoseconds since.
+    Manual(Instant, Arc<AtomicU64>),
+}
+
+impl Clock {
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Self::Manual(base, elapsed) => *base + Duration::from_nanos(elapsed.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Sets a clock that is advanced by hand.
+    pub(crate) fn set(&self, now: Instant) {
+        let Self::Manual(base, elapsed) = self;
+        let since = now.saturating_duration_since(*base).as_nanos();
+        elapsed.store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+/// What all instances of a lane use.
+pub(crate) struct LaneContext {
+    pub(crate) clock: Clock,
+    pub(crate) notices: Notices,
+    pub(crate) restart: RestartPolicy,
+    /// Instances that panicked, with what the panic said, until the lane attends to them.
+    pub(crate) failed: RefCell<Vec<(Arc<str>, String)>>,
+}
+
+struct ArmedTimer {
+    instance: Rc<InstanceState>,
+    /// The timer, as `instance.port`.
+    name: Arc<str>,
+    interval: Duration,
+    due: Option<Instant>,
+    end: Rc<dyn Deliver<Tick>>,
+    counters: Arc<PortCounters>,
+}
+
+/// An instance with its parts.
+struct Entry {
+    instance: Rc<dyn AnyInstance>,
+    state: Rc<InstanceState>,
+    parts: Parts,
+    /// To the ports [`Neighbours`](crate::Neighbours) of connected instances.
+    changes: Route<NeighbourChange>,
+    /// Failures since the component ran without one for [`RestartPolicy::within`].
+    failures: u32,
+    failed_last: Option<Instant>,
+    restart_due: Option<Instant>,
+    /// The state that a restart leads to.
+    resume: Life,
+}
+
+/// What an instance is made of.
+pub(crate) struct Order {
+    pub(crate) name: Arc<str>,
+    pub(crate) blueprint: Blueprint,
+    pub(crate) properties: toml::Table,
+    pub(crate) shown: Arc<Shown>,
+    pub(crate) counters: Vec<Arc<PortCounters>>,
+}
+
+/// The instances of one thread.
+pub(crate) struct Lane {
+    context: Rc<LaneContext>,
+    entries: BTreeMap<Arc<str>, Entry>,
+    timers: Vec<ArmedTimer>,
+    /// The earliest of all timers and restarts.
+    next_due: Option<Instant>,
+}
+
+impl Lane {
+    pub(crate) fn new(clock: Clock, notices: Notices, restart: RestartPolicy) -> Self {
+        let context = LaneContext { clock, notices, restart, failed: RefCell::default() };
+        Self { context: Rc::new(context), entries: BTreeMap::new(), timers: Vec::new(), next_due: None }
+    }
+
+    /// Makes an instance.
+    pub(crate) fn configure(&mut self, order: Order) -> Result<(), Error> {
+        let Order { name, blueprint, properties, shown, counters } = order;
+        let state = InstanceState {
+            name: name.clone(),
+            context: self.context.clone(),
+            shown,
+            takes_events: false.into(),
+            may_send: false.into(),
+            resume: Life::Configured.into(),
+        };
+        let state = Rc::new(state);
+        let (instance, mut parts) = blueprint.assemble(state.clone(), properties, counters);
+        instance.build(&parts.routes)?;
+        if let Err(failure) = instance.hook(Hook::Configured) {
+            instance.clear();
+            self.context.failed.borrow_mut().retain(|(failed, _)| *failed != name);
+            return Err(Error::Failed { instance: name.to_string(), reason: failure.to_string() });
+        }
+        for TimerPart { port, interval, end, counters } in parts.timers.drain(..) {
+            let (instance, name) = (state.clone(), format!("{name}.{port}").into());
+            self.timers.push(ArmedTimer { instance, name, interval, due: None, end, counters });
+        }
+        let changes = Route::new(state.clone(), "", Arc::default());
+        let entry = Entry {
+            instance,
+            state,
+            parts,
+            changes,
+            failures: 0,
+            failed_last: None,
+            restart_due: None,
+            resume: Life::Configured,
+        };
+        self.entries.insert(name.clone(), entry);
+        self.context.notices.report(&name, Change::Configured);
+        Ok(())
+    }
+
+    /// Connects a source with a sink of this lane; false if they are of different types, or not there.
+    pub(crate) fn connect(&self, source: (&str, &str), sink: (&str, &str), name: &Arc<str>) -> bool {
+        let (Some(giving), Some(taking)) = (self.entries.get(source.0), self.entries.get(sink.0)) else { return false };
+        let route = giving.parts.routes.iter().find(|(port, _)| *port == source.1);
+        let end = taking.parts.sinks.iter().find(|(port, _)| *port == sink.1);
+        let (Some((_, route)), Some((_, end))) = (route, end) else { return false };
+        if !route.connect(name, end.clone().end()) {
+            return false;
+        }
+        for (from, to) in [(giving, taking), (taking, giving)] {
+            let known: Arc<str> = format!("{}.", to.state.name).into();
+            from.changes.disconnect(&|sink| *sink == *known);
+            for end in &to.parts.neighbours {
+                from.changes.connect(&known, Box::new(end.clone()));
+            }
+        }
+        true
+    }
+
+    /// Takes a step in the life of an instance, from a state that has it.
+    pub(crate) fn take(&mut self, name: &str, step: Step) -> Result<(), Error> {
+        let Some(entry) = self.entries.get_mut(name) else { return Ok(()) };
+        let before = entry.state.life();
+        let Some(after) = before.after(step) else {
+            return Err(Error::Life { instance: name.to_owned(), step, life: before });
+        };
+        let outcome = if before == Life::Failed && step == Step::Activate {
+            entry.failures = 0;
+            entry.resume = Life::Activated;
+            entry.remake()
+        } else {
+            entry.step(step, after)
+        };
+        let (failed, changed) = (entry.state.name.clone(), entry.state.life());
+        match step {
+            Step::Remove => self.remove(name),
+            _ if outcome.is_ok() && changed == after => {
+                entry.restart_due = None;
+                let change = match after {
+                    Life::Connected => Change::Connected,
+                    Life::Activated => Change::Activated,
+                    _ => Change::Passivated,
+                };
+                self.context.notices.report(&failed, change);
+                self.arm(name, after);
+            }
+            _ => {}
+        }
+        self.attend();
+        outcome.map_err(|failure| Error::Failed { instance: name.to_owned(), reason: failure.to_string() })
+    }
+
+    /// Has no more events come to an instance that refuses to be passivated.
+    pub(crate) fn silence(&mut self, name: &str) {
+        if let Some(entry) = self.entries.get(name) {
+            entry.state.set_life(Life::Passivated);
+            self.arm(name, Life::Passivated);
+        }
+    }
+
+    /// Arms the timers of an instance, or disarms them.
+    fn arm(&mut self, name: &str, life: Life) {
+        let now = self.context.clock.now();
+        for timer in self.timers.iter_mut().filter(|timer| *timer.instance.name == *name) {
+            timer.due = (life == Life::Activated).then(|| now + timer.interval);
+        }
+        self.find_next_due();
+    }
+
+    fn find_next_due(&mut self) {
+        let timers = self.timers.iter().filter_map(|timer| timer.due);
+        self.next_due = timers.chain(self.entries.values().filter_map(|entry| entry.restart_due)).min();
+    }
+
+    fn remove(&mut self, name: &str) {
+        let Some(entry) = self.entries.remove(name) else { return };
+        let prefix = format!("{name}.");
+        for other in self.entries.values() {
+            for (_, route) in &other.parts.routes {
+                route.disconnect(&|sink| sink.starts_with(&prefix));
+            }
+        }
+        self.timers.retain(|timer| *timer.instance.name != *name);
+        entry.instance.clear();
+        // Panics of the removed component are no failures any more.
+        self.context.failed.borrow_mut().retain(|(failed, _)| **failed != *name);
+        entry.state.set_life(Life::Removed);
+        let notice = self.context.notices.report(&entry.state.name, Change::Removed);
+        entry.tell_neighbours(&notice, self.context.clock.now());
+        for other in self.entries.values() {
+            other.changes.disconnect(&|sink| *sink == *prefix);
+        }
+        self.find_next_due();
+    }
+
+    /// Does what is due, and answers when something will be.
+    pub(crate) fn step(&mut self) -> Option<Instant> {
+        let now = self.context.clock.now();
+        if self.next_due.is_some_and(|due| due <= now) {
+            self.restart_due(now);
+            self.tick(now);
+            self.find_next_due();
+        }
+        self.attend();
+        self.next_due
+    }
+
+    /// Sends the ticks that are due.
+    fn tick(&mut self, now: Instant) {
+        for timer in &mut self.timers {
+            let Some(due) = timer.due.filter(|due| *due <= now) else { continue };
+            let late = now.saturating_duration_since(due).as_nanos() / timer.interval.as_nanos().max(1);
+            let missed = u32::try_from(late).unwrap_or(u32::MAX);
+            let latest = due + timer.interval * missed;
+            timer.due = Some(latest + timer.interval);
+            timer.counters.sent.count();
+            let origin = Origin { source: &timer.name, sent: now };
+            // A timer is the first of a chain, so that no handler runs.
+            let _ = timer.end.deliver(&Tick { due: latest, missed: missed.into() }, &origin);
+        }
+    }
+
+    fn restart_due(&mut self, now: Instant) {
+        let due = |entry: &Entry| entry.restart_due.is_some_and(|due| due <= now);
+        let names: Vec<_> = self.entries.iter().filter(|(_, entry)| due(entry)).map(|(name, _)| name.clone()).collect();
+        for name in names {
+            let Some(entry) = self.entries.get_mut(&name) else { continue };
+            entry.restart_due = None;
+            match entry.remake() {
+                Ok(()) => {
+                    let life = entry.state.life();
+                    entry.state.shown.restarts.fetch_add(1, Ordering::Relaxed);
+                    let notice = self.context.notices.report(&name, Change::Restarted);
+                    entry.tell_neighbours(&notice, now);
+                    self.arm(&name, life);
+                }
+                Err(failure) => {
+                    let mut failed = self.context.failed.borrow_mut();
+                    if !failed.iter().any(|(failed, _)| *failed == name) {
+                        failed.push((name, failure.to_string()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does what follows panics.
+    pub(crate) fn attend(&mut self) {
+        loop {
+            // Not in the condition: the handlers below may fail, too.
+            let failed = self.context.failed.borrow_mut().pop();
+            let Some((name, reason)) = failed else { return };
+            let now = self.context.clock.now();
+            let Some(entry) = self.entries.get_mut(&name) else { continue };
+            let restart_after = entry.note_failure(now, &self.context.restart);
+            let notice = self.context.notices.report(&name, Change::Failed { reason, restart_after });
+            entry.tell_neighbours(&notice, now);
+            self.arm(&name, Life::Failed);
+        }
+    }
+}
+
+impl Entry {
+    /// Has the component do what it does at a step, and changes the state.
+    fn step(&mut self, step: Step, after: Life) -> Result<(), Failure> {
+        let before = self.state.life();
+        match step {
+            Step::Activate => self.state.may_send.set(true),
+            Step::Passivate => self.state.takes_events.set(false),
+            Step::Connect | Step::Remove => {}
+        }
+        let outcome = self.instance.hook(Hook::Step(step));
+        if self.state.life() == before {
+            // It did not panic.
+            self.state.set_life(if outcome.is_ok() { after } else { before });
+        }
+        outcome
+    }
+
+    /// Makes the component anew, and leads it to the state that it was in.
+    fn remake(&mut self) -> Result<(), Failure> {
+        self.instance.clear();
+        self.state.resume.set(self.resume);
+        self.instance.build(&self.parts.routes).map_err(|error| Failure::new(error.to_string()))?;
+        self.instance.hook(Hook::Configured)?;
+        self.state.set_life(Life::Configured);
+        let steps: &[Step] = match self.resume {
+            Life::Configured => &[],
+            Life::Activated => &[Step::Connect, Step::Activate],
+            _ => &[Step::Connect],
+        };
+        for step in steps {
+            let Some(after) = self.state.life().after(*step) else { continue };
+            if let Err(failure) = self.step(*step, after) {
+                self.state.set_life(Life::Failed);
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a failure, and decides when the component is made again.
+    fn note_failure(&mut self, now: Instant, policy: &RestartPolicy) -> Option<Duration> {
+        self.resume = self.state.resume.get();
+        self.state.set_life(Life::Failed);
+        let is_new = self.failed_last.is_none_or(|last| now.saturating_duration_since(last) > policy.within);
+        self.failures = if is_new { 1 } else { self.failures.saturating_add(1) };
+        self.failed_last = Some(now);
+        let pause = (self.failures <= policy.restarts_max).then(|| policy.pause(self.failures));
+        self.restart_due = pause.map(|pause| now + pause);
+        pause
+    }
+
+    fn tell_neighbours(&self, notice: &Notice, now: Instant) {
+        if let Some(change) = notice.for_neighbours() {
+            // Handlers that run are none: the lane itself is the first of the chain.
+            let _ = self.changes.send_always(&change, now);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a component has for ports, and what its handlers are handed.
+
+use crate::error::SendError;
+use crate::notice::NeighbourChange;
+use crate::route::{Origin, Route};
+use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// A type of ports, each with the events that it takes or gives.
+#[doc(hidden)]
+pub trait Port {
+    type Event: 'static;
+}
+
+/// A port that takes events. Each is handed to the component's method `on_NAME`, by reference.
+pub struct Sink<T>(PhantomData<fn(&T)>);
+
+/// A port that gives events.
+pub struct Source<T> {
+    route: Rc<Route<T>>,
+}
+
+/// A port that takes a [`Tick`] at an interval, which `#[timer("100ms")]` says.
+#[derive(Debug, Default)]
+pub struct Timer(());
+
+/// A port that takes a [`NeighbourChange`] when a component that is connected to this one fails, comes back, or leaves.
+#[derive(Debug, Default)]
+pub struct Neighbours(());
+
+/// An event of a [`Timer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tick {
+    /// When it was due.
+    pub due: Instant,
+    /// Ticks before it that were left out, since the lane was busy for more than an interval.
+    pub missed: u64,
+}
+
+impl<T: 'static> Port for Sink<T> {
+    type Event = T;
+}
+
+impl<T: 'static> Port for Source<T> {
+    type Event = T;
+}
+
+impl Port for Timer {
+    type Event = Tick;
+}
+
+impl Port for Neighbours {
+    type Event = NeighbourChange;
+}
+
+impl<T> Default for Sink<T> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> fmt::Debug for Sink<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sink")
+    }
+}
+
+impl<T> fmt::Debug for Source<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Source")
+    }
+}
+
+impl<T: 'static> Source<T> {
+    pub(crate) fn new(route: Rc<Route<T>>) -> Self {
+        Self { route }
+    }
+
+    /// Sends an event to all sinks that are connected, in the order in which they were. Those of the same lane that have no queue have
+    /// handled it when this returns. Without any sink, the event is counted and that is all.
+    ///
+    /// # Errors
+    /// [`SendError::Inactive`]: no sink got it. [`SendError::Reentrant`]: all others did.
+    #[inline]
+    pub fn send(&self, event: &T) -> Result<(), SendError> {
+        self.route.send(event)
+    }
+}
+
+/// What a handler is handed beside the event: which port it came to, from where, and when it was sent.
+///
+/// It sends nothing: that is done by the sources, which are members of the component.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports<'c> {
+    pub(crate) instance: &'c str,
+    pub(crate) port: &'c str,
+    pub(crate) origin: &'c Origin<'c>,
+}
+
+impl<'c> Ports<'c> {
+    /// The name of this instance.
+    #[must_use]
+    pub fn instance(&self) -> &'c str {
+        self.instance
+    }
+
+    /// The name of the port that the event came to; empty at a step of the instance's life.
+    #[must_use]
+    pub fn port(&self) -> &'c str {
+        self.port
+    }
+
+    /// The source that sent the event, as `instance.port`; empty at a step of the instance's life.
+    #[must_use]
+    pub fn source(&self) -> &'c str {
+        self.origin.source
+    }
+
+    /// When the event was sent, by the clock of the server.
+    #[must_use]
+    pub fn sent(&self) -> Instant {
+        self.origin.sent
+    }
+}

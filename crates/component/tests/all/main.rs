@@ -1,0 +1,10 @@
+//! Components in one process, on a clock that the tests advance.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod allocations;
+mod connections;
+mod lifecycle;
+mod panics;
+mod parts;
+mod properties;
