@@ -38,12 +38,17 @@ pub use queue::Next;
 pub use raw::{CallbackError, PublishOptions};
 pub use settings::{EventForm, Settings, SettingsError, TlsSettings, Transport};
 pub use start::StartFrom;
-pub use typed::{Consumer, Event, EventStream, Events, Field, Publisher, Subscription, Supplier};
+pub use typed::{Consumer, Event, EventFilter, EventStream, Events, Field, Publisher, Subscription, Supplier};
 
 /// The library's part of the code that `#[derive(Event)]` writes.
 #[doc(hidden)]
 pub mod derived {
-    pub use crate::typed::field::{read_label, structure};
+    pub use crate::typed::field::{Way, at_label, read_label, structure, way_in_structure};
+    pub use filter::{Part, Steps, Value as FilterValue};
     pub use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
     pub use giop::typecode::TypeCode;
 }
+
+// What `#[derive(Event)]` writes names this crate as programs do.
+#[cfg(test)]
+extern crate self as campanile;

@@ -76,6 +76,7 @@ fn structure(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed)
         idents.push(ident);
         types.push(field.ty.to_token_stream());
     }
+    let seen = seen_by_filters(&id, &name, &names, &idents, &types);
     Ok(quote! {
         #[automatically_derived]
         impl ::campanile::Field for #ident {
@@ -101,6 +102,8 @@ fn structure(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed)
                 })
             }
 
+            #seen
+
             fn defaults(defaults: &mut ::campanile::Defaults) {
                 if defaults.begin(#id) {
                     #(#defaults)*
@@ -120,6 +123,60 @@ fn structure(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed)
             }
         }
     })
+}
+
+/// What filters see of a struct.
+fn seen_by_filters(
+    id: &str,
+    name: &str,
+    names: &[String],
+    idents: &[&syn::Ident],
+    types: &[TokenStream],
+) -> TokenStream {
+    let places: Vec<usize> = (0..names.len()).collect();
+    quote! {
+        fn filter_at<'f>(
+            &'f self,
+            parts: &[::campanile::derived::Part],
+            steps: &mut ::campanile::derived::Steps,
+        ) -> ::core::option::Option<::campanile::derived::FilterValue<'f>> {
+            match ::campanile::derived::way_in_structure(#id, #name, &[#(#names),*], parts, steps)? {
+                ::campanile::derived::Way::Here(value) => ::core::option::Option::Some(value),
+                #(::campanile::derived::Way::Member(#places, rest) => {
+                    <#types as ::campanile::Field>::filter_at(&self.#idents, rest, steps)
+                })*
+                ::campanile::derived::Way::Member(..) => ::core::option::Option::None,
+            }
+        }
+
+        fn filter_member<'f>(
+            &'f self,
+            name: &str,
+            parts: &[::campanile::derived::Part],
+            steps: &mut ::campanile::derived::Steps,
+        ) -> ::core::option::Option<::campanile::derived::FilterValue<'f>> {
+            let _ = (parts, &steps);
+            match name {
+                #(#names => <#types as ::campanile::Field>::filter_at(&self.#idents, parts, steps),)*
+                _ => ::core::option::Option::None,
+            }
+        }
+
+        fn filter_contains(
+            &self,
+            parts: &[::campanile::derived::Part],
+            needle: &::campanile::derived::FilterValue<'_>,
+            steps: &mut ::campanile::derived::Steps,
+        ) -> ::core::option::Option<bool> {
+            let _ = needle;
+            match ::campanile::derived::way_in_structure(#id, #name, &[#(#names),*], parts, steps)? {
+                #(::campanile::derived::Way::Member(#places, rest) => {
+                    <#types as ::campanile::Field>::filter_contains(&self.#idents, rest, needle, steps)
+                })*
+                _ => ::core::option::Option::None,
+            }
+        }
+    }
 }
 
 fn enumeration(input: &DeriveInput, attributes: &Attributes, data: &syn::DataEnum) -> Result<TokenStream, Error> {
@@ -145,6 +202,7 @@ fn enumeration(input: &DeriveInput, attributes: &Attributes, data: &syn::DataEnu
     let id = attributes.id(&name);
     let count = u32::try_from(labels.len()).unwrap_or(u32::MAX);
     let places = 0..count;
+    let ordinals: Vec<usize> = (0..idents.len()).collect();
     let places_again = 0..count.saturating_sub(1);
     let (last, others) = idents
         .split_last()
@@ -170,6 +228,15 @@ fn enumeration(input: &DeriveInput, attributes: &Attributes, data: &syn::DataEnu
                     #(#places_again => Self::#others,)*
                     _ => Self::#last,
                 })
+            }
+
+            fn filter_at<'f>(
+                &'f self,
+                parts: &[::campanile::derived::Part],
+                steps: &mut ::campanile::derived::Steps,
+            ) -> ::core::option::Option<::campanile::derived::FilterValue<'f>> {
+                let ordinal = match self { #(Self::#idents => #ordinals,)* };
+                ::campanile::derived::at_label(#id, #name, &[#(#labels),*], ordinal, parts, steps)
             }
         }
     })

@@ -2,11 +2,13 @@
 
 mod consumer;
 pub(crate) mod field;
+mod filters;
 mod supplier;
 
 pub use crate::queue::{EventStream, Events};
 pub use consumer::{Consumer, Subscription};
 pub use field::Field;
+pub use filters::EventFilter;
 pub use supplier::{Publisher, Supplier};
 
 use giop::typecode::TypeCode;
