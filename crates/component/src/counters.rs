@@ -13,6 +13,11 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// Counts one more, where several threads do.
+    pub(crate) fn count_shared(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -26,6 +31,10 @@ pub(crate) struct PortCounters {
     pub(crate) failed: Counter,
     pub(crate) inactive: Counter,
     pub(crate) reentrant: Counter,
+    pub(crate) filtered: Counter,
+    pub(crate) discarded: Counter,
+    pub(crate) rejected: Counter,
+    pub(crate) expired: Counter,
 }
 
 /// What a port has done so far.
@@ -44,6 +53,14 @@ pub struct PortStatus {
     pub inactive: u64,
     /// Events that came to a sink while a handler of the same instance ran; they are refused.
     pub reentrant: u64,
+    /// Events that the filter of a sink did not let through.
+    pub filtered: u64,
+    /// Events that a full queue discarded.
+    pub discarded: u64,
+    /// Events that a full queue refused to its sources.
+    pub rejected: u64,
+    /// Events that expired in a queue.
+    pub expired: u64,
 }
 
 impl PortCounters {
@@ -55,6 +72,10 @@ impl PortCounters {
             failed: self.failed.get(),
             inactive: self.inactive.get(),
             reentrant: self.reentrant.get(),
+            filtered: self.filtered.get(),
+            discarded: self.discarded.get(),
+            rejected: self.rejected.get(),
+            expired: self.expired.get(),
         }
     }
 }

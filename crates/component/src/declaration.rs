@@ -2,12 +2,14 @@
 
 use crate::counters::PortCounters;
 use crate::error::{Error, Failure};
-use crate::instance::{AnyInstance, AnySink, Instance, InstanceState, SinkEnd};
+use crate::instance::{AnyInstance, AnySink, Filter, Instance, InstanceState, SinkEnd, SinkKind};
 use crate::life::Lifecycle;
 use crate::notice::NeighbourChange;
 use crate::port::{Ports, Source, Tick};
+use crate::queue::Queueing;
+use crate::remote::{Remote, RemotePort};
 use crate::route::{AnyRoute, Deliver, Route};
-use campanile::{Event, TypeCode};
+use campanile::{Event, EventFilter, TypeCode};
 use serde::de::DeserializeOwned;
 use std::any::TypeId;
 use std::fmt;
@@ -84,6 +86,10 @@ pub struct EventType {
 impl EventType {
     fn of<T: Event>() -> Self {
         Self { name: T::NAME, id: TypeId::of::<T>(), code: T::event_type }
+    }
+
+    pub(crate) const fn id(&self) -> TypeId {
+        self.id
     }
 
     /// The type as in IDL.
@@ -171,7 +177,7 @@ pub(crate) struct Parts {
     pub(crate) routes: Vec<(&'static str, Rc<dyn AnyRoute>)>,
     pub(crate) sinks: Vec<(&'static str, Rc<dyn AnySink>)>,
     pub(crate) timers: Vec<TimerPart>,
-    pub(crate) neighbours: Vec<Rc<dyn Deliver<NeighbourChange>>>,
+    pub(crate) neighbours: Vec<Rc<dyn AnySink>>,
 }
 
 /// What [`Component::declare`] writes to: the declaration, and the parts of an instance, if they are for one.
@@ -181,30 +187,42 @@ pub struct Declaring<C> {
     instance: Option<Rc<Instance<C>>>,
     counters: Vec<Arc<PortCounters>>,
     parts: Parts,
+    remotes: Vec<Option<Arc<dyn RemotePort>>>,
 }
 
 impl<C: Component> Declaring<C> {
     fn port(&mut self, name: &'static str, kind: PortKind, event: Option<EventType>) -> Option<Arc<PortCounters>> {
+        self.remotes.push(None);
         let counters = self.counters.get(self.declaration.ports.len()).cloned();
         self.declaration.ports.push(PortDeclaration { name, kind, event });
         counters
     }
 
+    /// Notes how the events of the last port travel.
+    fn travels<T: Event>(&mut self, queueing: Option<Queueing<T>>) {
+        if let Some(last) = self.remotes.last_mut() {
+            *last = Some(Arc::new(Remote(queueing)));
+        }
+    }
+
     /// Declares a sink.
-    pub fn sink<T: Event, F>(&mut self, name: &'static str, handler: F)
+    pub fn sink<T: Event, F>(&mut self, name: &'static str, queueing: Option<Queueing<T>>, handler: F)
     where
         F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static,
     {
         let counters = self.port(name, PortKind::Sink, Some(EventType::of::<T>()));
+        self.travels(queueing);
         if let (Some(instance), Some(counters)) = (&self.instance, counters) {
-            let sink = SinkEnd::<C, T, F>::new(instance.clone(), name, handler, counters);
+            let kind = SinkKind { filter: Some(filter_of::<T>), queueing };
+            let sink = SinkEnd::<C, T, F>::new(instance.clone(), name, handler, counters, kind);
             self.parts.sinks.push((name, Rc::new(sink)));
         }
     }
 
     /// Declares a source.
-    pub fn source<T: Event>(&mut self, name: &'static str) {
+    pub fn source<T: Event>(&mut self, name: &'static str, queueing: Option<Queueing<T>>) {
         let counters = self.port(name, PortKind::Source, Some(EventType::of::<T>()));
+        self.travels(queueing);
         if let (Some(instance), Some(counters)) = (&self.instance, counters) {
             self.parts.routes.push((name, Rc::new(Route::<T>::new(instance.state.clone(), name, counters))));
         }
@@ -218,7 +236,8 @@ impl<C: Component> Declaring<C> {
         let interval = Duration::from_nanos(interval_ns);
         let counters = self.port(name, PortKind::Timer(interval), None);
         if let (Some(instance), Some(counters)) = (&self.instance, counters) {
-            let sink = SinkEnd::<C, Tick, F>::new(instance.clone(), name, handler, counters.clone());
+            let kind = SinkKind { filter: None, queueing: None };
+            let sink = SinkEnd::<C, Tick, F>::new(instance.clone(), name, handler, counters.clone(), kind);
             self.parts.timers.push(TimerPart { port: name, interval, end: Rc::new(sink), counters });
         }
     }
@@ -230,7 +249,8 @@ impl<C: Component> Declaring<C> {
     {
         let counters = self.port(name, PortKind::Neighbours, Some(EventType::of::<NeighbourChange>()));
         if let (Some(instance), Some(counters)) = (&self.instance, counters) {
-            let sink = SinkEnd::<C, NeighbourChange, F>::new(instance.clone(), name, handler, counters);
+            let kind = SinkKind { filter: Some(filter_of::<NeighbourChange>), queueing: Some(Queueing::new()) };
+            let sink = SinkEnd::<C, NeighbourChange, F>::new(instance.clone(), name, handler, counters, kind);
             self.parts.neighbours.push(Rc::new(sink));
         }
     }
@@ -239,6 +259,12 @@ impl<C: Component> Declaring<C> {
     pub fn property(&mut self, name: &'static str, of: &'static str, has_default: bool) {
         self.declaration.properties.push(PropertyDeclaration { name, of, has_default });
     }
+}
+
+/// The filter that a text is.
+fn filter_of<T: Event>(text: &str) -> Result<Filter<T>, String> {
+    let filter = EventFilter::<T>::new(text).map_err(|error| error.to_string())?;
+    Ok(Box::new(move |event| filter.matches(event)))
 }
 
 /// What [`Component::build`] makes a component of.
@@ -295,6 +321,8 @@ type Assemble = fn(Rc<InstanceState>, toml::Table, Vec<Arc<PortCounters>>) -> (R
 pub struct Blueprint {
     declaration: Arc<Declaration>,
     assemble: Assemble,
+    /// One for each port, in the order of the declaration.
+    remotes: Arc<[Option<Arc<dyn RemotePort>>]>,
 }
 
 impl Blueprint {
@@ -302,10 +330,20 @@ impl Blueprint {
     #[must_use]
     pub fn of<C: Component>() -> Self {
         let empty = Declaration { name: C::NAME, ..Declaration::default() };
-        let mut declaring =
-            Declaring::<C> { declaration: empty, instance: None, counters: Vec::new(), parts: Parts::default() };
+        let mut declaring = Declaring::<C> {
+            declaration: empty,
+            instance: None,
+            counters: Vec::new(),
+            parts: Parts::default(),
+            remotes: Vec::new(),
+        };
         C::declare(&mut declaring);
-        Self { declaration: Arc::new(declaring.declaration), assemble: assemble::<C> }
+        let remotes = declaring.remotes.into();
+        Self { declaration: Arc::new(declaring.declaration), assemble: assemble::<C>, remotes }
+    }
+
+    pub(crate) fn remote(&self, place: usize) -> Option<Arc<dyn RemotePort>> {
+        self.remotes.get(place)?.clone()
     }
 
     /// What the type declares.
@@ -337,7 +375,13 @@ fn assemble<C: Component>(
 ) -> (Rc<dyn AnyInstance>, Parts) {
     let instance = Rc::new(Instance::<C>::new(state, properties));
     let declaration = Declaration::default();
-    let mut declaring = Declaring { declaration, instance: Some(instance.clone()), counters, parts: Parts::default() };
+    let mut declaring = Declaring {
+        declaration,
+        instance: Some(instance.clone()),
+        counters,
+        parts: Parts::default(),
+        remotes: Vec::new(),
+    };
     C::declare(&mut declaring);
     (instance, declaring.parts)
 }

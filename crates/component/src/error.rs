@@ -58,6 +58,8 @@ pub enum SendError {
     Inactive,
     /// A sink's instance is in a handler already, further up in the same chain of calls.
     Reentrant,
+    /// The queue of a sink is full, and is set to refuse events then.
+    Full,
 }
 
 impl fmt::Display for SendError {
@@ -65,6 +67,7 @@ impl fmt::Display for SendError {
         f.write_str(match self {
             Self::Inactive => "nothing was sent, since the instance is not active",
             Self::Reentrant => "a sink did not get the event, since its instance is in a handler already",
+            Self::Full => "a sink did not get the event, since its queue is full",
         })
     }
 }
@@ -174,6 +177,20 @@ pub enum Error {
         /// The failure, or what the panic said.
         reason: String,
     },
+    /// Settings of a port that cannot be.
+    Port {
+        /// The port, as `instance.port`.
+        port: String,
+        /// What is wrong with them, and what to do.
+        reason: String,
+    },
+    /// A thread that cannot be started.
+    Thread {
+        /// The lane.
+        lane: String,
+        /// What the system says.
+        reason: String,
+    },
     /// A lane that does not answer, since a handler does not return.
     Busy {
         /// The lane.
@@ -213,6 +230,8 @@ impl fmt::Display for Error {
             Self::Property { instance, property, reason } => write!(f, "{instance}, property {property}: {reason}"),
             Self::Life { instance, step, life } => write!(f, "{instance} is {life} and cannot {step}"),
             Self::Failed { instance, reason } => write!(f, "{instance} failed: {reason}"),
+            Self::Port { port, reason } => write!(f, "{port}: {reason}"),
+            Self::Thread { lane, reason } => write!(f, "the thread of the lane {lane} cannot be started: {reason}"),
             Self::Busy { lane } => write!(f, "the lane {lane} does not answer: a handler on it does not return"),
         }
     }

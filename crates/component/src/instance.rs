@@ -6,9 +6,10 @@ use crate::error::{Error, Failure, SendError};
 use crate::lane::LaneContext;
 use crate::life::{Life, Step};
 use crate::port::Ports;
-use crate::route::{AnyEnd, AnyRoute, Deliver, Origin};
+use crate::queue::{QueueSettings, Queueing, SinkQueue};
+use crate::route::{AnyEnd, AnyQueue, AnyRoute, Deliver, Origin};
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ impl Shown {
 /// The state of an instance on its lane.
 pub(crate) struct InstanceState {
     pub(crate) name: Arc<str>,
+    /// Its number among all of the server, from 1.
+    pub(crate) number: u64,
     pub(crate) context: Rc<LaneContext>,
     pub(crate) shown: Arc<Shown>,
     /// Whether events are handed to the component.
@@ -141,7 +144,8 @@ impl<C: Component> AnyInstance for Instance<C> {
     }
 
     fn hook(&self, hook: Hook) -> Result<(), Failure> {
-        let origin = Origin { source: "", sent: self.state.context.clock.now() };
+        let context = &*self.state.context;
+        let origin = Origin { source: &context.no_source, sent: context.clock.now(), priority: 0, expires: None };
         let ports = Ports { instance: &self.state.name, port: "", origin: &origin };
         let mut slot = self.component.borrow_mut();
         let Some(component) = slot.as_mut() else { return Ok(()) };
@@ -152,7 +156,10 @@ impl<C: Component> AnyInstance for Instance<C> {
             Hook::Step(Step::Passivate) => component.on_passivated(&ports),
             Hook::Step(Step::Remove) => component.on_removed(&ports),
         });
-        catch_unwind(run).unwrap_or_else(|panic| {
+        let before = context.busy.enter(self.state.number);
+        let outcome = catch_unwind(run);
+        context.busy.leave(before);
+        outcome.unwrap_or_else(|panic| {
             let broken = slot.take();
             drop(slot);
             self.state.fail(panic);
@@ -173,18 +180,55 @@ pub(crate) struct SinkEnd<C, T, F> {
     port: &'static str,
     handler: F,
     counters: Arc<PortCounters>,
-    event: std::marker::PhantomData<fn(&T)>,
+    kind: SinkKind<T>,
+    filter: OnceCell<Filter<T>>,
+    queue: OnceCell<SinkQueue<T>>,
+}
+
+/// Whether an event gets through.
+pub(crate) type Filter<T> = Box<dyn Fn(&T) -> bool>;
+
+/// Makes a filter of a text.
+type MakeFilter<T> = fn(&str) -> Result<Filter<T>, String>;
+
+/// What a sink of a type can have.
+pub(crate) struct SinkKind<T> {
+    /// `None` for ticks.
+    pub(crate) filter: Option<MakeFilter<T>>,
+    /// `None` for events that cannot be copied.
+    pub(crate) queueing: Option<Queueing<T>>,
 }
 
 /// A sink of any type.
 pub(crate) trait AnySink {
     /// The end of a connection that calls the handler.
     fn end(self: Rc<Self>) -> AnyEnd;
+
+    /// Sets the filter that each event has to pass.
+    fn set_filter(&self, text: &str) -> Result<(), String>;
+
+    /// The queue, which is made at the first call.
+    fn queue(&self, settings: &QueueSettings) -> Result<AnyQueue, String>;
+
+    /// Has an event of the queue handled; false if there is none, or the instance is not active.
+    fn serve(&self) -> bool;
+
+    /// The name of the instance.
+    fn owner(&self) -> &str;
+
+    /// Whether [`serve`](Self::serve) has something to do.
+    fn has_queued(&self) -> bool;
 }
 
 impl<C, T, F> SinkEnd<C, T, F> {
-    pub(crate) fn new(instance: Rc<Instance<C>>, port: &'static str, handler: F, counters: Arc<PortCounters>) -> Self {
-        Self { instance, port, handler, counters, event: std::marker::PhantomData }
+    pub(crate) fn new(
+        instance: Rc<Instance<C>>,
+        port: &'static str,
+        handler: F,
+        counters: Arc<PortCounters>,
+        kind: SinkKind<T>,
+    ) -> Self {
+        Self { instance, port, handler, counters, kind, filter: OnceCell::new(), queue: OnceCell::new() }
     }
 }
 
@@ -222,13 +266,22 @@ impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failu
             self.counters.inactive.count();
             return Ok(());
         }
+        if let Some(filter) = self.filter.get()
+            && !filter(event)
+        {
+            self.counters.filtered.count();
+            return Ok(());
+        }
         let Ok(mut slot) = self.instance.component.try_borrow_mut() else {
             self.counters.reentrant.count();
             return Err(SendError::Reentrant);
         };
         let Some(component) = slot.as_mut() else { return Ok(()) };
         let ports = Ports { instance: &state.name, port: self.port, origin };
-        match catch_unwind(AssertUnwindSafe(|| (self.handler)(component, event, &ports))) {
+        let before = state.context.busy.enter(state.number);
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.handler)(component, event, &ports)));
+        state.context.busy.leave(before);
+        match outcome {
             Ok(Ok(())) => self.counters.delivered.count(),
             Ok(Err(failure)) => self.failed(&failure),
             Err(panic) => {
@@ -247,5 +300,44 @@ impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failu
     fn end(self: Rc<Self>) -> AnyEnd {
         let end: Rc<dyn Deliver<T>> = self;
         Box::new(end)
+    }
+
+    fn set_filter(&self, text: &str) -> Result<(), String> {
+        let make = self.kind.filter.ok_or("a timer has no filter")?;
+        let filter = make(text)?;
+        self.filter
+            .set(filter)
+            .map_err(|_| "it has a filter already: remove the instance to give it another".to_owned())
+    }
+
+    fn queue(&self, settings: &QueueSettings) -> Result<AnyQueue, String> {
+        if let Some(queue) = self.queue.get() {
+            return Ok(Box::new(queue.shared.clone()));
+        }
+        let queueing = self.kind.queueing.ok_or_else(|| {
+            format!("a queue copies events, and {} is not Clone and Send: derive Clone", core::any::type_name::<T>())
+        })?;
+        let shared = (queueing.make)(settings, self.instance.state.context.waker.clone(), self.counters.clone());
+        let queue = self.queue.get_or_init(|| SinkQueue::new(settings.clone(), shared));
+        Ok(Box::new(queue.shared.clone()))
+    }
+
+    fn serve(&self) -> bool {
+        let state = &self.instance.state;
+        let Some(queue) = self.queue.get().filter(|_| state.takes_events.get()) else { return false };
+        let now = state.context.clock.now();
+        state.context.busy.begin(now.saturating_duration_since(state.context.base));
+        queue.serve(now, &self.counters, |event, origin| {
+            // A queue is the first of a chain, so that no handler runs.
+            let _ = self.deliver(event, origin);
+        })
+    }
+
+    fn owner(&self) -> &str {
+        &self.instance.state.name
+    }
+
+    fn has_queued(&self) -> bool {
+        self.instance.state.takes_events.get() && self.queue.get().is_some_and(|queue| !queue.is_empty())
     }
 }

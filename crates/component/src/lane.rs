@@ -8,12 +8,14 @@
 use crate::counters::PortCounters;
 use crate::declaration::{Blueprint, Parts, TimerPart};
 use crate::error::{Error, Failure};
-use crate::instance::{AnyInstance, Hook, InstanceState, Shown};
+use crate::instance::{AnyInstance, AnySink, Hook, InstanceState, Shown};
 use crate::life::{Life, Step};
 use crate::notice::{Change, NeighbourChange, Notice, Notices};
-use crate::port::Tick;
-use crate::route::{AnyRoute, Deliver, Origin, Route};
-use crate::server::RestartPolicy;
+use crate::port::{SendOptions, Tick};
+use crate::queue::QueueSettings;
+use crate::route::{AnyEnd, AnyQueue, AnyRoute, Deliver, Origin, Route};
+use crate::settings::RestartPolicy;
+use crate::threads::{Busy, Waker};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,9 +23,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// Events that each queue may have handled before the lane looks after its timers and commands again.
+const ROUNDS_MAX: u32 = 64;
+
 /// What tells the time.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
+    System,
     /// A time that stands still until it is advanced: a beginning, and nanoseconds since.
     Manual(Instant, Arc<AtomicU64>),
 }
@@ -32,15 +38,17 @@ impl Clock {
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         match self {
+            Self::System => Instant::now(),
             Self::Manual(base, elapsed) => *base + Duration::from_nanos(elapsed.load(Ordering::Relaxed)),
         }
     }
 
     /// Sets a clock that is advanced by hand.
     pub(crate) fn set(&self, now: Instant) {
-        let Self::Manual(base, elapsed) = self;
-        let since = now.saturating_duration_since(*base).as_nanos();
-        elapsed.store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
+        if let Self::Manual(base, elapsed) = self {
+            let since = now.saturating_duration_since(*base).as_nanos();
+            elapsed.store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
     }
 }
 
@@ -49,6 +57,12 @@ pub(crate) struct LaneContext {
     pub(crate) clock: Clock,
     pub(crate) notices: Notices,
     pub(crate) restart: RestartPolicy,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) busy: Arc<Busy>,
+    /// The beginning of the server.
+    pub(crate) base: Instant,
+    /// The name of no source.
+    pub(crate) no_source: Arc<str>,
     /// Instances that panicked, with what the panic said, until the lane attends to them.
     pub(crate) failed: RefCell<Vec<(Arc<str>, String)>>,
 }
@@ -80,6 +94,7 @@ struct Entry {
 
 /// What an instance is made of.
 pub(crate) struct Order {
+    pub(crate) number: u64,
     pub(crate) name: Arc<str>,
     pub(crate) blueprint: Blueprint,
     pub(crate) properties: toml::Table,
@@ -92,20 +107,28 @@ pub(crate) struct Lane {
     context: Rc<LaneContext>,
     entries: BTreeMap<Arc<str>, Entry>,
     timers: Vec<ArmedTimer>,
+    /// Sinks that have a queue.
+    queued: Vec<Rc<dyn AnySink>>,
     /// The earliest of all timers and restarts.
     next_due: Option<Instant>,
 }
 
 impl Lane {
-    pub(crate) fn new(clock: Clock, notices: Notices, restart: RestartPolicy) -> Self {
-        let context = LaneContext { clock, notices, restart, failed: RefCell::default() };
-        Self { context: Rc::new(context), entries: BTreeMap::new(), timers: Vec::new(), next_due: None }
+    pub(crate) fn new(context: LaneContext) -> Self {
+        Self {
+            context: Rc::new(context),
+            entries: BTreeMap::new(),
+            timers: Vec::new(),
+            queued: Vec::new(),
+            next_due: None,
+        }
     }
 
     /// Makes an instance.
     pub(crate) fn configure(&mut self, order: Order) -> Result<(), Error> {
-        let Order { name, blueprint, properties, shown, counters } = order;
+        let Order { number, name, blueprint, properties, shown, counters } = order;
         let state = InstanceState {
+            number,
             name: name.clone(),
             context: self.context.clone(),
             shown,
@@ -141,23 +164,80 @@ impl Lane {
         Ok(())
     }
 
+    fn route(&self, (instance, port): (&str, &str)) -> Option<&Rc<dyn AnyRoute>> {
+        let routes = &self.entries.get(instance)?.parts.routes;
+        routes.iter().find(|(name, _)| *name == port).map(|(_, route)| route)
+    }
+
+    fn sink(&self, (instance, port): (&str, &str)) -> Option<&Rc<dyn AnySink>> {
+        let sinks = &self.entries.get(instance)?.parts.sinks;
+        sinks.iter().find(|(name, _)| *name == port).map(|(_, sink)| sink)
+    }
+
     /// Connects a source with a sink of this lane; false if they are of different types, or not there.
     pub(crate) fn connect(&self, source: (&str, &str), sink: (&str, &str), name: &Arc<str>) -> bool {
-        let (Some(giving), Some(taking)) = (self.entries.get(source.0), self.entries.get(sink.0)) else { return false };
-        let route = giving.parts.routes.iter().find(|(port, _)| *port == source.1);
-        let end = taking.parts.sinks.iter().find(|(port, _)| *port == sink.1);
-        let (Some((_, route)), Some((_, end))) = (route, end) else { return false };
-        if !route.connect(name, end.clone().end()) {
-            return false;
+        let (Some(route), Some(sink)) = (self.route(source), self.sink(sink)) else { return false };
+        route.connect(name, sink.clone().end())
+    }
+
+    /// Connects a source with the queue of a sink of any lane.
+    pub(crate) fn connect_queue(&self, source: (&str, &str), name: &Arc<str>, queue: AnyQueue) -> bool {
+        self.route(source).is_some_and(|route| route.connect_queue(name, queue))
+    }
+
+    /// Connects a source with a function of the program.
+    pub(crate) fn connect_end(&self, source: (&str, &str), name: &Arc<str>, end: AnyEnd) -> bool {
+        self.route(source).is_some_and(|route| route.connect(name, end))
+    }
+
+    /// The queue of a sink.
+    pub(crate) fn queue(&mut self, sink: (&str, &str), settings: &QueueSettings) -> Result<AnyQueue, String> {
+        let sink = self.sink(sink).ok_or("it is gone")?.clone();
+        let queue = sink.queue(settings)?;
+        self.serve(sink);
+        Ok(queue)
+    }
+
+    /// Has the queue of a sink served from now on.
+    fn serve(&mut self, sink: Rc<dyn AnySink>) {
+        let is_there = |other: &Rc<dyn AnySink>| std::ptr::addr_eq(Rc::as_ptr(other), Rc::as_ptr(&sink));
+        if !self.queued.iter().any(is_there) {
+            self.queued.push(sink);
         }
-        for (from, to) in [(giving, taking), (taking, giving)] {
-            let known: Arc<str> = format!("{}.", to.state.name).into();
-            from.changes.disconnect(&|sink| *sink == *known);
-            for end in &to.parts.neighbours {
-                from.changes.connect(&known, Box::new(end.clone()));
+    }
+
+    /// Sets the filter of a sink.
+    pub(crate) fn set_filter(&self, sink: (&str, &str), text: &str) -> Result<(), String> {
+        self.sink(sink).ok_or("it is gone")?.set_filter(text)
+    }
+
+    /// The queues in which an instance gets what happens to its neighbours.
+    pub(crate) fn neighbour_queues(&mut self, instance: &str) -> Vec<AnyQueue> {
+        let Some(entry) = self.entries.get(instance) else { return Vec::new() };
+        let sinks = entry.parts.neighbours.clone();
+        let queues = sinks.iter().filter_map(|sink| sink.queue(&QueueSettings::default()).ok()).collect();
+        sinks.into_iter().for_each(|sink| self.serve(sink));
+        queues
+    }
+
+    /// Has a neighbour get what happens to an instance.
+    pub(crate) fn add_neighbour(&self, instance: &str, neighbour: &Arc<str>, queues: Vec<AnyQueue>) {
+        let Some(entry) = self.entries.get(instance) else { return };
+        entry.changes.disconnect(&|sink| *sink == **neighbour);
+        for queue in queues {
+            entry.changes.connect_queue(neighbour, queue);
+        }
+    }
+
+    /// Ends the connections that lead to an instance.
+    pub(crate) fn disconnect(&self, instance: &str) {
+        let prefix = format!("{instance}.");
+        for entry in self.entries.values() {
+            for (_, route) in &entry.parts.routes {
+                route.disconnect(&|sink| sink.starts_with(&prefix));
             }
+            entry.changes.disconnect(&|sink| *sink == *instance);
         }
-        true
     }
 
     /// Takes a step in the life of an instance, from a state that has it.
@@ -217,12 +297,8 @@ impl Lane {
 
     fn remove(&mut self, name: &str) {
         let Some(entry) = self.entries.remove(name) else { return };
-        let prefix = format!("{name}.");
-        for other in self.entries.values() {
-            for (_, route) in &other.parts.routes {
-                route.disconnect(&|sink| sink.starts_with(&prefix));
-            }
-        }
+        self.disconnect(name);
+        self.queued.retain(|sink| *sink.owner() != *name);
         self.timers.retain(|timer| *timer.instance.name != *name);
         entry.instance.clear();
         // Panics of the removed component are no failures any more.
@@ -230,9 +306,6 @@ impl Lane {
         entry.state.set_life(Life::Removed);
         let notice = self.context.notices.report(&entry.state.name, Change::Removed);
         entry.tell_neighbours(&notice, self.context.clock.now());
-        for other in self.entries.values() {
-            other.changes.disconnect(&|sink| *sink == *prefix);
-        }
         self.find_next_due();
     }
 
@@ -244,8 +317,23 @@ impl Lane {
             self.tick(now);
             self.find_next_due();
         }
+        for _ in 0..ROUNDS_MAX {
+            let mut has_served = false;
+            for sink in &self.queued {
+                has_served |= sink.serve();
+            }
+            if !has_served {
+                break;
+            }
+        }
         self.attend();
+        self.context.busy.end();
         self.next_due
+    }
+
+    /// Whether events wait in queues for active instances.
+    pub(crate) fn has_queued(&self) -> bool {
+        self.queued.iter().any(|sink| sink.has_queued())
     }
 
     /// Sends the ticks that are due.
@@ -257,7 +345,9 @@ impl Lane {
             let latest = due + timer.interval * missed;
             timer.due = Some(latest + timer.interval);
             timer.counters.sent.count();
-            let origin = Origin { source: &timer.name, sent: now };
+            let sent = self.context.clock.now();
+            self.context.busy.begin(sent.saturating_duration_since(self.context.base));
+            let origin = Origin { source: &timer.name, sent, priority: 0, expires: None };
             // A timer is the first of a chain, so that no handler runs.
             let _ = timer.end.deliver(&Tick { due: latest, missed: missed.into() }, &origin);
         }
@@ -356,8 +446,8 @@ impl Entry {
 
     fn tell_neighbours(&self, notice: &Notice, now: Instant) {
         if let Some(change) = notice.for_neighbours() {
-            // Handlers that run are none: the lane itself is the first of the chain.
-            let _ = self.changes.send_always(&change, now);
+            // A full queue has counted it.
+            let _ = self.changes.send_always(&change, now, SendOptions::default());
         }
     }
 }

@@ -56,33 +56,53 @@
 //! - `#[component]`, [`Sink`], [`Source`], [`Timer`], [`Neighbours`], [`Ports`]: what a component is made of.
 //! - [`Lifecycle`]: what a component does when it is configured, connected, activated, passivated and removed.
 //! - [`Server`]: containers, their lanes, instances and connections, in one process.
+//! - [`Plan`], [`Registry`], [`run_program`]: what a TOML file says of them, checked, and carried out in one process or several.
 //!
 //! # Threads
 //!
-//! An instance belongs to one lane, which one thread runs: it is made there, and all its handlers run there, one at a time. So no component
-//! is locked, and none waits for another. A connection within a lane is a call with a reference to the event.
+//! An instance belongs to one lane of its container, which one thread runs: it is made there, and all its handlers run there, one at a time.
+//! So no component is locked, and none waits for another. A connection within a lane is a call with a reference to the event, unless the
+//! sink asks for a queue; one between two lanes is a queue always, since to wait for another lane would turn priorities round.
 //!
 //! What is left to others: the types of events and channels ([`campanile`]).
 
 mod counters;
 mod declaration;
+mod deploy;
 mod error;
+mod graph;
 mod instance;
 mod lane;
+mod launch;
 mod life;
 mod notice;
+mod plan;
 mod port;
+mod program;
+mod queue;
+mod remote;
 mod route;
 mod server;
+mod settings;
+mod threads;
 
 pub use counters::PortStatus;
 pub use declaration::{Blueprint, Component, Declaration, EventType, PortDeclaration, PortKind, PropertyDeclaration};
+pub use deploy::{Registry, run_program};
 pub use derive::component;
 pub use error::{Error, Failure, SendError};
+pub use launch::{PlanFile, Running};
 pub use life::{Life, Lifecycle, Step};
 pub use notice::{Change, NeighbourChange, Notice};
-pub use port::{Neighbours, Ports, Sink, Source, Tick, Timer};
-pub use server::{InstanceStatus, RestartPolicy, Server, ServerSettings};
+pub use plan::{
+    ContainerPlan, Description, Descriptions, FIRST_SERVER, InstancePlan, PLAN_BYTES_MAX, Plan, PoolPlan, Problem,
+    ServerPlan, ServicePlan,
+};
+pub use port::{Neighbours, Ports, SendOptions, Sink, Source, Tick, Timer};
+pub use program::Input;
+pub use queue::QueueSettings;
+pub use server::{InstanceStatus, Server};
+pub use settings::{Placement, PortSettings, RestartPolicy, ServerSettings};
 
 /// What `#[component]` writes of.
 #[doc(hidden)]
@@ -90,6 +110,7 @@ pub mod derived {
     pub use crate::declaration::{Declaring, Setup};
     pub use crate::error::Outcome;
     pub use crate::port::Port;
+    pub use crate::queue::{CanBeQueued, CannotBeQueued, Probe, Queueing};
 }
 
 /// The examples of the page for users.

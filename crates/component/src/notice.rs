@@ -28,6 +28,11 @@ pub enum Change {
     },
     /// Its component was made again, with the properties that the instance was configured with.
     Restarted,
+    /// One of its handlers has not returned for so long. It is reported once for each such handler.
+    Slow {
+        /// How long the handler has run.
+        elapsed: Duration,
+    },
 }
 
 /// A change of an instance, as it is handed to the program.
@@ -88,6 +93,9 @@ impl fmt::Display for Notice {
             Change::Failed { reason, restart_after: None } => {
                 write!(f, "panicked too often and stays failed, until it is activated or removed: {reason}")
             }
+            Change::Slow { elapsed } => {
+                write!(f, "has a handler that has not returned for {} ms", elapsed.as_millis())
+            }
             Change::Restarted => f.write_str("is there again, with its properties"),
         }
     }
@@ -108,7 +116,7 @@ impl Notices {
     pub(crate) fn report(&self, instance: &Arc<str>, change: Change) -> Notice {
         let notice = Notice { server: self.server.clone(), instance: instance.clone(), change };
         match &notice.change {
-            Change::Failed { .. } => log::warn!("{notice}"),
+            Change::Failed { .. } | Change::Slow { .. } => log::warn!("{notice}"),
             _ => log::info!("{notice}"),
         }
         if let Some(listener) = &self.listener {

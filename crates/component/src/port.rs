@@ -6,7 +6,7 @@ use crate::route::{Origin, Route};
 use std::fmt;
 use std::marker::PhantomData;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A type of ports, each with the events that it takes or gives.
 #[doc(hidden)]
@@ -73,6 +73,15 @@ impl<T> fmt::Debug for Source<T> {
     }
 }
 
+/// What an event may have beside its value. It matters where a sink has a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendOptions {
+    /// The priority, from -32,767 to 32,767. Default 0.
+    pub priority: i16,
+    /// How long the event may wait before it is discarded. Default: without end.
+    pub timeout: Option<Duration>,
+}
+
 impl<T: 'static> Source<T> {
     pub(crate) fn new(route: Rc<Route<T>>) -> Self {
         Self { route }
@@ -82,10 +91,18 @@ impl<T: 'static> Source<T> {
     /// handled it when this returns. Without any sink, the event is counted and that is all.
     ///
     /// # Errors
-    /// [`SendError::Inactive`]: no sink got it. [`SendError::Reentrant`]: all others did.
+    /// [`SendError::Inactive`]: no sink got it. [`SendError::Reentrant`], [`SendError::Full`]: all others did.
     #[inline]
     pub fn send(&self, event: &T) -> Result<(), SendError> {
-        self.route.send(event)
+        self.route.send(event, SendOptions::default())
+    }
+
+    /// As [`send`](Self::send), with a priority and a timeout.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_with(&self, event: &T, options: SendOptions) -> Result<(), SendError> {
+        self.route.send(event, options)
     }
 }
 
@@ -122,5 +139,11 @@ impl<'c> Ports<'c> {
     #[must_use]
     pub fn sent(&self) -> Instant {
         self.origin.sent
+    }
+
+    /// The priority with which the event was sent.
+    #[must_use]
+    pub fn priority(&self) -> i16 {
+        self.origin.priority
     }
 }

@@ -1,11 +1,13 @@
 //! The container's table: which sinks a source calls.
 //!
-//! A [`Route`] belongs to an instance, not to its component, so that connections outlive a restart. It is touched by one lane only; sending
+//! An end of a connection is a handler of the same lane, or a queue. A [`Route`] belongs to an instance, not to its component, so that connections outlive a restart. It is touched by one lane only; sending
 //! takes no lock and allocates nothing.
 
 use crate::counters::PortCounters;
 use crate::error::SendError;
 use crate::instance::InstanceState;
+use crate::port::SendOptions;
+use crate::queue::{QueueEnd, QueueOf};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,8 +17,10 @@ use std::time::Instant;
 /// Where an event comes from.
 #[derive(Debug)]
 pub(crate) struct Origin<'c> {
-    pub(crate) source: &'c str,
+    pub(crate) source: &'c Arc<str>,
     pub(crate) sent: Instant,
+    pub(crate) priority: i16,
+    pub(crate) expires: Option<Instant>,
 }
 
 /// The end of a connection.
@@ -43,10 +47,16 @@ pub(crate) struct Route<T> {
 /// The end of a connection before its type is looked up: a `Rc<dyn Deliver<T>>`.
 pub(crate) type AnyEnd = Box<dyn Any>;
 
+/// A queue before its type is looked up: an `Arc<dyn QueueOf<T>>`, which may go to another thread.
+pub(crate) type AnyQueue = Box<dyn Any + Send>;
+
 /// A route of any type.
 pub(crate) trait AnyRoute {
     /// Adds a connection; false if the end is of another type.
     fn connect(&self, sink: &Arc<str>, end: AnyEnd) -> bool;
+
+    /// Adds a connection with a queue; false if that is of another type.
+    fn connect_queue(&self, sink: &Arc<str>, queue: AnyQueue) -> bool;
 
     /// Removes the connections with sinks for which this holds.
     fn disconnect(&self, is_sink: &dyn Fn(&str) -> bool);
@@ -62,19 +72,24 @@ impl<T: 'static> Route<T> {
     }
 
     #[inline]
-    pub(crate) fn send(&self, event: &T) -> Result<(), SendError> {
+    pub(crate) fn send(&self, event: &T, options: SendOptions) -> Result<(), SendError> {
         if !self.owner.may_send.get() {
             self.counters.refused.count();
             return Err(SendError::Inactive);
         }
-        self.send_always(event, self.owner.context.clock.now())
+        self.send_always(event, self.owner.context.clock.now(), options)
     }
 
     /// Sends whatever the state of the instance.
     #[inline]
-    pub(crate) fn send_always(&self, event: &T, sent: Instant) -> Result<(), SendError> {
+    pub(crate) fn send_always(&self, event: &T, sent: Instant, options: SendOptions) -> Result<(), SendError> {
         self.counters.sent.count();
-        let origin = Origin { source: &self.name, sent };
+        let origin = Origin {
+            source: &self.name,
+            sent,
+            priority: options.priority,
+            expires: options.timeout.map(|timeout| sent + timeout),
+        };
         let mut outcome = Ok(());
         for connection in self.connections.borrow().iter() {
             if let Err(error) = connection.end.deliver(event, &origin) {
@@ -90,6 +105,12 @@ impl<T: 'static> AnyRoute for Route<T> {
         let Ok(end) = end.downcast::<Rc<dyn Deliver<T>>>() else { return false };
         self.connections.borrow_mut().push(Connection { sink: sink.clone(), end: *end });
         true
+    }
+
+    fn connect_queue(&self, sink: &Arc<str>, queue: AnyQueue) -> bool {
+        let Ok(queue) = queue.downcast::<Arc<dyn QueueOf<T>>>() else { return false };
+        let end: Rc<dyn Deliver<T>> = Rc::new(QueueEnd(*queue));
+        self.connect(sink, Box::new(end))
     }
 
     fn disconnect(&self, is_sink: &dyn Fn(&str) -> bool) {

@@ -1,88 +1,34 @@
-//! A component server: instances with their connections, in one process.
+//! A component server: containers with their lanes, instances and connections, in one process.
 
 use crate::counters::{PortCounters, PortStatus};
 use crate::declaration::{Blueprint, Component, PortDeclaration, PortKind};
 use crate::error::Error;
+use crate::graph::{Connection, Graph, PortName};
 use crate::instance::Shown;
-use crate::lane::{Clock, Lane, Order};
+use crate::lane::{Clock, Lane, LaneContext, Order};
 use crate::life::{Life, Step};
-use crate::notice::{Listener, Notice, Notices};
+use crate::notice::Notices;
+use crate::queue::QueueSettings;
+use crate::remote::{RemoteEnd, RemotePort};
+use crate::settings::{Placement, PortSettings, ServerSettings};
+use crate::threads::{Busy, LaneThread, Names, Waker, Watch, Watched};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest chain of instances that call each other without a queue between.
-const CHAIN_MAX: usize = 64;
-
-/// The longest name of an instance, in octets.
+/// The longest name of an instance or container, in octets.
 const NAME_BYTES_MAX: usize = 64;
 
-/// How a component that panicked is made again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RestartPolicy {
-    /// The pause before the first restart; each further one doubles it. Default 100 ms.
-    pub pause_first: Duration,
-    /// The longest pause. Default 10 s.
-    pub pause_max: Duration,
-    /// Restarts before the instance stays failed. Default 10.
-    pub restarts_max: u32,
-    /// The time without a failure after which earlier ones do not count any more. Default 60 s.
-    pub within: Duration,
-}
+/// How often all lanes of a server on the caller's thread are run at one time: events that go round by a queue have no end.
+const PASSES_MAX: u32 = 1_000;
 
-impl Default for RestartPolicy {
-    fn default() -> Self {
-        Self {
-            pause_first: Duration::from_millis(100),
-            pause_max: Duration::from_secs(10),
-            restarts_max: 10,
-            within: Duration::from_secs(60),
-        }
-    }
-}
-
-impl RestartPolicy {
-    /// The pause after so many failures.
-    pub(crate) fn pause(&self, failures: u32) -> Duration {
-        let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.pause_first.saturating_mul(doubled).min(self.pause_max)
-    }
-}
-
-/// Settings of a server.
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub struct ServerSettings {
-    /// How components that panicked are made again.
-    pub restart: RestartPolicy,
-    listener: Option<Listener>,
-}
-
-impl ServerSettings {
-    /// With this restart policy.
-    #[must_use]
-    pub fn restart(mut self, restart: RestartPolicy) -> Self {
-        self.restart = restart;
-        self
-    }
-
-    /// With a function that is called for what happens to instances, beside the log. It runs on the instances' threads.
-    #[must_use]
-    pub fn on_notice(mut self, listener: impl Fn(&Notice) + Send + Sync + 'static) -> Self {
-        self.listener = Some(Arc::new(listener));
-        self
-    }
-}
-
-impl fmt::Debug for ServerSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerSettings").field("restart", &self.restart).finish_non_exhaustive()
-    }
-}
+/// The container of instances for which none is named.
+pub(crate) const FIRST_CONTAINER: &str = "main";
 
 /// What an instance is and has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +38,8 @@ pub struct InstanceStatus {
     pub name: String,
     /// The name of the component's struct.
     pub component: &'static str,
+    /// The lane: the name of its container, and its place there.
+    pub lane: String,
     /// The state.
     pub life: Life,
     /// How often the component was made again.
@@ -100,40 +48,62 @@ pub struct InstanceStatus {
 
 struct Record {
     blueprint: Blueprint,
+    /// The place of its lane among those of the server.
+    lane: usize,
     shown: Arc<Shown>,
     /// One for each port, in the order of the declaration.
     counters: Vec<Arc<PortCounters>>,
+    /// Of sinks that were given some.
+    ports: BTreeMap<String, PortSettings>,
 }
 
-/// A port, as `instance.port`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct PortName {
-    instance: String,
-    port: String,
+/// Where a lane is run.
+enum LaneHandle {
+    /// By the caller.
+    Here(Rc<RefCell<Lane>>),
+    Thread(LaneThread),
 }
 
-/// A direction along connections.
-#[derive(Clone, Copy)]
-enum Way {
-    Called,
-    Calling,
+struct LaneSlot {
+    container: String,
+    name: String,
+    /// The priority; `None` for an ordinary thread.
+    priority: Option<i32>,
+    handle: LaneHandle,
 }
 
-struct Connection {
-    source: PortName,
-    sink: PortName,
-}
-
-/// Instances and their connections, in one process. It ends when this is dropped: instances that are active are passivated, sources before
-/// sinks, and all are removed.
+/// Containers, instances and connections, in one process. It ends when this is dropped: instances that are active are passivated, sources
+/// before sinks, and all are removed.
 pub struct Server {
+    /// Subscriptions, and threads that publish: they end first.
+    pub(crate) remote_ends: Vec<RemoteEnd>,
+    settings: ServerSettings,
+    notices: Notices,
     clock: Clock,
-    lane: Rc<RefCell<Lane>>,
+    base: Instant,
+    lanes: Vec<LaneSlot>,
     instances: BTreeMap<String, Record>,
-    connections: Vec<Connection>,
+    graph: Graph,
+    names: Names,
+    /// The thread that looks for handlers that do not return, and how it gets lanes; `None` on the caller's thread.
+    watch: Option<(Watch, Sender<Watched>)>,
 }
 
 impl Server {
+    /// A server whose lanes have threads of their own.
+    ///
+    /// # Errors
+    /// [`Error::Thread`]: no thread can be started.
+    pub fn new(name: &str, settings: ServerSettings) -> Result<Self, Error> {
+        let mut server = Self::with_clock(name, settings, Clock::System);
+        let (more, lanes) = channel();
+        let (notices, names) = (server.notices.clone(), server.names.clone());
+        let watch = Watch::start(notices, names, server.base, server.settings.slow_after, lanes)
+            .map_err(|error| Error::Thread { lane: "watch".to_owned(), reason: error.to_string() })?;
+        server.watch = Some((watch, more));
+        Ok(server)
+    }
+
     /// A server whose instances run on the caller's thread, by a clock that the caller advances: in [`advance`](Self::advance).
     #[must_use]
     pub fn manual(name: &str) -> Self {
@@ -143,41 +113,168 @@ impl Server {
     /// As [`manual`](Self::manual), with settings.
     #[must_use]
     pub fn manual_with(name: &str, settings: ServerSettings) -> Self {
-        let clock = Clock::Manual(Instant::now(), Arc::default());
-        let notices = Notices { server: name.into(), listener: settings.listener };
-        let lane = Rc::new(RefCell::new(Lane::new(clock.clone(), notices, settings.restart)));
-        Self { clock, lane, instances: BTreeMap::new(), connections: Vec::new() }
+        Self::with_clock(name, settings, Clock::Manual(Instant::now(), Arc::default()))
     }
 
-    /// Makes an instance of a component, with its properties.
+    fn with_clock(name: &str, settings: ServerSettings, clock: Clock) -> Self {
+        let notices = Notices { server: name.into(), listener: settings.listener.clone() };
+        Self {
+            remote_ends: Vec::new(),
+            settings,
+            notices,
+            base: clock.now(),
+            clock,
+            lanes: Vec::new(),
+            instances: BTreeMap::new(),
+            graph: Graph::default(),
+            names: Names::default(),
+            watch: None,
+        }
+    }
+
+    /// Makes a container with a lane for each priority, from 1 to 99; without any, with one at ordinary priority.
+    ///
+    /// # Errors
+    /// The name is none or taken, or a thread cannot be started.
+    pub fn container(&mut self, name: &str, priorities: &[i32]) -> Result<(), Error> {
+        check_name(name)?;
+        if self.lanes.iter().any(|lane| lane.container == name) {
+            return Err(Error::Exists { name: name.to_owned() });
+        }
+        let mut made = Vec::new();
+        let ordinary = priorities.is_empty().then_some(None);
+        for priority in ordinary.into_iter().chain(priorities.iter().copied().map(Some)) {
+            made.push(self.make_lane(name, priority)?);
+        }
+        self.lanes.extend(made);
+        Ok(())
+    }
+
+    fn make_lane(&self, container: &str, priority: Option<i32>) -> Result<LaneSlot, Error> {
+        let name = priority.map_or_else(|| container.to_owned(), |priority| format!("{container}/{priority}"));
+        let (waker, busy) = (Arc::<Waker>::default(), Arc::<Busy>::default());
+        let (clock, base, notices) = (self.clock.clone(), self.base, self.notices.clone());
+        let (restart, priorities) = (self.settings.restart.clone(), self.settings.priorities.clone());
+        let context = {
+            let (waker, busy) = (waker.clone(), busy.clone());
+            move || {
+                let (no_source, failed) = ("".into(), RefCell::default());
+                LaneContext { clock, notices, restart, waker, busy, base, no_source, failed }
+            }
+        };
+        let handle = match &self.watch {
+            None => LaneHandle::Here(Rc::new(RefCell::new(Lane::new(context())))),
+            Some((_, watched)) => {
+                let lane = name.clone();
+                let make = move || {
+                    let set = |priority| {
+                        priorities.map_or_else(
+                            || Err("none was asked for by the program".to_owned()),
+                            |set| set(priority).map_err(|error| error.to_string()),
+                        )
+                    };
+                    if let Some(Err(reason)) = priority.map(set) {
+                        log::warn!("the lane {lane} of components runs at ordinary priority: {reason}");
+                    }
+                    Lane::new(context())
+                };
+                let thread = LaneThread::start(name.clone(), busy.clone(), waker, make)
+                    .map_err(|error| Error::Thread { lane: name.clone(), reason: error.to_string() })?;
+                // The watch ends with the server only.
+                let _ = watched.send(Watched { busy, reported_ns: 0 });
+                LaneHandle::Thread(thread)
+            }
+        };
+        Ok(LaneSlot { container: container.to_owned(), name, priority, handle })
+    }
+
+    /// Makes an instance of a component in the first lane, with its properties.
     ///
     /// # Errors
     /// The name is none or taken, a property is missing, unknown or of another type, or the component refuses.
     pub fn configure<C: Component>(&mut self, name: &str, properties: toml::Table) -> Result<(), Error> {
-        self.place(name, &Blueprint::of::<C>(), properties)
+        self.place(name, &Blueprint::of::<C>(), Placement::default(), properties)
     }
 
-    /// Makes an instance of a blueprint.
+    /// Makes an instance of a blueprint in a lane.
     ///
     /// # Errors
-    /// As [`configure`](Self::configure).
-    pub fn place(&mut self, name: &str, blueprint: &Blueprint, properties: toml::Table) -> Result<(), Error> {
+    /// As [`configure`](Self::configure), or there is no such container or lane.
+    pub fn place(
+        &mut self,
+        name: &str,
+        blueprint: &Blueprint,
+        placement: Placement<'_>,
+        properties: toml::Table,
+    ) -> Result<(), Error> {
         check_name(name)?;
         if self.instances.contains_key(name) {
             return Err(Error::Exists { name: name.to_owned() });
         }
         check_properties(name, blueprint, &properties)?;
+        let lane = self.find_lane(placement)?;
         let counters: Vec<_> = blueprint.declaration().ports.iter().map(|_| Arc::default()).collect();
         let shown = Arc::new(Shown::new());
+        let number = {
+            let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+            names.push(name.into());
+            u64::try_from(names.len()).unwrap_or(u64::MAX)
+        };
         let order = Order {
+            number,
             name: name.into(),
             blueprint: blueprint.clone(),
             properties,
             shown: shown.clone(),
             counters: counters.clone(),
         };
-        self.on_lane(|lane| lane.configure(order))??;
-        self.instances.insert(name.to_owned(), Record { blueprint: blueprint.clone(), shown, counters });
+        self.on_lane(lane, |lane| lane.configure(order))??;
+        let record = Record { blueprint: blueprint.clone(), lane, shown, counters, ports: BTreeMap::new() };
+        self.instances.insert(name.to_owned(), record);
+        Ok(())
+    }
+
+    fn find_lane(&mut self, placement: Placement<'_>) -> Result<usize, Error> {
+        if self.lanes.is_empty() && placement == Placement::default() {
+            self.container(FIRST_CONTAINER, &[])?;
+        }
+        let is_it = |lane: &LaneSlot| {
+            placement.container.is_none_or(|container| lane.container == container)
+                && placement.lane.is_none_or(|priority| lane.priority == Some(priority))
+        };
+        self.lanes.iter().position(is_it).ok_or_else(|| {
+            let name = placement.container.unwrap_or(FIRST_CONTAINER);
+            let name = placement.lane.map_or_else(|| name.to_owned(), |priority| format!("{name}/{priority}"));
+            let known = self.lanes.iter().map(|lane| lane.name.as_str()).collect::<Vec<_>>().join(", ");
+            Error::NoContainer { name, known }
+        })
+    }
+
+    /// Gives a sink, as `instance.port`, a queue and a filter. This comes before its connections.
+    ///
+    /// # Errors
+    /// There is no such sink, it is connected already, or the settings cannot be.
+    pub fn set_port(&mut self, sink: &str, settings: PortSettings) -> Result<(), Error> {
+        let (name, _) = self.find(sink, PortKind::Sink)?;
+        let problem = |reason| Error::Port { port: sink.to_owned(), reason };
+        if self.graph.leads_to(&name) {
+            return Err(problem("it is connected already: give it settings before".to_owned()));
+        }
+        if let Some(reason) = settings.queue.as_ref().and_then(|queue| queue.problem()) {
+            return Err(problem(reason));
+        }
+        let lane = self.record(&name.instance)?.lane;
+        if let Some(text) = settings.when.clone() {
+            let name = name.clone();
+            self.on_lane(lane, move |lane| lane.set_filter(name.as_pair(), &text))?.map_err(problem)?;
+        }
+        if let Some(queue) = settings.queue.clone() {
+            let name = name.clone();
+            self.on_lane(lane, move |lane| lane.queue(name.as_pair(), &queue).map(drop))?.map_err(problem)?;
+        }
+        if let Some(record) = self.instances.get_mut(&name.instance) {
+            record.ports.insert(name.port, settings);
+        }
         Ok(())
     }
 
@@ -185,7 +282,8 @@ impl Server {
     /// active has the next event.
     ///
     /// # Errors
-    /// There is no such instance or port, the types differ, the connection exists, or an instance would call itself.
+    /// There is no such instance or port, the types differ, the connection exists, an instance would call itself, or the instances are on
+    /// two lanes and the events cannot be copied.
     pub fn connect(&mut self, source: &str, sink: &str) -> Result<(), Error> {
         let (source, giving) = self.find(source, PortKind::Source)?;
         let (sink, taking) = self.find(sink, PortKind::Sink)?;
@@ -194,15 +292,36 @@ impl Server {
             let (gives, takes) = (shown(giving), shown(taking));
             return Err(Error::Type { source: source.to_string(), sink: sink.to_string(), gives, takes });
         }
-        if self.connections.iter().any(|other| other.source == source && other.sink == sink) {
-            return Err(Error::Connected { source: source.to_string(), sink: sink.to_string() });
+        let (from, to) = (self.record(&source.instance)?, self.record(&sink.instance)?);
+        let (from_lane, to_lane) = (from.lane, to.lane);
+        let is_queued = from_lane != to_lane || to.ports.get(&sink.port).is_some_and(|port| port.queue.is_some());
+        self.graph.check(&source, &sink, is_queued)?;
+        let name = Arc::from(sink.to_string());
+        let giving = source.clone();
+        let taking = sink.clone();
+        let is_connected = if is_queued {
+            let settings = self.queue_settings(&sink);
+            let problem = |reason| Error::Port { port: sink.to_string(), reason };
+            let queue = self.on_lane(to_lane, move |lane| lane.queue(taking.as_pair(), &settings))?.map_err(problem)?;
+            self.on_lane(from_lane, move |lane| lane.connect_queue(giving.as_pair(), &name, queue))?
+        } else {
+            self.on_lane(from_lane, move |lane| lane.connect(giving.as_pair(), taking.as_pair(), &name))?
+        };
+        debug_assert!(is_connected, "the types were compared");
+        if !self.graph.are_neighbours(&source.instance, &sink.instance) {
+            self.introduce((&source.instance, from_lane), (&sink.instance, to_lane))?;
+            self.introduce((&sink.instance, to_lane), (&source.instance, from_lane))?;
         }
-        self.check_calls(&source, &sink)?;
-        let name = sink.to_string().into();
-        let (from, to) = (source.clone(), sink.clone());
-        self.on_lane(move |lane| lane.connect((&from.instance, &from.port), (&to.instance, &to.port), &name))?;
-        self.connections.push(Connection { source, sink });
+        self.graph.add(Connection { source, sink, is_queued });
         Ok(())
+    }
+
+    /// Has an instance get what happens to another.
+    fn introduce(&self, to: (&str, usize), of: (&str, usize)) -> Result<(), Error> {
+        let (name, other) = (to.0.to_owned(), of.0.to_owned());
+        let neighbour: Arc<str> = to.0.into();
+        let queues = self.on_lane(to.1, move |lane| lane.neighbour_queues(&name))?;
+        self.on_lane(of.1, move |lane| lane.add_neighbour(&other, &neighbour, queues))
     }
 
     /// Says that the connections of an instance are made.
@@ -221,7 +340,7 @@ impl Server {
         self.take(instance, Step::Activate)
     }
 
-    /// Has no more events come to an instance, and lets it send none.
+    /// Has no more events come to an instance, and lets it send none. Those that wait in its queues stay there.
     ///
     /// # Errors
     /// As [`complete`](Self::complete).
@@ -229,21 +348,23 @@ impl Server {
         self.take(instance, Step::Passivate)
     }
 
-    /// Removes an instance with its connections. Its name is free then.
+    /// Removes an instance with its connections and what waits in its queues. Its name is free then.
     ///
     /// # Errors
     /// The state does not allow it. What the component answers is logged.
     pub fn remove(&mut self, instance: &str) -> Result<(), Error> {
+        let lane = self.record(instance)?.lane;
         let outcome = self.take(instance, Step::Remove);
-        if matches!(outcome, Ok(()) | Err(Error::Failed { .. })) {
-            self.instances.remove(instance);
-            self.connections.retain(|it| it.source.instance != instance && it.sink.instance != instance);
+        if let Err(Error::Failed { reason, .. }) = &outcome {
+            log::warn!("component {instance} failed while it was removed: {reason}");
+        } else {
+            outcome?;
         }
-        match outcome {
-            Err(Error::Failed { reason, .. }) => {
-                log::warn!("component {instance} failed while it was removed: {reason}")
-            }
-            outcome => outcome?,
+        self.instances.remove(instance);
+        self.graph.remove(instance);
+        for other in (0..self.lanes.len()).filter(|other| *other != lane) {
+            let name = instance.to_owned();
+            self.on_lane(other, move |lane| lane.disconnect(&name))?;
         }
         Ok(())
     }
@@ -259,10 +380,10 @@ impl Server {
             return Err(Error::Life { instance: instance.to_owned(), step, life });
         }
         let name = instance.to_owned();
-        self.on_lane(move |lane| lane.take(&name, step))?
+        self.on_lane(record.lane, move |lane| lane.take(&name, step))?
     }
 
-    /// Connects and activates all instances that are only configured: sinks before the sources that call them.
+    /// Connects and activates all instances that are only configured: sinks before the sources that reach them.
     ///
     /// # Errors
     /// The first instance that refuses; those before it are active.
@@ -281,17 +402,37 @@ impl Server {
         Ok(())
     }
 
-    /// Advances the clock, and has happen what is due on the way, each at its time.
+    /// Advances the clock of a server on the caller's thread, and has happen what is due on the way, each at its time.
     pub fn advance(&mut self, by: Duration) {
         let target = self.clock.now() + by;
-        while let Some(due) = self.step().filter(|due| *due <= target) {
+        while let Some(due) = self.run_until_idle().filter(|due| *due <= target) {
             self.clock.set(due.max(self.clock.now()));
         }
         self.clock.set(target);
     }
 
-    fn step(&self) -> Option<Instant> {
-        self.lane.try_borrow_mut().ok()?.step()
+    /// Has all lanes do what they can at this time, and answers when something will be due.
+    fn run_until_idle(&self) -> Option<Instant> {
+        let mut next = None::<Instant>;
+        for _ in 0..PASSES_MAX {
+            let mut is_idle = true;
+            next = None;
+            for slot in &self.lanes {
+                let LaneHandle::Here(lane) = &slot.handle else { continue };
+                let Ok(mut lane) = lane.try_borrow_mut() else { continue };
+                let due = lane.step();
+                next = next.into_iter().chain(due).min();
+                is_idle &= !lane.has_queued();
+            }
+            let others = self.lanes.iter().any(|slot| match &slot.handle {
+                LaneHandle::Here(lane) => lane.try_borrow().is_ok_and(|lane| lane.has_queued()),
+                LaneHandle::Thread(_) => false,
+            });
+            if is_idle && !others {
+                break;
+            }
+        }
+        next
     }
 
     /// The state of an instance; `None` if there is no such instance.
@@ -306,6 +447,7 @@ impl Server {
         let status = |(name, record): (&String, &Record)| InstanceStatus {
             name: name.clone(),
             component: record.blueprint.declaration().name,
+            lane: self.lanes.get(record.lane).map(|lane| lane.name.clone()).unwrap_or_default(),
             life: record.shown.life(),
             restarts: record.shown.restarts.load(Ordering::Relaxed),
         };
@@ -328,8 +470,25 @@ impl Server {
         })
     }
 
+    pub(crate) fn lane_of(&self, instance: &str) -> Result<usize, Error> {
+        self.record(instance).map(|record| record.lane)
+    }
+
+    /// The settings of a sink's queue, where it gets one.
+    pub(crate) fn queue_settings(&self, sink: &PortName) -> QueueSettings {
+        let settings = self.instances.get(&sink.instance).and_then(|record| record.ports.get(&sink.port));
+        settings.and_then(|settings| settings.queue.clone()).unwrap_or_default()
+    }
+
+    /// How the events of a port travel, and its counters.
+    pub(crate) fn remote(&self, port: &PortName) -> Option<(Arc<dyn RemotePort>, Arc<PortCounters>)> {
+        let record = self.instances.get(&port.instance)?;
+        let place = record.blueprint.declaration().ports.iter().position(|it| it.name == port.port)?;
+        Some((record.blueprint.remote(place)?, record.counters.get(place)?.clone()))
+    }
+
     /// A port of a kind.
-    fn find(&self, name: &str, kind: PortKind) -> Result<(PortName, &PortDeclaration), Error> {
+    pub(crate) fn find(&self, name: &str, kind: PortKind) -> Result<(PortName, &PortDeclaration), Error> {
         let (instance, port) = name.split_once('.').unwrap_or((name, ""));
         let declaration = self.record(instance)?.blueprint.declaration();
         let Some(found) = declaration.port(port) else {
@@ -342,99 +501,42 @@ impl Server {
         Ok((PortName { instance: instance.to_owned(), port: port.to_owned() }, found))
     }
 
-    /// The instances that one calls, or that call it.
-    fn next_to<'s>(&'s self, instance: &'s str, way: Way) -> impl Iterator<Item = &'s str> {
-        self.connections.iter().filter_map(move |it| {
-            let (from, to) = match way {
-                Way::Called => (&it.source.instance, &it.sink.instance),
-                Way::Calling => (&it.sink.instance, &it.source.instance),
-            };
-            (from == instance).then_some(to.as_str())
-        })
-    }
-
-    /// Refuses a connection with which an instance would call itself, or a chain of calls be too long.
-    fn check_calls(&self, source: &PortName, sink: &PortName) -> Result<(), Error> {
-        let mut path = vec![source.instance.clone(), sink.instance.clone()];
-        if source.instance == sink.instance {
-            return Err(Error::Cycle { path });
-        }
-        if let Some(back) = self.way(&sink.instance, &source.instance) {
-            path.extend(back.into_iter().skip(1));
-            return Err(Error::Cycle { path });
-        }
-        let before = self.depth(&source.instance, Way::Calling, &mut BTreeMap::new());
-        if before + self.depth(&sink.instance, Way::Called, &mut BTreeMap::new()) > CHAIN_MAX {
-            return Err(Error::Depth { source: source.to_string(), sink: sink.to_string(), max: CHAIN_MAX });
-        }
-        Ok(())
-    }
-
-    /// The longest chain of calls that begins with an instance, or ends with it.
-    fn depth<'s>(&'s self, at: &'s str, way: Way, depths: &mut BTreeMap<&'s str, usize>) -> usize {
-        if let Some(depth) = depths.get(at) {
-            return *depth;
-        }
-        let mut deepest = 0;
-        for next in self.next_to(at, way) {
-            deepest = deepest.max(self.depth(next, way, depths));
-        }
-        depths.insert(at, deepest + 1);
-        deepest + 1
-    }
-
-    /// The instances between two, both included, by which one calls the other.
-    fn way(&self, from: &str, to: &str) -> Option<Vec<String>> {
-        let mut seen = vec![(from, None)];
-        let mut next = 0;
-        while let Some((at, _)) = seen.get(next).copied() {
-            if at == to {
-                let mut way = Vec::new();
-                let mut place = Some(next);
-                while let Some((name, before)) = place.and_then(|place| seen.get(place)) {
-                    way.push((*name).to_owned());
-                    place = *before;
-                }
-                way.reverse();
-                return Some(way);
-            }
-            for called in self.next_to(at, Way::Called) {
-                if !seen.iter().any(|(name, _)| *name == called) {
-                    seen.push((called, Some(next)));
-                }
-            }
-            next += 1;
-        }
-        None
-    }
-
-    /// All instances, sinks before the sources that call them.
     fn sinks_first(&self) -> Vec<String> {
-        let mut depths = BTreeMap::new();
-        let mut order: Vec<_> =
-            self.instances.keys().map(|name| (self.depth(name, Way::Called, &mut depths), name.clone())).collect();
-        order.sort();
-        order.into_iter().map(|(_, name)| name).collect()
+        self.graph.sinks_first(self.instances.keys().map(String::as_str))
     }
 
-    fn on_lane<R>(&self, command: impl FnOnce(&mut Lane) -> R) -> Result<R, Error> {
-        let busy = |_| Error::Busy { lane: "main".to_owned() };
-        self.lane.try_borrow_mut().map(|mut lane| command(&mut lane)).map_err(busy)
+    pub(crate) fn on_lane<R: Send + 'static>(
+        &self,
+        lane: usize,
+        command: impl FnOnce(&mut Lane) -> R + Send + 'static,
+    ) -> Result<R, Error> {
+        let busy = |name: &str| Error::Busy { lane: name.to_owned() };
+        let slot = self.lanes.get(lane).ok_or_else(|| busy("of the instance"))?;
+        match &slot.handle {
+            LaneHandle::Here(lane) => {
+                lane.try_borrow_mut().map(|mut lane| command(&mut lane)).map_err(|_| busy(&slot.name))
+            }
+            LaneHandle::Thread(thread) => thread.run(self.settings.answer_within, command),
+        }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        for name in self.sinks_first().into_iter().rev() {
-            if self.life(&name) == Some(Life::Activated)
-                && let Err(error) = self.passivate(&name)
+        let order: Vec<_> = self.sinks_first().into_iter().rev().collect();
+        for name in &order {
+            if self.life(name) == Some(Life::Activated)
+                && let Err(error) = self.passivate(name)
             {
                 log::warn!("{error}");
-                let _ = self.on_lane(|lane| lane.silence(&name));
+                let (silenced, lane) = (name.clone(), self.record(name).map_or(0, |record| record.lane));
+                if !matches!(error, Error::Busy { .. }) {
+                    let _ = self.on_lane(lane, move |lane| lane.silence(&silenced));
+                }
             }
         }
-        for name in self.sinks_first().into_iter().rev() {
-            if let Err(error) = self.remove(&name) {
+        for name in &order {
+            if let Err(error) = self.remove(name) {
                 log::warn!("{error}");
             }
         }
@@ -447,14 +549,8 @@ impl fmt::Debug for Server {
     }
 }
 
-impl fmt::Display for PortName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.instance, self.port)
-    }
-}
-
 /// Refuses what is no name.
-fn check_name(name: &str) -> Result<(), Error> {
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_letter) {
         return Err(Error::Name { name: name.to_owned() });

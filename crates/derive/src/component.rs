@@ -115,11 +115,16 @@ impl Written {
                 ::campanile_component::derived::Outcome::outcome(Self::#handler(component, event, ports))
             }
         };
+        let queueing = quote! {{
+            use ::campanile_component::derived::{CanBeQueued as _, CannotBeQueued as _};
+            (&::campanile_component::derived::Probe::<#event>::new()).queueing()
+        }};
         let (declared, built) = match Member::of(&field.attrs)? {
-            Member::Sink => {
-                (quote!(declaring.sink::<#event, _>(#name, #call);), quote!(::core::default::Default::default()))
-            }
-            Member::Source => (quote!(declaring.source::<#event>(#name);), quote!(setup.source(#name)?)),
+            Member::Sink => (
+                quote!(declaring.sink::<#event, _>(#name, #queueing, #call);),
+                quote!(::core::default::Default::default()),
+            ),
+            Member::Source => (quote!(declaring.source::<#event>(#name, #queueing);), quote!(setup.source(#name)?)),
             Member::Timer(ns) => {
                 (quote!(declaring.timer(#name, #ns, #call);), quote!(::core::default::Default::default()))
             }

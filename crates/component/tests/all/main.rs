@@ -7,4 +7,8 @@ mod connections;
 mod lifecycle;
 mod panics;
 mod parts;
+mod plans;
+mod processes;
 mod properties;
+mod queues;
+mod threads;

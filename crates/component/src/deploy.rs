@@ -1,0 +1,168 @@
+//! A plan carried out: the server of one process, with its ends of connections to other processes.
+
+use crate::declaration::{Blueprint, Component};
+use crate::error::Error;
+use crate::plan::{Descriptions, Plan, Problem};
+use crate::server::Server;
+use crate::settings::{Placement, ServerSettings};
+use campanile::Settings;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Components of a program, by the names under which plans know them.
+#[derive(Clone, Debug, Default)]
+pub struct Registry(BTreeMap<String, Blueprint>);
+
+impl Registry {
+    /// One without components.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With a component, by the name of its struct.
+    #[must_use]
+    pub fn with<C: Component>(mut self) -> Self {
+        self.0.insert(C::NAME.to_owned(), Blueprint::of::<C>());
+        self
+    }
+
+    /// What all components declare.
+    #[must_use]
+    pub fn descriptions(&self) -> Descriptions {
+        self.0.iter().map(|(name, blueprint)| (name.clone(), (&**blueprint.declaration()).into())).collect()
+    }
+}
+
+/// A refusal of a server as a problem of the plan.
+fn problem(place: &str) -> impl Fn(Error) -> Problem + '_ {
+    move |error| Problem::new(place, error.to_string())
+}
+
+impl Server {
+    /// Makes the server of that name as a plan says: containers, instances and connections. Nothing is active yet:
+    /// [`start`](Server::start) is next.
+    ///
+    /// # Errors
+    /// The first thing that the plan says and that cannot be; [`Plan::check`] says all that can be known before.
+    pub fn deploy(plan: &Plan, name: &str, registry: &Registry, settings: ServerSettings) -> Result<Self, Problem> {
+        let mut server = Self::new(name, settings).map_err(problem(name))?;
+        server.deploy_here(plan, name, registry)?;
+        Ok(server)
+    }
+
+    /// As [`deploy`](Self::deploy), into a server that there is.
+    ///
+    /// # Errors
+    /// As [`deploy`](Self::deploy).
+    pub fn deploy_here(&mut self, plan: &Plan, name: &str, registry: &Registry) -> Result<(), Problem> {
+        let here = || plan.instances.iter().filter(|(_, instance)| instance.server == name);
+        // The one for instances that name none is the first.
+        if here().any(|(_, instance)| instance.container.is_none()) {
+            self.container(crate::server::FIRST_CONTAINER, &[]).map_err(problem("containers"))?;
+        }
+        let named: BTreeSet<_> = here().filter_map(|(_, instance)| instance.container.as_ref()).collect();
+        for container in named {
+            let place = format!("containers.{container}");
+            let of =
+                plan.containers.get(container).ok_or_else(|| Problem::new(&*place, "there is no such container"))?;
+            self.container(container, &of.pool.lanes).map_err(problem(&place))?;
+        }
+        for (name, instance) in here() {
+            let place = format!("instances.{name}");
+            let blueprint = registry.0.get(&instance.component).ok_or_else(|| {
+                let known = registry.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                Problem::new(&*place, format!("there is no component {}; there are: {known}", instance.component))
+            })?;
+            let placement = Placement { container: instance.container.as_deref(), lane: instance.lane };
+            self.place(name, blueprint, placement, instance.properties.clone()).map_err(problem(&place))?;
+        }
+        let is_here =
+            |port: &str| port.split_once('.').is_some_and(|(instance, _)| here().any(|(name, _)| name == instance));
+        for (port, settings) in plan.ports.iter().filter(|(port, _)| is_here(port)) {
+            self.set_port(port, settings.clone()).map_err(problem(&format!("ports.{port:?}")))?;
+        }
+        for (source, sinks) in &plan.connections {
+            let place = format!("connections.{source:?}");
+            let mut is_published = false;
+            for sink in sinks {
+                match (is_here(source), is_here(sink)) {
+                    (true, true) => self.connect(source, sink).map_err(problem(&place))?,
+                    (false, true) => self
+                        .subscribe(sink, &plan.channel(source), &service_of(plan, sink)?)
+                        .map_err(problem(&place))?,
+                    (true, false) if !is_published => {
+                        is_published = true;
+                        self.publish(source, &plan.channel(source), &service_of(plan, source)?)
+                            .map_err(problem(&place))?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the service of a port's container is.
+fn service_of(plan: &Plan, port: &str) -> Result<Settings, Problem> {
+    let container = plan.container_of(port).filter(|container| container.service.is_some());
+    let container = container.ok_or_else(|| Problem::new(port, "its container has no service"))?;
+    let mut settings = Settings::load().map_err(|error| Problem::new(port, error.to_string()))?;
+    if let Some(at) = &container.at {
+        settings.server.clone_from(at);
+    }
+    Ok(settings)
+}
+
+/// What `main` of a program with components does, so that plans can name it.
+///
+/// With `--describe` the program prints what its components declare. With `--plan FILE --server NAME` it makes that server, prints
+/// `configured`, waits for a line `start` on its standard input, starts the instances, prints `started`, and ends when the standard input
+/// does. What cannot be is one line on the standard error, and exit status 1.
+#[must_use]
+pub fn run_program(registry: &Registry, settings: ServerSettings) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let outcome = match *arguments {
+        ["--describe"] => describe(registry),
+        ["--plan", plan, "--server", server] => serve(registry, settings, Path::new(plan), server),
+        _ => Err("usage: --describe, or --plan FILE --server NAME".to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            let _ = writeln!(io::stderr(), "{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn describe(registry: &Registry) -> Result<(), String> {
+    let text = toml::to_string(&registry.descriptions()).map_err(|error| error.to_string())?;
+    io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
+}
+
+fn serve(registry: &Registry, settings: ServerSettings, plan: &Path, name: &str) -> Result<(), String> {
+    let text = std::fs::read_to_string(plan).map_err(|error| format!("{}: {error}", plan.display()))?;
+    let plan = Plan::parse(&text).map_err(|problem| problem.to_string())?;
+    let mut server = Server::deploy(&plan, name, registry, settings).map_err(|problem| problem.to_string())?;
+    let say = |line: &str| {
+        let mut out = io::stdout();
+        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| error.to_string())
+    };
+    say("configured")?;
+    let mut lines = io::stdin().lock().lines();
+    match lines.next() {
+        Some(Ok(line)) if line == "start" => {}
+        // Another server could not be configured.
+        _ => return Ok(()),
+    }
+    server.start().map_err(|error| error.to_string())?;
+    say("started")?;
+    // Until the standard input ends.
+    lines.by_ref().map_while(Result::ok).for_each(drop);
+    Ok(())
+}

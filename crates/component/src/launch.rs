@@ -1,0 +1,254 @@
+//! The processes of a plan, on one machine: made all, then started all.
+//!
+//! Each server of a plan is a process of a program that calls [`run_program`](crate::run_program). It ends when its standard input does, so
+//! that none is left behind when the launcher is gone.
+
+use crate::plan::{Descriptions, Plan, Problem};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How long a program may take to describe its components, to be configured, or to be started.
+const STEP_LIMIT: Duration = Duration::from_secs(30);
+
+/// The most octets of what a program says of its components.
+const DESCRIPTION_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A plan in a file, with what its programs say of their components.
+#[derive(Debug)]
+pub struct PlanFile {
+    plan: Plan,
+    path: PathBuf,
+    components: BTreeMap<String, Descriptions>,
+}
+
+/// What the processes of a plan say.
+enum Said {
+    Line(String, String),
+    Ended(String),
+}
+
+struct Process {
+    name: String,
+    child: Child,
+    /// Its standard input: it ends when this is closed.
+    input: Option<ChildStdin>,
+}
+
+/// The processes of a plan. They end when this is dropped.
+pub struct Running {
+    processes: Vec<Process>,
+    said: Receiver<Said>,
+}
+
+impl PlanFile {
+    /// Reads a plan, and asks its programs for their components.
+    ///
+    /// # Errors
+    /// All that is wrong with the plan, as far as that is known before anything runs.
+    pub fn read(path: &Path) -> Result<Self, Vec<Problem>> {
+        let one = |reason: String| vec![Problem::new(path.display().to_string(), reason)];
+        let path = std::path::absolute(path).map_err(|error| one(error.to_string()))?;
+        let text = std::fs::read_to_string(&path).map_err(|error| one(error.to_string()))?;
+        let plan = Plan::parse(&text).map_err(|problem| vec![problem])?;
+        let mut problems = Vec::new();
+        let mut components = BTreeMap::new();
+        for name in plan.servers.keys() {
+            match describe(&plan, &path, name) {
+                Ok(described) => {
+                    components.insert(name.clone(), described);
+                }
+                Err(reason) => problems.push(Problem::new(format!("servers.{name}"), reason)),
+            }
+        }
+        // What could not be asked for would only be missed again.
+        if problems.is_empty() {
+            problems = plan.check(&components);
+        }
+        if problems.is_empty() { Ok(Self { plan, path, components }) } else { Err(problems) }
+    }
+
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The components of each server's program.
+    #[must_use]
+    pub fn components(&self) -> &BTreeMap<String, Descriptions> {
+        &self.components
+    }
+
+    /// Starts a process for each server that has instances: all are configured and connected before the first is started. If one fails, all
+    /// are ended.
+    ///
+    /// # Errors
+    /// Which server failed, and why; what it said itself is on the standard error.
+    pub fn run(&self) -> Result<Running, Problem> {
+        let (sender, said) = channel();
+        let mut running = Running { processes: Vec::new(), said };
+        for name in self.plan.server_names() {
+            let process = start(&self.plan, &self.path, name, &sender).map_err(|reason| at(name, reason))?;
+            running.processes.push(process);
+        }
+        running.all_say("configured")?;
+        for process in &mut running.processes {
+            let told = process.input.as_mut().map(|input| writeln!(input, "start").and_then(|()| input.flush()));
+            if let Some(Err(error)) = told {
+                return Err(at(&process.name, error.to_string()));
+            }
+        }
+        running.all_say("started")?;
+        Ok(running)
+    }
+}
+
+fn at(server: &str, reason: impl Into<String>) -> Problem {
+    Problem::new(format!("servers.{server}"), reason)
+}
+
+/// The program of a server, by the plan's folder.
+fn program(plan: &Plan, path: &Path, server: &str) -> PathBuf {
+    let program = plan.servers.get(server).map(|server| server.program.as_str()).unwrap_or_default();
+    path.parent().unwrap_or(Path::new(".")).join(program)
+}
+
+/// What the program of a server says of its components.
+fn describe(plan: &Plan, path: &Path, server: &str) -> Result<Descriptions, String> {
+    let program = program(plan, path, server);
+    let failed = |error: &dyn std::fmt::Display| format!("{} --describe: {error}", program.display());
+    let mut child = Command::new(&program)
+        .arg("--describe")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed(&error))?;
+    let output = child.stdout.take();
+    let (sender, read) = channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let outcome = output.map(|output| output.take(DESCRIPTION_BYTES_MAX).read_to_string(&mut text));
+        // The launcher may have given up.
+        let _ = sender.send(outcome.map(|outcome| outcome.map(|_| text)));
+    });
+    let text = read.recv_timeout(STEP_LIMIT);
+    // It has said all, or takes too long.
+    if text.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|error| failed(&error))?;
+    match text {
+        Ok(Some(Ok(text))) if status.success() => toml::from_str(&text).map_err(|error| failed(&error.message())),
+        Ok(Some(Err(error))) => Err(failed(&error)),
+        Ok(_) => Err(failed(&format!("it ended with {status}: does it call run_program?"))),
+        Err(_) => Err(failed(&format!("it said nothing for {} s", STEP_LIMIT.as_secs()))),
+    }
+}
+
+/// Starts the process of a server.
+fn start(plan: &Plan, path: &Path, name: &str, said: &Sender<Said>) -> Result<Process, String> {
+    let program = program(plan, path, name);
+    let mut child = Command::new(&program)
+        .arg("--plan")
+        .arg(path)
+        .arg("--server")
+        .arg(name)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    let (input, output) = (child.stdin.take(), child.stdout.take());
+    let (sender, server) = (said.clone(), name.to_owned());
+    std::thread::spawn(move || {
+        for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()).map_while(Result::ok) {
+            if sender.send(Said::Line(server.clone(), line)).is_err() {
+                return;
+            }
+        }
+        let _ = sender.send(Said::Ended(server));
+    });
+    Ok(Process { name: name.to_owned(), child, input })
+}
+
+impl Running {
+    /// Waits until each process has said this line; what else they say is logged.
+    fn all_say(&mut self, line: &str) -> Result<(), Problem> {
+        let mut missing: Vec<String> = self.processes.iter().map(|process| process.name.clone()).collect();
+        let limit = Instant::now() + STEP_LIMIT;
+        while let Some(next) = missing.first().cloned() {
+            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now())) {
+                Ok(Said::Line(server, said)) if said == line => missing.retain(|name| *name != server),
+                Ok(Said::Line(server, said)) => log::info!("{server}: {said}"),
+                Ok(Said::Ended(server)) => {
+                    let status = self.status_of(&server).map_or_else(String::new, |status| format!(" with {status}"));
+                    return Err(at(
+                        &server,
+                        format!("it ended{status} before it was {line}; its own words stand above"),
+                    ));
+                }
+                Err(_) => return Err(at(&next, format!("it was not {line} within {} s", STEP_LIMIT.as_secs()))),
+            }
+        }
+        Ok(())
+    }
+
+    fn status_of(&mut self, server: &str) -> Option<ExitStatus> {
+        self.processes.iter_mut().find(|process| process.name == server)?.child.wait().ok()
+    }
+
+    /// The process numbers of the servers, by name.
+    #[must_use]
+    pub fn processes(&self) -> Vec<(&str, u32)> {
+        self.processes.iter().map(|process| (process.name.as_str(), process.child.id())).collect()
+    }
+
+    /// Waits for a server to end, for so long at most, and says which and how.
+    pub fn ended(&mut self, within: Duration) -> Option<Problem> {
+        let limit = Instant::now() + within;
+        loop {
+            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now())) {
+                Ok(Said::Line(server, said)) => log::info!("{server}: {said}"),
+                Ok(Said::Ended(server)) => {
+                    let status = self.status_of(&server).map_or_else(String::new, |status| format!(" with {status}"));
+                    return Some(at(&server, format!("it ended{status}")));
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // All at once, then each is waited for.
+        for process in &mut self.processes {
+            process.input = None;
+        }
+        let limit = Instant::now() + STEP_LIMIT;
+        while self.processes.iter_mut().any(|process| matches!(process.child.try_wait(), Ok(None))) {
+            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)))
+            {
+                Ok(Said::Line(server, said)) => log::info!("{server}: {said}"),
+                _ if Instant::now() < limit => {}
+                _ => break,
+            }
+        }
+        for process in &mut self.processes {
+            if matches!(process.child.try_wait(), Ok(None)) {
+                log::warn!("the server {} did not end within {} s, and is killed", process.name, STEP_LIMIT.as_secs());
+                let _ = process.child.kill();
+            }
+            let _ = process.child.wait();
+        }
+    }
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("processes", &self.processes()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,431 @@
+//! Plans: which instances there are, where, and what is connected with what.
+//!
+//! A [`Plan`] is what a TOML file says. [`Plan::check`] holds it against what the components declare, and says all that is wrong at once;
+//! nothing has been started then.
+
+use crate::declaration::{Declaration, PortKind};
+use crate::graph::{Connection, Graph, PortName};
+use crate::server::check_name;
+use crate::settings::PortSettings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The most octets of a plan's text.
+pub const PLAN_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The most instances of a plan.
+const INSTANCES_MAX: usize = 10_000;
+
+/// The server of instances for which the plan names none.
+pub const FIRST_SERVER: &str = "main";
+
+/// Which instances there are, where, and what is connected with what.
+///
+/// ```toml
+/// name = "guiding"                          # in the names of channels between servers
+/// [servers.control]
+/// program = "./control"                     # a process; its components are linked into it
+/// [containers.fast]
+/// service = "notification"                  # what is between this container's ports and those of other servers
+/// at = "localhost:2809"
+/// pool = { lanes = [80, 40] }
+/// [instances.guider]
+/// component = "Guider"
+/// server = "control"
+/// container = "fast"
+/// lane = 40
+/// gain = 0.3                                # all other keys are properties
+/// [connections]
+/// "camera.frame" = ["guider.frame"]
+/// [ports."guider.frame"]
+/// qos = { MaxEventsPerConsumer = 4 }
+/// when = "$brightness > 0.1"
+/// ```
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The name, with which the channels between its servers begin. Default `plan`.
+    #[serde(default = "default_name")]
+    pub name: String,
+    /// Processes, by name.
+    #[serde(default)]
+    pub servers: BTreeMap<String, ServerPlan>,
+    /// Containers, by name. Each server has its own of those that its instances name.
+    #[serde(default)]
+    pub containers: BTreeMap<String, ContainerPlan>,
+    /// Instances, by name.
+    #[serde(default)]
+    pub instances: BTreeMap<String, InstancePlan>,
+    /// Sinks, as `instance.port`, of each source.
+    #[serde(default)]
+    pub connections: BTreeMap<String, Vec<String>>,
+    /// Settings of sinks.
+    #[serde(default)]
+    pub ports: BTreeMap<String, PortSettings>,
+}
+
+fn default_name() -> String {
+    "plan".to_owned()
+}
+
+/// A process of a plan.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ServerPlan {
+    /// The program, which calls [`run_program`](crate::run_program). A relative path begins at the plan's folder.
+    pub program: String,
+}
+
+/// A service between servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ServicePlan {
+    /// A notification service.
+    Notification,
+}
+
+/// A container of a plan.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ContainerPlan {
+    /// What is between ports of this container and those of other servers. Within a server no service is used. Default: none, and such
+    /// connections are refused.
+    pub service: Option<ServicePlan>,
+    /// Where the service is, as `HOST:PORT`. Default: what the settings of the environment say.
+    pub at: Option<String>,
+    /// Threads.
+    pub pool: PoolPlan,
+}
+
+/// The threads of a container.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PoolPlan {
+    /// A lane for each priority, 1 to 99. Default: one at ordinary priority.
+    pub lanes: Vec<i32>,
+}
+
+/// An instance of a plan.
+#[derive(Clone, Debug, Deserialize)]
+#[non_exhaustive]
+pub struct InstancePlan {
+    /// The name of the component in its server's program.
+    pub component: String,
+    /// The server. Default `main`.
+    #[serde(default = "default_server")]
+    pub server: String,
+    /// The container. Default: one with one lane at ordinary priority.
+    pub container: Option<String>,
+    /// The lane, by its priority. Default: the container's first.
+    pub lane: Option<i32>,
+    /// The properties: all other keys.
+    #[serde(flatten)]
+    pub properties: toml::Table,
+}
+
+fn default_server() -> String {
+    FIRST_SERVER.to_owned()
+}
+
+/// What a component declares, as programs tell it to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Description {
+    /// The types of sinks' events, in IDL, by name.
+    pub sinks: BTreeMap<String, String>,
+    /// The types of sources' events.
+    pub sources: BTreeMap<String, String>,
+    /// The other ports, each with its kind.
+    pub others: BTreeMap<String, String>,
+    /// The types of the properties.
+    pub properties: BTreeMap<String, String>,
+    /// Properties that need not be given.
+    pub optional: Vec<String>,
+}
+
+impl From<&Declaration> for Description {
+    fn from(declaration: &Declaration) -> Self {
+        let of_kind = |kind| {
+            let ports = declaration.ports.iter().filter(move |port| port.kind == kind);
+            let code = |event: crate::EventType| event.type_code().to_string();
+            ports.map(|port| (port.name.to_owned(), port.event.map(code).unwrap_or_default())).collect()
+        };
+        let others = declaration.ports.iter().filter(|port| !matches!(port.kind, PortKind::Sink | PortKind::Source));
+        let properties = declaration.properties.iter();
+        Self {
+            sinks: of_kind(PortKind::Sink),
+            sources: of_kind(PortKind::Source),
+            others: others.map(|port| (port.name.to_owned(), port.kind.name().to_owned())).collect(),
+            properties: properties.clone().map(|it| (it.name.to_owned(), it.of.to_owned())).collect(),
+            optional: properties.filter(|it| it.has_default).map(|it| it.name.to_owned()).collect(),
+        }
+    }
+}
+
+impl Description {
+    fn port_names(&self) -> String {
+        let names = self.sinks.keys().chain(self.sources.keys()).chain(self.others.keys());
+        names.map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The kind of a port.
+    fn kind(&self, port: &str) -> Option<&str> {
+        let found = |ports: &BTreeMap<String, String>| ports.contains_key(port);
+        if found(&self.sinks) {
+            Some(PortKind::Sink.name())
+        } else if found(&self.sources) {
+            Some(PortKind::Source.name())
+        } else {
+            self.others.get(port).map(String::as_str)
+        }
+    }
+}
+
+/// Components of a program, by the names under which plans know them.
+pub type Descriptions = BTreeMap<String, Description>;
+
+/// What is wrong with a plan, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The place in the plan: `instances.guider`, `connections."camera.frame"`.
+    pub place: String,
+    /// What is wrong, and what to do.
+    pub reason: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.reason)
+    }
+}
+
+impl Problem {
+    pub(crate) fn new(place: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { place: place.into(), reason: reason.into() }
+    }
+}
+
+/// The names of a map, for people.
+fn names<V>(of: &BTreeMap<String, V>) -> String {
+    of.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+impl Plan {
+    /// The plan that a text is.
+    ///
+    /// # Errors
+    /// The text is too long, no TOML, or says what no plan has.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
+        if text.len() > PLAN_BYTES_MAX {
+            let reason = format!("it has {} octets: at most {PLAN_BYTES_MAX} are taken", text.len());
+            return Err(Problem::new("plan", reason));
+        }
+        toml::from_str(text).map_err(|error| Problem::new("plan", error.to_string().trim().to_owned()))
+    }
+
+    /// The name of the channel between the server of a source and others.
+    #[must_use]
+    pub fn channel(&self, source: &str) -> String {
+        format!("{}.{source}", self.name)
+    }
+
+    /// The servers that the instances name.
+    #[must_use]
+    pub fn server_names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.instances.values().map(|instance| instance.server.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Whether a connection leaves the process of its source.
+    pub(crate) fn is_remote(&self, source: &str, sink: &str) -> bool {
+        let server =
+            |port: &str| port.split_once('.').and_then(|(name, _)| self.instances.get(name)).map(|it| &it.server);
+        server(source) != server(sink)
+    }
+
+    /// The container of a port's instance.
+    pub(crate) fn container_of(&self, port: &str) -> Option<&ContainerPlan> {
+        let (instance, _) = port.split_once('.')?;
+        self.containers.get(self.instances.get(instance)?.container.as_ref()?)
+    }
+
+    /// All that is wrong with the plan, held against the components of each server's program.
+    #[must_use]
+    pub fn check(&self, components: &BTreeMap<String, Descriptions>) -> Vec<Problem> {
+        let mut checked = Checked { plan: self, components, problems: Vec::new(), graph: Graph::default() };
+        if self.instances.len() > INSTANCES_MAX {
+            let reason = format!("there are {}: at most {INSTANCES_MAX} are taken", self.instances.len());
+            return vec![Problem::new("instances", reason)];
+        }
+        checked.check_containers();
+        for (name, instance) in &self.instances {
+            checked.check_instance(name, instance);
+        }
+        for (source, sinks) in &self.connections {
+            for sink in sinks {
+                checked.check_connection(source, sink);
+            }
+        }
+        for (port, settings) in &self.ports {
+            checked.check_port(port, settings);
+        }
+        checked.problems
+    }
+}
+
+/// A check that goes on.
+struct Checked<'p> {
+    plan: &'p Plan,
+    components: &'p BTreeMap<String, Descriptions>,
+    problems: Vec<Problem>,
+    graph: Graph,
+}
+
+impl Checked<'_> {
+    fn problem(&mut self, place: impl Into<String>, reason: impl Into<String>) {
+        self.problems.push(Problem::new(place, reason));
+    }
+
+    fn check_containers(&mut self) {
+        for (name, container) in &self.plan.containers {
+            let place = format!("containers.{name}");
+            if let Err(error) = check_name(name) {
+                self.problem(&place, error.to_string());
+            }
+            let lanes = &container.pool.lanes;
+            if lanes.iter().any(|lane| !(1..=99).contains(lane)) {
+                self.problem(&place, format!("its lanes are {lanes:?}: priorities go from 1 to 99"));
+            }
+            if (1..lanes.len()).any(|place| {
+                lanes.get(..place).is_some_and(|before| lanes.get(place).is_some_and(|lane| before.contains(lane)))
+            }) {
+                self.problem(&place, format!("its lanes are {lanes:?}: give each priority once"));
+            }
+        }
+    }
+
+    fn describe(&self, instance: &str) -> Option<&Description> {
+        let instance = self.plan.instances.get(instance)?;
+        self.components.get(&instance.server)?.get(&instance.component)
+    }
+
+    fn check_instance(&mut self, name: &str, instance: &InstancePlan) {
+        let place = format!("instances.{name}");
+        if let Err(error) = check_name(name) {
+            self.problem(&place, error.to_string());
+        }
+        match (&instance.container, instance.lane) {
+            (Some(container), lane) => match (self.plan.containers.get(container), lane) {
+                (None, _) => {
+                    let known = names(&self.plan.containers);
+                    self.problem(&place, format!("there is no container {container}; there are: {known}"));
+                }
+                (Some(of), Some(lane)) if !of.pool.lanes.contains(&lane) => {
+                    self.problem(&place, format!("{container} has no lane {lane}; it has: {:?}", of.pool.lanes));
+                }
+                _ => {}
+            },
+            (None, Some(lane)) => {
+                self.problem(&place, format!("the lane {lane} needs a container: name one that has it"))
+            }
+            (None, None) => {}
+        }
+        let Some(known) = self.components.get(&instance.server) else {
+            let server = &instance.server;
+            return self
+                .problem(&place, format!("there is no server {server}: add [servers.{server}] with its program"));
+        };
+        let Some(component) = known.get(&instance.component) else {
+            let (component, server, known) = (&instance.component, &instance.server, names(known));
+            return self.problem(&place, format!("the server {server} has no component {component}; it has: {known}"));
+        };
+        let component = component.clone();
+        for property in instance.properties.keys().filter(|key| !component.properties.contains_key(*key)) {
+            let known = names(&component.properties);
+            let of = &instance.component;
+            self.problem(&place, format!("the component {of} has no property {property}; it has: {known}"));
+        }
+        for (property, of) in &component.properties {
+            if !component.optional.contains(property) && !instance.properties.contains_key(property) {
+                self.problem(&place, format!("the property {property} is missing: give it, a {of}"));
+            }
+        }
+    }
+
+    /// A port of a kind, with the type of its events; what is wrong otherwise is noted.
+    fn check_end(&mut self, place: &str, port: &str, needed: PortKind) -> Option<(PortName, String)> {
+        let (instance, name) = port.split_once('.').unwrap_or((port, ""));
+        if !self.plan.instances.contains_key(instance) {
+            let known = names(&self.plan.instances);
+            self.problem(place, format!("there is no instance {instance}; there are: {known}"));
+            return None;
+        }
+        // Where there is no component, that was said of the instance.
+        let description = self.describe(instance)?.clone();
+        let ports = if needed == PortKind::Sink { &description.sinks } else { &description.sources };
+        let Some(of) = ports.get(name) else {
+            let reason = match description.kind(name) {
+                None => format!("{instance} has no port {name}; it has: {}", description.port_names()),
+                Some(kind) => format!("{port} is a {kind}, and here a {} is needed", needed.name()),
+            };
+            self.problem(place, reason);
+            return None;
+        };
+        Some((PortName { instance: instance.to_owned(), port: name.to_owned() }, of.clone()))
+    }
+
+    fn check_connection(&mut self, source: &str, sink: &str) {
+        let place = format!("connections.{source:?}");
+        let giving = self.check_end(&place, source, PortKind::Source);
+        let taking = self.check_end(&place, sink, PortKind::Sink);
+        let (Some((from, gives)), Some((to, takes))) = (giving, taking) else { return };
+        if gives != takes {
+            let reason = format!(
+                "{source} gives {gives}, {sink} takes {takes}: put a component between that makes one of the other"
+            );
+            return self.problem(&place, reason);
+        }
+        let plan = self.plan;
+        let is_remote = plan.is_remote(source, sink);
+        if is_remote {
+            for port in [source, sink] {
+                if plan.container_of(port).and_then(|container| container.service).is_none() {
+                    let reason = format!(
+                        "{source} and {sink} are in two servers: put the instance of {port} into a container with service = \"notification\""
+                    );
+                    self.problem(&place, reason);
+                }
+            }
+        }
+        // The first lane of a container is that of instances that name none.
+        let lane = |instance: &str| {
+            let instance = plan.instances.get(instance)?;
+            let container = instance.container.as_deref();
+            let first = || plan.containers.get(container?)?.pool.lanes.first().copied();
+            Some((container, instance.lane.or_else(first)))
+        };
+        let has_queue = plan.ports.get(sink).is_some_and(|port| port.queue.is_some());
+        let is_queued = is_remote || has_queue || lane(&from.instance) != lane(&to.instance);
+        match self.graph.check(&from, &to, is_queued) {
+            Ok(()) => self.graph.add(Connection { source: from, sink: to, is_queued }),
+            Err(error) => self.problem(&place, error.to_string()),
+        }
+    }
+
+    fn check_port(&mut self, port: &str, settings: &PortSettings) {
+        let place = format!("ports.{port:?}");
+        self.check_end(&place, port, PortKind::Sink);
+        if let Some(reason) = settings.queue.as_ref().and_then(|queue| queue.problem()) {
+            self.problem(&place, reason);
+        }
+    }
+}
