@@ -12,7 +12,6 @@ use crate::{Right, RuleNumber, Rules, WhoPattern};
 /// Most combinations of one rule that are compared with every earlier rule.
 const COMBINATIONS_MAX: usize = 4_096;
 
-/// One combination of a rule's entries.
 #[derive(Clone, Copy)]
 struct Combination<'r> {
     who: &'r WhoPattern,

@@ -1,4 +1,4 @@
-//! Clients that a rule is about.
+//! Clients, and the patterns for them in rules.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -110,7 +110,7 @@ impl fmt::Display for Who<'_> {
 pub enum WhoPattern {
     /// `*`: every client.
     Everybody,
-    /// `anonymous`: a client that has shown neither a certificate nor a token, and is no protocol.
+    /// `anonymous`: a client that has shown neither a certificate nor a token, and is not a protocol itself.
     Anonymous,
     /// An address or a range of them.
     Address(AddressRange),

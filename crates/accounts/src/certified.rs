@@ -1,8 +1,8 @@
-//! Name of a client or peer by the certificate that was shown.
+//! Names in a client's or peer's certificate.
 
 use core::fmt;
 
-/// Name of a client or peer by the certificate that was shown and verified.
+/// Names in the verified certificate of a client or peer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CertifiedName {
     /// The subject's distinguished name by RFC 4514, the most specific part first: `CN=plant 7,O=Example`. Empty if it has none.

@@ -40,7 +40,7 @@ impl Identity {
         self.certified.get()
     }
 
-    /// The name of the token that it has shown.
+    /// Name of the token that the client has shown.
     #[must_use]
     pub fn token(&self) -> Option<&Arc<str>> {
         self.token.get()

@@ -9,7 +9,7 @@ use crate::Account;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Principal {
-    /// No client: the service itself, or the program that it is part of. Nothing is charged.
+    /// The service itself, or the program that embeds it. Nothing is charged.
     Service,
     /// An operator on HTTP, with an account of its own that has the address and the identity shown, and is charged for nothing.
     Operator(Arc<Account>),

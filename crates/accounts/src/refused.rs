@@ -1,11 +1,11 @@
-//! Report of a claim that was not granted.
+//! Report of a refused claim.
 
 use core::fmt;
 use std::net::IpAddr;
 
 use crate::{Account, Spent, SpentBy};
 
-/// A claim of a client that was not granted.
+/// A refused claim of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The resource claimed, and the limit that is spent.

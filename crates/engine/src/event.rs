@@ -1,8 +1,8 @@
-//! Events, and the pool in which their memory goes round.
+//! Events, and the pool that reuses their memory.
 //!
-//! An [`Event`] is filled once, as a [`PendingEvent`] that is not shared, and is immutable from then on: every outbox and every delivery
-//! holds the same one. When the last holder releases it, its memory goes back to the [`EventPool`], so that in the steady state no event
-//! allocates.
+//! An [`Event`] is filled once, as a [`PendingEvent`] that is not shared, and is immutable from then on: every outbox
+//! and every delivery shares it. When the last holder releases it, its memory goes back to the [`EventPool`], so that
+//! in the steady state no event allocates.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -308,7 +308,7 @@ impl NumberPlace {
     }
 }
 
-/// An event's translations: a slice for readers, a list that keeps its buffers for the writer.
+/// Translations of an event. Cleared ones are reused with their buffers.
 #[derive(Clone, Debug, Default)]
 pub struct Alternates {
     all: Vec<Alternate>,
@@ -379,7 +379,7 @@ impl Deref for Alternates {
 #[derive(Debug, Default)]
 pub struct PendingEvent(Arc<Event>);
 
-/// Two pending events are equal if they are the same one.
+/// Equal only if both are the same allocation.
 impl PartialEq for PendingEvent {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -495,7 +495,7 @@ impl Default for EventPool {
     }
 }
 
-/// The shelf for a buffer of `capacity` bytes; the lowest also takes those that are smaller than it promises.
+/// The shelf for a buffer of `capacity` bytes; the lowest also takes buffers below its minimum.
 fn shelf_of(capacity: usize) -> usize {
     let power = capacity.max(EventPool::SMALLEST_BYTES).ilog2() - EventPool::SMALLEST_BYTES.ilog2();
     power as usize

@@ -17,7 +17,7 @@ pub struct AdminId(
 );
 
 impl AdminId {
-    /// The admin that each side of a channel has from the start.
+    /// The default admin of each side.
     pub const DEFAULT: Self = Self(0);
 }
 
@@ -28,7 +28,7 @@ pub struct ProxyId(
     pub u32,
 );
 
-/// A proxy's full name: its channel and its id there.
+/// A proxy, by its channel and its id there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProxyKey {
     /// The channel it belongs to.
@@ -122,8 +122,8 @@ pub struct ProxyKind {
     pub on_main_lane: bool,
 }
 
-/// A lane: one thread of the program that runs the engine, with its own [`Lane`](crate::Lane). A number is used again once its lane has
-/// [ended](crate::LaneChange::Ended) and its thread is [gone](crate::Hierarchy::lane_gone).
+/// A lane: one thread of the program that runs the engine, with its own [`Lane`](crate::Lane). A number is reused once
+/// its lane has [ended](crate::LaneChange::Ended) and its thread is [gone](crate::Hierarchy::lane_gone).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(
     /// The number, dense from 0.
@@ -148,13 +148,13 @@ pub struct PoolId(
     pub u32,
 );
 
-/// Which half of a channel: where consumers connect or where suppliers do.
+/// Side of a channel: consumers' or suppliers'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Side {
-    /// Consumers connect here (the OMG's consumer admins and proxy suppliers).
+    /// Consumers connect to this side (the OMG's consumer admins and proxy suppliers).
     Consumers,
-    /// Suppliers connect here (the OMG's supplier admins and proxy consumers).
+    /// Suppliers connect to this side (the OMG's supplier admins and proxy consumers).
     Suppliers,
 }
 
@@ -207,7 +207,7 @@ pub struct Ticket(
 pub struct TypeId(pub(crate) u32);
 
 impl TypeId {
-    /// A type that could not be interned because the table is full: matched by its names each time.
+    /// Stands for types that could not be interned because the table is full: matched by name each time.
     pub const OTHER: Self = Self(0);
 
     /// The type's number on its lane.

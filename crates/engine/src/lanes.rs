@@ -38,7 +38,7 @@ pub enum Discipline {
 pub struct PoolSpec {
     /// How an event's priority chooses one of the pool's lanes.
     pub model: PriorityModel,
-    /// The priority at which everything is served under [`PriorityModel::ServerDeclared`], 0..=32,767.
+    /// Priority of all lanes' work under [`PriorityModel::ServerDeclared`], 0..=32,767.
     pub server_priority: i16,
     /// The pool's lanes by strictly rising priority; at least one.
     pub lanes: Vec<LaneSpec>,

@@ -1,14 +1,14 @@
 //! The engine: channels, admins, proxies, routing and outboxes. Events go in, deliveries come out.
 //!
-//! The engine is given the time and handed bytes. It holds no socket, clock, thread or file, and knows nothing of the protocols that its
-//! protocols speak: to it an event is opaque bytes with the name of their form, a type and a source.
+//! The engine is given the time and handed bytes. It has no socket, clock, thread or file, and is independent of protocols: to it an event
+//! is opaque bytes with the name of their form, a type and a source.
 //!
 //! Two halves meet in one immutable value:
 //!
-//! - [`Hierarchy`] is the administration's: factory → channel → admin → proxy, with settings and subscriptions at each
-//!   level. Whatever changes there ends in a new [`Snapshot`].
-//! - [`Lane`] is the event path's: it picks a snapshot up, routes each event to the outboxes that want it, and says
-//!   which delivery is next. One thread owns it; it takes no lock and, in the steady state, allocates nothing.
+//! - [`Hierarchy`], owned by administration: factory → channel → admin → proxy, with settings and subscriptions at each
+//!   level. Every change results in a new [`Snapshot`].
+//! - [`Lane`], the event path: it picks up a snapshot, routes each event to the outboxes with a subscription for it, and
+//!   chooses the next delivery. One thread owns it; it takes no lock and, in the steady state, allocates nothing.
 //!
 //! # Example
 //!

@@ -3,10 +3,10 @@
 use core::fmt;
 use core::ops::Deref;
 
-/// What identifies an event: the service that admitted it first, that service's process, and the event's number there.
+/// Identity of an event: the service that admitted it first, that service's process, and the event's number there.
 ///
-/// The lane that admits an event first assigns it, and it stays unchanged from then on: on other lanes, on disk and in other services.
-/// Only [`hops`](Self::hops) grows, with each further service that admits the event.
+/// The lane that admits an event first assigns it, and it stays unchanged from then on: on other lanes, on disk and in
+/// other services. Only [`hops`](Self::hops) grows, with each further service that admits the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The service that admitted the event first. Never 0.

@@ -48,7 +48,7 @@ pub enum Refusal {
         /// The proxy.
         proxy: ProxyKey,
     },
-    /// The side's default admin lives as long as its channel.
+    /// The default admin of a side cannot be destroyed: it lives as long as its channel.
     DefaultAdmin {
         /// The channel.
         channel: ChannelId,
@@ -121,7 +121,7 @@ pub enum Refusal {
         /// The id in the request, as the admin or proxy assigned it.
         id: u32,
     },
-    /// Mapping filters belong to consumers, and this is on the suppliers' side.
+    /// Mapping filters are for consumers only, and this is on the suppliers' side.
     NoMapping,
     /// A consumer's outbox is full and its `FullOutbox` is `Reject`.
     OutboxFull {

@@ -1,4 +1,4 @@
-//! Settings: what a consumer's outbox does, level by level, and what a channel is limited to.
+//! Settings: behaviour of consumers' outboxes, level by level, and limits of channels.
 //!
 //! Each level (channel, admin, proxy) holds a [`SettingsPatch`]; the effective value of a setting is that of the
 //! nearest level that sets it, proxy first, else the default stated on [`OutboxSettings`].
@@ -23,11 +23,11 @@ pub enum FullOutbox {
     Disconnect,
 }
 
-/// The order in which a consumer gets the events that wait for it (OMG Notification Service 1.1, `OrderPolicy`).
+/// Order in which a consumer gets its waiting events (OMG Notification Service 1.1, `OrderPolicy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum OrderPolicy {
-    /// Any order would do; in effect the same as `Fifo`.
+    /// Any order; in effect the same as `Fifo`.
     Any,
     /// In the order of arrival. The default, so that each supplier's events stay in order.
     #[default]
@@ -56,11 +56,12 @@ pub enum DiscardPolicy {
     Deadline,
 }
 
-/// What outlives the process (OMG Notification Service 1.1, 2.5.5.1: `EventReliability` and `ConnectionReliability`).
+/// Whether an event or a connection outlives the process (OMG Notification Service 1.1, 2.5.5.1: `EventReliability`,
+/// `ConnectionReliability`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Reliability {
-    /// Nothing. The default.
+    /// It ends with the process. The default.
     #[default]
     BestEffort,
     /// An event, once taken, outlives the process until all its consumers have confirmed it or it has expired; a
@@ -253,7 +254,7 @@ impl OutboxSettings {
         self.connection_reliability == Reliability::Persistent && !self.max_blocked_time().is_zero()
     }
 
-    /// The wait after the `failures`-th failure in a row (from 1).
+    /// Back-off after the `failures`-th failure in a row (from 1).
     #[must_use]
     pub fn backoff(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);

@@ -22,7 +22,6 @@ pub(crate) struct FilterTable {
     pub(crate) programs: SharedSlots<Arc<Program>>,
     /// Each distinct list of event types; an empty list stands for any type.
     pub(crate) lists: SharedSlots<Arc<[EventType]>>,
-    /// Each distinct constraint.
     pub(crate) texts: SharedSlots<Text>,
     /// Number of slots for groups of constraints. Those of a group have the same event types, and are in one section
     /// or several.
@@ -30,7 +29,6 @@ pub(crate) struct FilterTable {
     pub(crate) sections: Vec<Arc<Section>>,
 }
 
-/// One filter.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     /// Rows, the best value first.

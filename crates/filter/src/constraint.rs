@@ -14,9 +14,9 @@ use core::fmt;
 /// Limits of a constraint that is to be installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest text, in bytes. Default 16,384.
+    /// Longest text, in bytes. Default 16,384.
     pub bytes_max: u32,
-    /// The most operands and operators. Default 4,096.
+    /// Most operands and operators. Default 4,096.
     pub nodes_max: u32,
     /// The deepest nesting of parentheses and unary operators, and the longest path, in parts. Default 128.
     pub depth_max: u32,
@@ -28,7 +28,7 @@ impl Default for Limits {
     }
 }
 
-/// A checked, costed, compiled constraint. Immutable; share it by `Arc`. Its `Debug` form is its text.
+/// A checked and compiled constraint with its cost. Immutable; share it by `Arc`. Its `Debug` form is its text.
 pub struct Constraint {
     text: Box<str>,
     program: Program,
@@ -74,7 +74,7 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// The event has nothing at the path.
+    /// The event has no value at the path.
     Missing,
     /// The operator does not apply to values of these types.
     WrongType,

@@ -52,16 +52,16 @@ pub enum Reason {
         /// The correct spelling.
         correct: &'static str,
     },
-    /// A string without its closing apostrophe.
+    /// A string has no closing apostrophe.
     UnclosedText,
-    /// A backslash in a string before something other than `'`, `\`, `n` or `t`.
+    /// A backslash in a string is followed by something other than `'`, `\`, `n` or `t`.
     Escape(char),
-    /// A number that no type of IDL holds.
+    /// A number exceeds every IDL type.
     NumberTooLarge {
         /// The largest number allowed.
         max: u64,
     },
-    /// A number with letters or an underscore attached.
+    /// A number is followed by letters or an underscore.
     NumberSuffix,
     /// Another token is expected here.
     Expected {
@@ -70,22 +70,22 @@ pub enum Reason {
         /// The token found.
         found: Box<str>,
     },
-    /// A keyword where a name must be.
+    /// A keyword is used as a name.
     KeywordAsName(Box<str>),
     /// `a < b < c`, or another operator after one that does not associate.
     Chained {
         /// The operator that cannot follow.
         operator: &'static str,
     },
-    /// A name followed by an opening parenthesis.
+    /// A name is followed by an opening parenthesis; the language has no functions.
     NoFunctions(Box<str>),
-    /// A name without `$` followed by `.` or `[`.
+    /// A name without `$` is followed by `.` or `[`.
     PathWithoutDollar(Box<str>),
     /// A part after `._d`, `._length`, `._type_id` or `._repos_id`.
     AfterLastPart,
     /// `$curtime` has no such member.
     CurrentTimeMember,
-    /// A union's label that is a string of more or less than one character.
+    /// A union's label is a string of more or less than one character.
     LabelText,
     /// An operand that must be true or false is not.
     NotTruth {
@@ -114,7 +114,7 @@ pub enum Reason {
         left: Kind,
         /// Kind of the right side.
         right: Kind,
-        /// The left side is a `not …`, which binds tighter than the comparison.
+        /// Whether the left side is a `not …`, which binds tighter than the comparison.
         not: bool,
     },
     /// A division by a constant zero.

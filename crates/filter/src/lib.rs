@@ -1,13 +1,13 @@
 //! The filter language: the Extended Trader Constraint Language of the OMG Notification Service 1.1 (2.4).
 //!
-//! A [`Constraint`] is made once, where a filter is installed: its text is parsed, what can be known of its types is
-//! checked, constants are computed, its cost is stated, and it is compiled. It is asked often, on the event path:
+//! A [`Constraint`] is made once, where a filter is installed: its text is parsed, types known without an event are
+//! checked, constants and its cost are computed, and it is compiled. It is evaluated often, on the event path:
 //! [`Constraint::matches`] reads the event through [`Fields`], allocates nothing, and stops when its [`Steps`] are spent.
 //!
-//! - [`path`]: what a constraint names of an event: `$antenna`, `$.remainder_of_body.readings[3]`.
-//! - [`value`]: what stands there, and how values compare.
+//! - [`path`]: paths to fields of an event: `$antenna`, `$.remainder_of_body.readings[3]`.
+//! - [`value`]: values of fields, and comparisons of them.
 //! - [`constraint`]: the language itself, from text to verdict.
-//! - [`bank`]: many constraints asked together.
+//! - [`bank`]: many constraints evaluated together.
 //!
 //! ```
 //! # use filter::{Constraint, Fields, Limits, Path, Root, Steps, Value, Verdict};

@@ -1,4 +1,4 @@
-//! The language held against a naive model: random trees, evaluated by plain recursion.
+//! The language compared with a naive model: random trees, evaluated by plain recursion.
 //!
 //! A failing seed is printed; `run(seed)` repeats it.
 

@@ -1,4 +1,4 @@
-//! Utilisation, and the tests that need nothing else.
+//! Utilisation, and the tests that are based on it alone.
 
 use super::Activity;
 

@@ -1,17 +1,16 @@
 //! Scheduling analysis: declared activities in, priorities and a feasibility answer out (requirement R10).
 //!
-//! An *activity* is a stream of events of one type on one channel: how often they come, how long each occupies the lane that
-//! carries it, and by when it has to be done. [`analyse`] assigns priorities (rate or deadline monotonic) and computes worst
-//! response times, or applies a processor demand test for the policies that decide while running (earliest deadline, least
-//! laxity, maximum urgency). [`Plan`] puts the result into lanes: which channel needs which priorities, and which event type
-//! has which.
+//! An *activity* is a stream of events of one type on one channel, with its period, the time for which each event occupies
+//! its lane, and its deadline. [`analyse`] assigns priorities (rate or deadline monotonic) and computes worst-case response
+//! times, or applies a processor demand test for the policies that decide at run time (earliest deadline, least laxity,
+//! maximum urgency). [`Plan`] assigns the result to lanes: the priorities of each channel, and of each event type.
 //!
 //! The analysis of activities is pure and exact in integers of nanoseconds; an analysis takes a bounded number of steps
-//! ([`AnalysisLimits`]) and says [`Outcome::Inconclusive`] where that is not enough.
+//! ([`AnalysisLimits`]) and returns [`Outcome::Inconclusive`] where that is not enough.
 //!
-//! [`tempo`] is about topics with shares instead: what rates they are guaranteed, and how long their messages take as queues.
+//! [`tempo`] is about topics with shares instead: their guaranteed rates, and their delays as queues.
 //!
-//! What the service's lanes are to the theory:
+//! The service's lanes in terms of the theory:
 //!
 //! - Lanes are threads of `SCHED_FIFO`: a lane of a higher priority preempts one of a lower. One activity to a lane is
 //!   preemptive fixed-priority scheduling, and the response times are those of Joseph and Pandya (1986), Audsley et al. (1993),
@@ -41,7 +40,7 @@ pub const TIME_MAX: u64 = 100_000_000_000_000_000;
 /// Most activities with missed deadlines named in an explanation; the others are counted.
 const MISSES_NAMED: usize = 8;
 
-/// The highest priority of Real-time CORBA.
+/// Highest priority of Real-time CORBA.
 pub const PRIORITY_MAX: i16 = 32_767;
 
 /// A stream of events of one type on one channel. All times are in nanoseconds, up to [`TIME_MAX`].
@@ -78,7 +77,7 @@ pub enum Policy {
     RateMonotonic,
     /// The shortest deadline has the highest priority (Leung and Whitehead 1982).
     DeadlineMonotonic,
-    /// The earliest deadline at any moment.
+    /// The earliest absolute deadline first, at any moment.
     EarliestDeadline,
     /// The least laxity at any moment: time until the deadline, less the execution time.
     LeastLaxity,

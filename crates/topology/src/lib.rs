@@ -227,7 +227,7 @@ pub struct Proxy {
     /// Subscription or offer, and filters.
     #[serde(flatten)]
     pub selection: Selection,
-    /// Whether its client gets no changes of offers or subscriptions.
+    /// Whether its client is not notified of changed offers or subscriptions.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub silenced: bool,
     /// Numbers of former proxies that it has replaced; their keys also find it. Omitted if none.

@@ -93,7 +93,7 @@ pub enum ImageError {
     Part {
         /// Key of the part.
         key: Vec<u8>,
-        /// What is wrong with it.
+        /// Why it cannot be parsed.
         why: String,
     },
 }

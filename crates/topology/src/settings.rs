@@ -38,7 +38,7 @@ engine::properties!(settings);
 pub struct UnknownProperty {
     /// Name of the property.
     pub name: String,
-    /// Whether it was set as an administrative property.
+    /// Whether it was set as an administrative (admin) property.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_administrative: bool,
     /// Type and value: an `Any` in CDR, big-endian, texts in UTF-8, in hexadecimal digits.

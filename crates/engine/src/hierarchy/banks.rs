@@ -200,7 +200,6 @@ mod tests {
             self.hierarchy.snapshot().channels()[0].filtering.table.sections.clone()
         }
 
-        /// The constraints that can be reached, each of which must be so once.
         fn reachable(&mut self) -> BTreeSet<alloc::string::String> {
             let snapshot = self.hierarchy.snapshot();
             let table = &snapshot.channels()[0].filtering.table;

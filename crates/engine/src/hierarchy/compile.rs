@@ -35,7 +35,7 @@ pub(super) struct Compiler {
     text_of: HashMap<ByText, u32>,
     groups: Slots<Group>,
     group_of: HashMap<Vec<u32>, u32>,
-    /// Texts with changed uses.
+    /// Constraints with changed uses.
     touched: Vec<u32>,
     shared_programs: SharedSlots<Arc<Program>>,
     shared_texts: SharedSlots<Text>,

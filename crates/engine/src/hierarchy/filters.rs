@@ -19,7 +19,7 @@ pub enum FilterRef {
     Remote(Peer),
 }
 
-/// Where a filter is attached.
+/// An admin or a proxy that filters are attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FilterTarget {
     /// An admin: the filter applies to all its proxies.
@@ -77,7 +77,6 @@ pub(super) struct Filter {
     targets: BTreeMap<FilterTarget, u32>,
 }
 
-/// All filters of a hierarchy.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
     all: BTreeMap<FilterId, Filter>,

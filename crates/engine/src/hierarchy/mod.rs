@@ -40,15 +40,15 @@ use pools::Pools;
 /// Limits of a [`Hierarchy`]. A request beyond one is refused with the limit's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HierarchyLimits {
-    /// Channels. Default 4,096.
+    /// Most channels. Default 4,096.
     pub channels_max: u32,
-    /// Admins in a channel, both sides and the two default ones together. Default 4,096.
+    /// Most admins in a channel, both sides and the two default ones together. Default 4,096.
     pub admins_max: u32,
-    /// Proxies in a channel, both sides together. Default 65,536.
+    /// Most proxies in a channel, both sides together. Default 65,536.
     pub proxies_max: u32,
-    /// Event types in one subscription. Default 1,024.
+    /// Most event types in one subscription. Default 1,024.
     pub event_types_max: u32,
-    /// Threads in all pools together, beside the main lane's. Default 64.
+    /// Most threads in all pools together, without the main lane's. Default 64.
     pub lane_threads_max: u32,
     /// Highest `filter_steps_max` of a channel, 1 to 100,000,000. Default 1,000,000: at 4 to 16 ns a step, one event
     /// then occupies a lane for 4 to 16 ms.
@@ -346,7 +346,7 @@ impl Hierarchy {
         self.channel(key.channel)?.proxy(key.proxy)
     }
 
-    /// Destroys a proxy. A consumer's backlog goes with it.
+    /// Destroys a proxy. A consumer's backlog is dropped.
     ///
     /// # Errors
     ///
@@ -553,7 +553,7 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// The settings in effect for a proxy.
+    /// Effective settings of a proxy's outbox.
     ///
     /// # Errors
     ///
@@ -563,7 +563,7 @@ impl Hierarchy {
         Ok(channel.effective(channel.proxy(key.proxy)?))
     }
 
-    /// The settings in effect for a supplier's proxy.
+    /// Effective settings of a supplier's proxy.
     ///
     /// # Errors
     ///

@@ -100,7 +100,7 @@ impl Quota {
     }
 }
 
-/// Why a channel's suppliers are blocked.
+/// Reason for which a channel's suppliers are blocked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub(super) over: Over,
@@ -116,7 +116,7 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    /// Whether this outbox is the reason.
+    /// Whether the outbox in `slot` is the reason.
     pub(super) fn is_by(&self, slot: u32) -> bool {
         self.by.is_some_and(|(by, _)| by == slot)
     }

@@ -44,7 +44,7 @@ pub enum Completion {
     TakenOver {
         /// The event.
         watch: NonZeroU64,
-        /// The lane.
+        /// The lane that took it over.
         by: LaneId,
     },
     /// All earlier events not yet reported as complete for one consumer are never delivered to it. Reported for a
@@ -78,7 +78,7 @@ impl Completion {
     }
 }
 
-/// How an event ended for a consumer.
+/// Outcome of an event for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Disposition {
     /// Delivered, as far as the kind of delivery can tell: the consumer answered or, of a one-way delivery, the event

@@ -584,7 +584,6 @@ fn group(has_list: bool, is_listed: impl FnOnce() -> bool, filters: Option<Group
     }
 }
 
-/// Whether a type is in a list of event types.
 fn is_in(list: Option<&Arc<[crate::EventType]>>, domain: &[u8], name: &[u8]) -> bool {
     list.is_some_and(|types| types.is_empty() || types.iter().any(|listed| listed.matches(domain, name)))
 }

@@ -17,7 +17,7 @@ use crate::{ProxyKey, Snapshot, TypeId};
 pub struct TypeDrops {
     /// The consumer's proxy, which may be gone.
     pub key: ProxyKey,
-    /// The type; [`TypeId::OTHER`] stands for all that have no number.
+    /// The event type; [`TypeId::OTHER`] stands for all without a number.
     pub event_type: TypeId,
     /// Reason of the drops.
     pub reason: DiscardReason,

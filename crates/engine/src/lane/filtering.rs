@@ -82,7 +82,7 @@ impl Filters {
         self.matched_admins.reserve(admins);
     }
 
-    /// Begins with the next event.
+    /// Starts with the next event.
     pub(super) fn begin(&mut self) {
         self.epoch += 1;
         self.effort = Effort::default();

@@ -245,7 +245,7 @@ impl Lane {
         left
     }
 
-    /// When a consumer's budget may be spent: now, if it is.
+    /// When a consumer's budget may be spent: now, if it is spent already.
     fn budget_spent_at(&mut self, slot: u32) -> Time {
         let left = self.budget_left(slot);
         if left.is_zero() { self.now } else { self.now + left.max(LOOK_AT_LEAST) }
@@ -277,7 +277,7 @@ impl Lane {
         }
     }
 
-    /// Charges a consumer for the time until now, if another has had nothing to take.
+    /// Charges a consumer for the time until now, if another had nothing to take.
     pub(super) fn charge(&mut self, slot: u32) {
         let now = self.now;
         let Some(Charging { since, other, .. }) = self.outboxes.get(slot).and_then(|outbox| outbox.hold.charging)

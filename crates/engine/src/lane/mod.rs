@@ -151,7 +151,7 @@ pub enum Outcome {
     /// The consumer will never take this event: dropped and counted; the next one follows. A batch is put back with all later
     /// deliveries, and delivered again in halves, down to single events: only an event that is rejected alone is dropped.
     Rejected,
-    /// The consumer is gone for good: disconnected.
+    /// The client no longer exists: the consumer is disconnected.
     Gone,
     /// The event cannot be translated to the consumer's form: dropped and counted; the next one follows.
     Untranslatable,
@@ -246,7 +246,7 @@ struct Arrival {
 /// Pending work, and its times.
 #[derive(Debug)]
 struct Agenda {
-    /// Outboxes that can begin a delivery, and bridges that can begin a hand-over; each is in its list at most once.
+    /// Outboxes that can begin a delivery, and bridges that can begin a hand-over; each is listed at most once.
     ready: VecDeque<u32>,
     ready_bridges: VecDeque<u32>,
     timers: Timers,
@@ -274,7 +274,7 @@ struct News {
     /// Instructions for events stored elsewhere, where that is possible.
     errands: Errands,
     may_overflow: bool,
-    /// Events for their channels' `DeadLetterChannel`.
+    /// Undeliverable events for the channels' `DeadLetterChannel`.
     dead_letters: VecDeque<DeadLetter>,
 }
 
@@ -456,7 +456,7 @@ impl Lane {
         self.id
     }
 
-    /// The routing in use.
+    /// The routing snapshot in use.
     #[must_use]
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot

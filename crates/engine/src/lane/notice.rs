@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{ChannelId, FullOutbox, LaneId, Peer, ProxyKey, TypeId};
 
-/// Why a lane disconnected a consumer.
+/// Reason for which a lane disconnected a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DisconnectReason {
     /// The consumer disconnected, or no longer exists ([`Outcome::Gone`](crate::Outcome::Gone)).
@@ -29,9 +29,9 @@ pub enum DisconnectReason {
     },
     /// Its outbox reached `MaxEventsPerConsumer` and its `FullOutbox` is `Disconnect`.
     OutboxFull,
-    /// The channel's memory budget was spent, its backlog was the largest, and its `FullOutbox` is `Disconnect`.
+    /// The channel's memory budget was spent, the consumer's backlog was the largest, and its `FullOutbox` is `Disconnect`.
     MemorySpent,
-    /// The channel had `MaxQueueLength` events, its backlog was the largest, and its `FullOutbox` is `Disconnect`.
+    /// The channel had `MaxQueueLength` events, the consumer's backlog was the largest, and its `FullOutbox` is `Disconnect`.
     QueueFull,
 }
 
@@ -106,7 +106,7 @@ pub enum Notice {
     BeginsInHistory {
         /// The consumer's proxy.
         key: ProxyKey,
-        /// The event's number.
+        /// Number of the event.
         first: u64,
     },
     /// A consumer begins at a position in the future, and gets nothing before.
@@ -226,7 +226,7 @@ pub enum Notice {
     SuppliersReleased {
         /// The channel.
         channel: ChannelId,
-        /// The backlog that was the reason.
+        /// The backlog that was the reason; `None` if memory was used by deliveries under way.
         by: Option<BlockedBy>,
         /// Number of events that came in while they were blocked.
         blocked_events: u64,

@@ -144,7 +144,7 @@ pub(super) struct Trouble {
 /// State of suppliers that the outbox blocks.
 #[derive(Debug)]
 pub(super) struct OutboxHold {
-    /// Whether suppliers are blocked because it is full, and since when.
+    /// Whether suppliers are blocked because the outbox is full, and since when.
     pub(super) holding: bool,
     pub(super) holding_since: Time,
     /// Whether they are blocked because its next event has waited for longer than its bound.
@@ -465,7 +465,7 @@ impl Outbox {
         self.look_at(self.keeps_up_until().min(self.blocked_until_for_itself()), timers);
     }
 
-    /// When it does not keep up any more, unless it takes something.
+    /// When the consumer stops keeping up, unless it takes something.
     pub(super) fn keeps_up_until(&self) -> Time {
         self.trouble.silent_since + KEEPS_UP_WITHIN
     }

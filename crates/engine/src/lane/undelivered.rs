@@ -32,7 +32,7 @@ pub struct Undelivered {
     pub of: BlockedBy,
     /// Number of events.
     pub events: u64,
-    /// What they wait for.
+    /// What the events wait for.
     pub waits_for: WaitsFor,
 }
 

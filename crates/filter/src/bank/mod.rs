@@ -10,7 +10,7 @@ use crate::value::Fields;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Many constraints, each known by its index. Immutable.
+/// A set of constraints, each known by its index. Immutable.
 #[derive(Debug, Default)]
 pub struct Bank {
     constraints: Vec<Arc<Constraint>>,

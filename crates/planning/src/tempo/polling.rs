@@ -1,13 +1,13 @@
-//! The messaging system as a polling server (section IV.A): it runs for its budget in each period, and not between.
+//! The messaging system as a polling server (section IV.A): it runs in each period, until its budget is spent.
 
 use super::Queue;
 
 /// A thread that is released each period, and then runs for at most its budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PollingServer {
-    /// P, in seconds.
+    /// P: period, in seconds.
     pub period_s: f64,
-    /// T, in seconds; at most P.
+    /// T: budget, in seconds; at most P.
     pub budget_s: f64,
 }
 
@@ -46,22 +46,22 @@ impl PollingServer {
         self.period_s
     }
 
-    /// The probability that the end of a budget finds nothing waiting, so that no message is carried over to the next period;
-    /// the period before had left nothing. `queue` has the rate of service while the server runs: not reduced.
+    /// Probability that no message waits at the end of a budget, so that none is carried over to the next period, if none was
+    /// carried over from the period before. `queue` has the service rate while the server runs: not reduced.
     ///
-    /// As in the paper: k messages that came while it did not run, which is Poisson with mean λ(P−T), are what an M/M/1 queue
-    /// begins with that then runs for T. Exactly: let n messages arrive in T, and let there be m services that are completed
-    /// or would be if something waited; both are Poisson (λT, μT). Nothing waits at the end if, backwards from there, services
-    /// are never fewer than arrivals, and suffice for k too. All orders of the n + m being equally likely, the first has the
-    /// probability (m−n+1)/(m+1) (the ballot theorem), so that
+    /// As in the paper: k messages arrive while the server does not run, Poisson with mean λ(P−T). With these an M/M/1 queue
+    /// begins, and runs for T. Exactly: let n messages arrive in T, and let m services complete, or have completed if a
+    /// message had waited; both are Poisson (λT, μT). None waits at the end if, backwards from there, services are never fewer
+    /// than arrivals, and suffice for k too. As all orders of the n + m are equally likely, the former has the probability
+    /// (m−n+1)/(m+1) (the ballot theorem), so that
     ///
     /// P = Σ_m Σ_{n≤m} Poisson(m; μT) Poisson(n; λT) (m−n+1)/(m+1) Pr[k ≤ m−n].
     ///
-    /// All terms are positive. The sum leaves out the ends of the distributions; their probability, and what rounding may have
-    /// added up to, is [`Probability::error_max`], some 1e-12.
+    /// All terms are positive. The sum leaves out the ends of the distributions; their probability, and the rounding error, add
+    /// up to [`Probability::error_max`], some 1e-12.
     ///
-    /// `None` if that takes more than `steps` terms; what it takes is taken from `steps`. A thousand messages in each budget
-    /// take some 400,000, a million of them some 400 million.
+    /// `None` if that takes more than `steps` terms; the number taken is subtracted from `steps`. A thousand messages in each
+    /// budget take some 400,000, a million of them some 400 million.
     #[must_use]
     pub fn nothing_carried_over(&self, queue: &Queue, steps: &mut u64) -> Option<Probability> {
         let mean = |rate: f64, time: f64| (rate * time).max(0.0);

@@ -1,4 +1,4 @@
-//! One topic as a queue (section IV.E): its guaranteed rate, its intensity, its response times.
+//! One topic as a queue (section IV.E): guaranteed rate, intensity, response times.
 
 /// Service rate guaranteed to a topic: its fraction of all shares (section IV.E). `rate_share` is one of those that
 /// `rate_shares_sum` adds up.
@@ -36,8 +36,7 @@ impl Queue {
         self.intensity() < 1.0
     }
 
-    /// From when a message arrives until it has been served, on average and in seconds: (1/μ)/(1−ρ). `None` where it grows
-    /// without end.
+    /// Mean time from a message's arrival until it is served, in seconds: (1/μ)/(1−ρ). `None` if the queue is unstable.
     ///
     /// ```
     /// let queue = planning::tempo::Queue { arrival_rate: 250.0, service_rate: 10_000.0 };
@@ -67,7 +66,7 @@ pub struct TopicRate {
 }
 
 impl TopicRate {
-    /// w = min(d, 1/r): from one message's turn to the next, in seconds of virtual time.
+    /// w = min(d, 1/r): interval between the turns of two messages, in seconds of virtual time.
     #[must_use]
     pub fn interval_s(&self) -> f64 {
         self.deadline_s.map_or(1.0 / self.rate, |deadline| deadline.min(1.0 / self.rate))
@@ -77,13 +76,13 @@ impl TopicRate {
 /// Tolerance above a whole number, since intervals are quotients of decimal rates such as 0.1.
 const WHOLE: f64 = 1e-9;
 
-/// How long a message of the topic at `index` waits for its turn, in seconds, while all the others have messages waiting:
-/// Σ ⌊w_i/w_k⌋ / μ over the others with intervals that are not longer (section IV.E). It has to be below 1/r_i
+/// Time for which a message of the topic at `index` waits for its turn, in seconds, while all other topics have messages
+/// waiting: Σ ⌊w_i/w_k⌋ / μ over the others whose interval is not longer (section IV.E). It has to be below 1/r_i
 /// ([`TopicRate::rate`]). `None` if there is no such topic.
 ///
-/// The paper prints [w_i/w_k], and the whole part is meant: so often do turns of k come up to the deadline of i if both begin
-/// together. Figure 5 (a) says so too: with rates 2 and 3 the quotient is 1.5, and one message of the second topic goes before
-/// the first of the first, not two. Where they do not begin together, one more of each k can.
+/// The paper prints [w_i/w_k], which means the whole part: the number of turns of k up to the deadline of i if both begin
+/// together. Figure 5 (a) agrees: with rates 2 and 3 the quotient is 1.5, and one message of the second topic goes before the
+/// first message of the first, not two. If they do not begin together, one more message of each k may go before.
 #[must_use]
 pub fn wait_for_service_s(topics: &[TopicRate], index: usize, service_rate: f64) -> Option<f64> {
     let own = topics.get(index)?.interval_s();

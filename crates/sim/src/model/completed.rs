@@ -42,7 +42,7 @@ impl Model {
         self.orphaned_events.contains(&label)
     }
 
-    /// All events that the lane or the protocol has.
+    /// Events in the lane or the protocol.
     pub(crate) fn everywhere(&self) -> BTreeSet<usize> {
         let outboxes = self.outboxes.iter().flat_map(Outbox::labels);
         self.orphaned_events.iter().chain(&self.handed_out).copied().chain(outboxes).collect()

@@ -494,7 +494,7 @@ impl Run {
         Ok(())
     }
 
-    /// Takes a delivery, which must be the expected one.
+    /// Checks and takes a delivery, which must be the expected one.
     fn take(
         &mut self,
         delivery: Delivery,

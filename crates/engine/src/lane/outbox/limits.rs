@@ -87,7 +87,7 @@ impl Outbox {
         }
     }
 
-    /// Lets a test see what happens when serials wrap around.
+    /// Sets the next serial, for a test of wrap-around.
     #[cfg(test)]
     pub(in crate::lane) fn start_serials_at(&mut self, serial: u32) {
         self.flight.next_serial = serial;

@@ -5,7 +5,7 @@ use core::cmp::Ordering;
 
 use crate::Time;
 
-/// A message that waits for its topic's turn.
+/// A message waiting for its topic's turn.
 #[derive(Debug)]
 pub(in crate::lane) struct Waiting<M> {
     pub(super) priority: i16,
