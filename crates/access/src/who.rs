@@ -69,7 +69,7 @@ impl<'a> Who<'a> {
         if let Some(subject) = subject {
             match subject.split_once(':').and_then(|(kind, name)| Some((alternative_prefix(kind)?, name))) {
                 Some((prefix, alternative)) => name.sans = vec![format!("{prefix}:{alternative}")],
-                // What is no distinguished name is a common one.
+                // A text that is not a distinguished name is a common name.
                 None if !subject.contains('=') => name.subject = format!("CN={subject}"),
                 None => subject.clone_into(&mut name.subject),
             }

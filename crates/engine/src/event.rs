@@ -200,7 +200,7 @@ impl Event {
         self.names.clear();
         self.names.extend_from_slice(domain);
         self.names.extend_from_slice(name);
-        // What a message bears is far below 2^32 bytes.
+        // Messages are far smaller than 2^32 bytes.
         self.domain_bytes = u32::try_from(domain.len()).unwrap_or(0);
     }
 

@@ -226,12 +226,12 @@ impl OutboxSettings {
         let narrows = own.full_outbox.is_some() || own.max_events_per_consumer.is_some();
         settings.own_bound = narrows && !self.hold_granted;
         settings.own_latency_bound = own.latency_bound.is_some();
-        // A channel that blocks its suppliers for a time says itself for how long.
+        // A channel that blocks its suppliers for a time sets that time itself.
         let blocks = matches!(settings.full_outbox, None | Some(FullOutbox::Discard)) && !settings.blocking.is_zero();
         let is_free = self.hold_granted || (blocks && own.blocking.is_none());
         settings.hold_budget = match (self.max_blocked_time(), settings.max_blocked_time()) {
             _ if is_free => Duration::ZERO,
-            // A proxy that says "for ever" does not make it longer, and a channel that does leaves it to the proxy.
+            // "For ever" set by a proxy does not extend the time; set by a channel, it leaves the time to the proxy.
             (above, below) if above.is_zero() || below.is_zero() => above.max(below),
             (above, below) => above.min(below),
         };

@@ -38,7 +38,7 @@ fn has_in_order<'p>(text: &[u8], mut parts: impl Iterator<Item = &'p str>) -> bo
     for chunk in text.utf8_chunks() {
         let mut sound = chunk.valid();
         while let Some(part) = wanted {
-            // Not tried where it cannot be: looking for it begins with a look at the part itself.
+            // Skipped where it is impossible: the search would begin by examining the part itself.
             let found = if part.len() <= sound.len() { sound.split_once(part) } else { None };
             let Some((_, after)) = found else { break };
             sound = after;

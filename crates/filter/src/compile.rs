@@ -491,11 +491,11 @@ impl Compiler<'_> {
 /// Cost of the cheapest and of the most expensive way through a program.
 fn cost(program: &Program) -> Cost {
     let read = |path: &u32| match program.paths.get(*path as usize) {
-        // The time is at hand.
+        // The current time costs nothing to read.
         None | Some(Path { root: Root::CurrentTime, .. }) => 0,
         Some(path) => u32::try_from(path.parts.len()).unwrap_or(u32::MAX).saturating_add(1),
     };
-    // What is to come from each instruction on; jumps go forward only.
+    // Costs from each instruction to the end; jumps go forward only.
     let mut ahead = vec![Cost { best: 0, worst: 0 }; program.ops.len() + 1];
     for (at, op) in program.ops.iter().enumerate().rev() {
         let next = ahead.get(at + 1).copied().unwrap_or(Cost { best: 0, worst: 0 });

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 pub(crate) fn parse(text: &str, limits: &Limits) -> core::result::Result<Tree, ConstraintError> {
     if text.len() > limits.bytes_max as usize {
         let reason = Reason::TooLong { bytes: text.len(), bytes_max: limits.bytes_max };
-        // What is refused for its length is not carried about.
+        // A text that is too long is not copied into the error.
         return Err(ConstraintError::new("", 0, reason));
     }
     let lexer = Lexer { text, at: 0 };
@@ -182,7 +182,7 @@ impl<'t> Parser<'t> {
         };
         match operator {
             Operator::Compare(_) => self.comparable(left, right, at)?,
-            // What the right side is does not matter if the left one decides: the compiler knows.
+            // The type of the right side does not matter if the left one decides: the compiler handles that.
             Operator::Or | Operator::And => self.takes(operator, left)?,
             _ => {
                 self.takes(operator, left)?;
@@ -303,7 +303,7 @@ impl<'t> Parser<'t> {
             }
             _ => {
                 let path = named(word, Vec::new());
-                // The time is no enumerator.
+                // The time is not the name of an enumerator.
                 let node = if path.root == Root::CurrentTime { Node::Field } else { Node::Name };
                 let path = self.tree.paths.place(path);
                 self.push(node(path), at)

@@ -134,7 +134,7 @@ impl Program {
             if !machine.steps.take(1) {
                 return Verdict::Cut;
             }
-            // What most programs consist of is done here; the rest is out of the way.
+            // The most frequent instructions are handled here, the rest out of line.
             let done = match op {
                 Op::Test { path, op, constant, at } => machine.test(*path, *op, constant, *at),
                 Op::TestName { path, equal, name, field, at } => machine.test_name(*path, *equal, name, *field, *at),
@@ -337,7 +337,7 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
             Root::CurrentTime => current_time(self.fields.current_time(), &path.parts),
             _ => self.fields.field(path, self.steps),
         };
-        // Not there, or not found out.
+        // The field is missing, or the steps were spent before it was found.
         if value.is_none() && self.steps.is_spent() { Err(Stop::Cut) } else { Ok(value) }
     }
 
@@ -407,7 +407,7 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
             _ => self.fields.contains(path, needle, self.steps),
         };
         match answer {
-            // "Not in it" is only known if there were steps to see it all.
+            // "Not in it" is only known if the steps sufficed for all elements.
             Some(true) => Ok(true),
             _ if self.steps.is_spent() => Err(Stop::Cut),
             Some(false) => Ok(false),

@@ -60,7 +60,7 @@ pub(super) fn analyse(
 
 /// Result for the activities of one lane.
 fn one_lane(set: &[(usize, &Activity)], policy: Policy, steps: &mut Steps) -> (Outcome, Option<Overload>) {
-    // What cannot make its deadline even alone, under any policy.
+    // An activity that misses its deadline even alone does so under any policy.
     for (index, activity) in set {
         let alone = activity.jitter.saturating_add(activity.blocking).saturating_add(activity.execution_time);
         if alone > activity.deadline {
@@ -74,7 +74,7 @@ fn one_lane(set: &[(usize, &Activity)], policy: Policy, steps: &mut Steps) -> (O
     };
     let overfull = bounds::utilisation_floor(set.iter().map(|(_, activity)| *activity)) > bounds::WHOLE;
     match (shown, by_deadline(set, steps)) {
-        // Too much for ever: only how far away the first interval is may take too long to find.
+        // Overloaded in any case: only the search for the first such interval may take too long.
         (_, found) if overfull => (Outcome::Infeasible, found.ok().flatten()),
         (Ok(true), _) => (Outcome::Feasible, None),
         (_, Ok(Some(overload))) => (Outcome::Infeasible, Some(overload)),
@@ -209,14 +209,14 @@ impl Level<'_> {
         begun.checked_add(declared)
     }
 
-    /// Longest interval to be tested: beyond it the lane has been idle, or only failures that shorter intervals have
-    /// too can occur.
+    /// Longest interval to be tested: a busy period, by the end of which the lane is idle, or the last key, after which
+    /// demand grows no faster than the interval.
     fn longest_interval(&self, steps: &mut Steps) -> Result<u64, Why> {
         let all = || self.own.iter().chain(&self.higher);
         let last_key = self.own.iter().map(|source| source.key).max().unwrap_or(0);
         let load = bounds::utilisation_floor(all().map(|source| source.activity));
         if load > bounds::WHOLE {
-            // There is an overload for certain; how far away it is, the steps limit.
+            // An overload is certain; the steps limit the search for it.
             return Ok(u64::MAX);
         }
         let unblocked = all().all(|source| source.activity.blocking == 0);

@@ -125,7 +125,7 @@ pub(super) fn response(activity: &Activity, first: &[&Activity], steps: &mut Ste
     let mut worst = 0;
     match busy_period(activity, first, steps, &mut worst) {
         Ok(()) => (Response::Worst(worst), None),
-        // Late is late, whatever else there is to find.
+        // A missed deadline is reported, whatever else is found.
         Err(_) if worst > activity.deadline => (Response::AtLeast(worst), None),
         Err(why) => (Response::Unknown, Some(why)),
     }
@@ -136,7 +136,7 @@ pub(super) fn response(activity: &Activity, first: &[&Activity], steps: &mut Ste
 fn busy_period(activity: &Activity, first: &[&Activity], steps: &mut Steps, worst: &mut u64) -> Result<(), Why> {
     let once: u64 = checked_sum(first.iter().map(|other| Some(other.execution_time)))?;
     let mut own = activity.blocking;
-    // Where the window can end at the earliest: each of the others comes at least once.
+    // Earliest end of the window: each of the others comes at least once.
     let mut window = once;
     for earlier in 0_u64.. {
         own = own.checked_add(activity.execution_time).ok_or(Why::Overflow)?;

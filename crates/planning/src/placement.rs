@@ -31,7 +31,7 @@ fn first_fit(activities: &[Activity], order: &[usize], cpus: u16, steps: &mut St
     let load = |index: usize| bounds::utilisation_floor(activities.get(index).into_iter());
     let mut by_load = order.to_vec();
     by_load.sort_by_key(|index| Reverse(load(*index)));
-    // What is on each processor, from the most urgent down.
+    // Activities on each processor, from the most urgent down.
     let mut there: Vec<Vec<usize>> = vec![Vec::new(); usize::from(cpus)];
     let mut chosen = vec![0; activities.len()];
     for index in by_load {

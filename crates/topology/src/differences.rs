@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[must_use]
 pub fn differences(before: &Topology, now: &Topology) -> Vec<String> {
     let mut lines = Vec::new();
-    // What is there can be written, so there is nothing to tell of errors.
+    // A topology can always be written, so errors are ignored.
     if let (Ok(before), Ok(now)) = (serde_json::to_value(before), serde_json::to_value(now)) {
         compare("", &before, &now, &mut lines);
     }
@@ -84,7 +84,7 @@ fn compare_lists(place: &str, before: &[Value], now: &[Value], lines: &mut Vec<S
 fn label(thing: &Value) -> (String, u64, String) {
     let text = |name: &str| thing.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let id = thing.get("id").and_then(Value::as_u64);
-    // A proxy's number says all, whatever its side is.
+    // A proxy's number identifies it, whatever its side.
     let side = if thing.get("admin").is_some() { String::new() } else { text("side") };
     match id {
         Some(id) => (side, id, String::new()),

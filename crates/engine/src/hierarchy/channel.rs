@@ -556,7 +556,7 @@ impl Channel {
         let may_be_ahead = |start: &StartFrom| match (*start, resumed_at) {
             (_, None) => true,
             (StartFrom::Time(time), Some(now)) => time > now,
-            // Which number is next, the lane knows.
+            // Only the lane knows the next number.
             (start, Some(_)) => matches!(start, StartFrom::Number(_)),
         };
         let found = self.proxy_mut(proxy)?;
@@ -694,7 +694,7 @@ impl Channel {
         }
         let mut book = core::mem::take(&mut self.book);
         if !book.is_at_work() {
-            // What is changed from now on is taken in afterwards, so that all of it fits together.
+            // Later changes are processed afterwards, so that the published routes are consistent.
             self.compiler.compile(filters);
             let changes = self.changes.take();
             self.being_taken_in = self.changes.count();

@@ -237,7 +237,7 @@ impl Compiler {
 
     /// The slot of a list of event types, with one more row as its user.
     fn add_list(&mut self, types: &Arc<[EventType]>) -> u32 {
-        // A list that has everything in it is as good as the empty one, which has any type.
+        // A list with everything in it is equivalent to the empty one, which has any type.
         let has_all = types.iter().any(EventType::is_everything);
         let types = if has_all { Arc::new([]) as Arc<[EventType]> } else { Arc::clone(types) };
         let (lists, shared) = (&mut self.lists, &mut self.shared_lists);

@@ -62,7 +62,7 @@ impl Hierarchy {
             return Some(Removal::Proxy(removed(channel, &proxy)));
         }
         if let Some(filter) = gone.own_filters.pop_first() {
-            // It exists, so this is not refused.
+            // The filter exists, so this cannot fail.
             let _ = self.destroy_filter(filter);
             return Some(Removal::Filter(filter));
         }
@@ -72,12 +72,12 @@ impl Hierarchy {
             self.parts.note(HierarchyPart::Admin(channel, admin.side, admin.id));
             return Some(Removal::Admin { channel, side: admin.side, admin: admin.id });
         }
-        // Snapshots share these, so that the last of them to go has little to release.
+        // Snapshots share these, so that the last snapshot released has little to free.
         gone.release_routes().then_some(Removal::Routes)
     }
 
     fn take_from_admin(&mut self, channel: ChannelId, gone: &mut Admin) -> Option<Removal> {
-        // If the channel has gone, too, its proxies go with that.
+        // If the channel was destroyed too, its proxies are removed with it.
         let owner = self.channels.get_mut(&channel)?;
         self.changed.insert(channel);
         let proxy = owner.take_doomed(gone.members.pop_first()?)?;

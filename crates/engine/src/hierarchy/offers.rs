@@ -153,7 +153,7 @@ fn group<'a>(
         return subscription.is_changed().then(|| Types::of(subscription));
     }
     let subscribed = Types::of(subscription);
-    // What a client's filter wants is not known here.
+    // The types of a remote filter are not known here.
     if attached.remote_filters().next().is_some() {
         return Some(subscribed);
     }
@@ -422,7 +422,7 @@ mod tests {
         let last = rig.proxy(Side::Consumers, admin, &[("d", "v")]);
         assert_eq!(by(&rig, last), Some(types(&[("d", "v")])));
         assert_eq!(named(&rig), types(&[("a", "%ALL"), ("a", "x"), ("b", "y"), ("c", "z"), ("d", "v")]));
-        // No filter has a say, and a consumer that is gone has none, either.
+        // Filters do not count, and neither does a consumer that is gone.
         rig.filter(FilterTarget::Proxy(one), &[("a", "x")]);
         rig.hierarchy.disconnect(other).unwrap();
         assert_eq!(named(&rig), types(&[("a", "%ALL"), ("a", "x"), ("d", "v")]));

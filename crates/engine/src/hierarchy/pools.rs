@@ -184,7 +184,7 @@ impl Pools {
     /// Where a proxy is served, and by which priority model.
     pub(super) fn placement(&self, channel: &Channel, proxy: &Proxy) -> Placement {
         let pool = pool_of(channel, proxy).and_then(|pool| self.pools.get(&pool));
-        // Pulling is served on the main lane, as it is no part of what is promised in real time. So is the channel's history.
+        // Pulling is served on the main lane, as no real-time guarantee covers it. So is the channel's history.
         let is_on_main_lane = proxy.kind.pull || proxy.kind.on_main_lane || proxy.start.is_some();
         let Some(pool) = pool.filter(|_| !is_on_main_lane) else {
             return (Arc::clone(&self.main), None);

@@ -324,7 +324,7 @@ impl Book {
         let (patch, attached) = (channel.patch(), &admin.attached);
         let mut filters: Vec<u32> = slots(compiler, attached).collect();
         let mut of_admin = OfAdmin {
-            // As a proxy has them that says nothing itself.
+            // Settings of a proxy that sets none itself.
             outboxes: Arc::new(
                 admin.patch.over(patch.over(OutboxSettings::default())).of_proxy(&SettingsPatch::default()),
             ),
@@ -613,7 +613,7 @@ fn lanes<'a>(
         }
     }
     if keeps_history {
-        // The main lane has all of it, whichever lanes want it.
+        // The main lane stores the history, whichever lanes have consumers.
         lanes.entry(LaneId::MAIN).or_insert_with(|| unused(LaneId::MAIN)).has_consumers = true;
     }
     if lanes.is_empty() { Arc::clone(pools.main_only()) } else { lanes.into_values().collect() }

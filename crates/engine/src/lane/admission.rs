@@ -44,7 +44,7 @@ pub(super) struct Withheld {
     ticket: Ticket,
 }
 
-/// Upper estimate of the time of one filter step: the rest of an event's lifetime is spent on filtering at this rate.
+/// Upper estimate of the time of one filter step, to limit the steps for an event with little lifetime left.
 const NANOS_PER_STEP: u128 = 16;
 
 impl Lane {
@@ -111,13 +111,13 @@ impl Lane {
         let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
             return self.refuse(pending_event, Refusal::ChannelNotFound { channel: source.channel });
         };
-        // What its supplier said for it then, it says yet, whatever its supplier says now.
+        // The settings of its supplier at that time apply, not the current ones.
         let (priority, timeout) = pending_event.supplied();
         let lone = Supplier::of(source, channel, state);
         let supplier = Supplier { priority, timeout, ..self.locate(source).unwrap_or(lone) };
         let event: &mut Event = &mut pending_event;
         event.restored = true;
-        // Whatever clock said when they came.
+        // Arrivals never go back, whatever the clocks showed.
         event.arrived = event.arrived.max(self.arrival.restored_until);
         self.arrival.restored_until = event.arrived.min(self.now);
         self.arrival.restoring = true;
@@ -350,7 +350,7 @@ impl Lane {
         let has_times = pending_event.timeout.or(supplier.timeout).is_some()
             || pending_event.start.is_some()
             || pending_event.stop.is_some();
-        // What is handed over may come after events that arrived later.
+        // Hand-overs may come after events that arrived later.
         let is_sorted = supplier.sorted || has_times || supplier.handed_over;
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
         plan.charge = plan.weight + holder * plan.holders(pending_event) as u64;
@@ -380,7 +380,7 @@ impl Lane {
         }
         self.counters.routing.resets += u64::from(way == Way::Reset);
         if way == Way::Reset && state.all.events == 0 {
-            // What a channel does not remember it has no use for, unless events of it wait.
+            // A channel without cached types is no user of them, unless it has events.
             self.types.leave(core::mem::take(&mut state.types));
         }
         if !matches!(way, Way::Amended(_)) && state.types.insert(pending_event.event_type) {
@@ -395,7 +395,7 @@ impl Lane {
 
     /// Number of steps that filtering the event may take.
     pub(super) fn step_budget(&self, supplier: &Supplier, pending_event: &PendingEvent) -> Steps {
-        // As everywhere, a time of 0 is none at all.
+        // A time of 0 means none, as everywhere.
         let time_left =
             pending_event.timeout.or(supplier.timeout).filter(|time| !time.is_zero() && !self.arrival.keeps_expired);
         let Some(time) = time_left else { return Steps::new(supplier.steps_max) };
@@ -456,7 +456,7 @@ impl Lane {
             outbox.terms.settings.policy_at_limits() == Some(FullOutbox::Reject) && !outbox.spares(reliability)
         };
         let refusing = outboxes.filter(|(outbox, lacks_room)| rejects(outbox) && (outbox.is_full() || *lacks_room));
-        // Of several, the one that is named is the one with the lowest proxy's id.
+        // Of several, the one with the lowest proxy id is named.
         let (first, lacks_room) = refusing.min_by_key(|(outbox, _)| outbox.key.proxy)?;
         let bytes_max = first.terms.settings.max_bytes_per_consumer.filter(|_| !lacks_room && !first.has_all_events());
         if let Some(budget_bytes) = bytes_max {
@@ -478,7 +478,7 @@ impl Lane {
         (forms, steps): (&F, &mut Steps),
     ) -> Admission {
         let channel = supplier.channel;
-        // Of a channel that stores its history, events have come in the order of their numbers.
+        // Hand-overs of a channel with a stored history come in the order of their numbers.
         let keeps_arrival = (supplier.handed_over && pending_event.number.is_none()) || self.arrival.restoring;
         let offer = self.make_offer((plan.weight, plan.charge), supplier, &mut pending_event, keeps_arrival);
         self.news.completion.begin(&pending_event);
@@ -544,7 +544,7 @@ impl Lane {
         self.arrival.next_serial += 1;
         let event: &mut Event = pending_event;
         event.source = supplier.source;
-        // One that was handed over, or comes back, keeps the time of its arrival.
+        // An event that was handed over, or comes back, keeps its arrival.
         event.arrived = if keeps_arrival { event.arrived.min(self.now) } else { self.now };
         let older_by = Duration::from_millis(event.older_by_ms.into());
         event.serial = serial;
@@ -603,7 +603,7 @@ impl Lane {
             let exceeds = outbox.exceeds_bound(&self.events, self.now);
             match (outbox.hold.is_late, exceeds) {
                 (false, true) => outbox.begin_late_hold(self.now, &mut self.agenda.timers),
-                // It goes before the one that is late.
+                // By its order the event precedes the late one.
                 (true, false) => {
                     self.end_outbox_hold(slot);
                     let Some(again) = self.outboxes.get_mut(slot) else { return true };
@@ -647,7 +647,7 @@ impl Lane {
             if let Some(nanos) =
                 self.space.filters.map((state, known), filter, says_itself, &forms.fields(event), steps)
             {
-                // As everywhere, a time of 0 is none at all.
+                // A time of 0 means none, as everywhere.
                 let nanos = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0);
                 lifetime = nanos.map(Duration::from_nanos);
             }

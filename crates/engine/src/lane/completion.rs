@@ -176,7 +176,7 @@ impl Lane {
         let Some(watch) = event.watch else { return };
         let completion = match (bridge, how) {
             (Some(by), Disposition::Delivered) => Some(Completion::TakenOver { watch, by }),
-            // It was for no consumer in particular.
+            // A bridge stands for no consumer in particular.
             (Some(_), _) => None,
             (None, how) => event.watch_each.then_some(Completion::ForConsumer { watch, consumer, how }),
         };

@@ -165,7 +165,7 @@ impl Lane {
                 }
             }
             _ if outbox.bridge.is_some() => self.handle_not_handed(slot, position, serial, outcome),
-            // The client that pulled it could not be answered, which says nothing of the others that pull there.
+            // The client that pulled could not be answered, which does not concern other clients that pull there.
             Outcome::NoRoom | Outcome::Unreachable | Outcome::ConnectionLost | Outcome::TimedOut | Outcome::Refused
                 if outbox.is_pulled(position) =>
             {
@@ -195,13 +195,13 @@ impl Lane {
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
         }
         match self.outboxes.get(slot).is_some_and(|outbox| outbox.hold.is_late) {
-            // It may not keep up any more, or something else may be the next.
+            // The consumer may not keep up any more, or another event may be the next.
             true => self.note_room(slot),
             false => self.fetch_if_short(slot),
         }
         self.watch_aside(slot);
         if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting.is_special()) {
-            // What was put back may have expired meanwhile.
+            // Events that were put back may have expired meanwhile.
             self.catch_up(slot);
             self.watch(slot);
         }
@@ -261,7 +261,7 @@ impl Lane {
         let slot = outbox.slot;
         let Some(outbox) = live(&mut self.outboxes, &mut self.counters, outbox) else { return };
         outbox.trouble.blocked = None;
-        // What was to be tried instead of a set-aside event may have expired meanwhile.
+        // The event to be tried instead of a set-aside one may have expired meanwhile.
         self.watch_aside(slot);
         self.list_if_ready(slot);
     }
@@ -340,7 +340,7 @@ impl Lane {
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             match outbox.next_due(&self.events, self.now) {
                 Some(due) if due > self.now => outbox.look_at(due, &mut self.agenda.timers),
-                // Too much has expired for one turn. The others have theirs first.
+                // Too much has expired for one round. The other outboxes come first.
                 Some(_) => unfinished.push(slot),
                 None => {}
             }
@@ -425,7 +425,7 @@ impl Lane {
         self.complete(slot, event, Disposition::Dropped(reason));
         if let Some(outbox) = self.outboxes.get_mut(slot) {
             if outbox.bridge.is_some() {
-                // It is dropped for no consumer in particular.
+                // A bridge stands for no consumer in particular.
                 let counters = &mut self.counters;
                 let is_refused = reason == DiscardReason::Rejected;
                 *if is_refused { &mut counters.handovers.refused } else { &mut counters.handovers.dropped } += 1;

@@ -376,12 +376,12 @@ impl Kind {
         working.of_admins.clear();
         for (member, consumer) in routes.consumers.iter() {
             let own = (!consumer.filters.is_empty()).then(|| all(&consumer.filters));
-            // Very many may share an admin's list, which is held against the type once.
+            // Very many consumers may share an admin's list, which is compared with the type once.
             let list = &consumer.interest.admin;
             let matches = || list.matches(domain, name);
             let admin_wants = *working.of_admins.entry(list.types().as_ptr().addr()).or_insert_with(matches);
             if let Some(permitted) = consumer.interest.permitted() {
-                // So may what they are permitted.
+                // The same holds for lists of permitted types.
                 let has = || permitted.has(domain, name);
                 if !*working.of_admins.entry(Arc::as_ptr(permitted).addr()).or_insert_with(has) {
                     continue;
@@ -415,7 +415,7 @@ impl Kind {
         let Sought { domain, name, routes, .. } = sought;
         let filtering = &routes.filtering;
         let was_conditional = self.conditional > 0;
-        // First, because what filters say depends on it.
+        // First, because filters' verdicts depend on it.
         for change in changes.clone() {
             if let Change::List(list) = *change {
                 match (self.lists.binary_search(&list), is_in(filtering.table.lists.get(list), domain, name)) {

@@ -98,7 +98,7 @@ impl Filters {
         }
         match self.texts.get(text as usize) {
             Some((epoch, says)) if *epoch == self.epoch => return *says,
-            // Its bank was asked, and it was not among those that match.
+            // Its bank was evaluated, and it did not match.
             _ if found.group.is_some_and(|group| is_marked(&self.groups, group, self.epoch)) => return false,
             _ => {}
         }
@@ -231,7 +231,7 @@ impl Filters {
             while let Some(member) = always.next_if(|before| *before < member) {
                 self.chosen.push(chosen(member, Ask::NONE));
             }
-            // A match of its own filters touches one that gets every event too.
+            // A consumer that gets every event may also have a match of its own filters.
             if always.peek() != Some(&member) && is_alive(state.slot_of(member)) {
                 self.chosen.push(chosen(member, ask));
             }
@@ -254,7 +254,7 @@ impl Filters {
         self.effort.evaluations += evaluated.evaluations;
         self.effort.failures += evaluated.failures;
         self.effort.cut |= evaluated.cut;
-        // All sections of a group are asked before anything else is, for they are for the same types.
+        // All sections of a group are evaluated before anything else, since they are for the same types.
         mark(&mut self.groups, found.group, self.epoch);
         let only_list = found.lists.len() == 1;
         for at in evaluated.matched {

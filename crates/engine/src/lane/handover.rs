@@ -110,7 +110,7 @@ impl Lane {
         self.advance_time(now);
         let found = self.places.slots.get(&event.source.channel).copied();
         let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
-            // The lane that it comes from reports what becomes of it.
+            // The lane that handed it over reports its outcome.
             self.pool.give_back(pending_event.into_event());
             return Admission::Refused(Refusal::ChannelNotFound { channel: event.source.channel });
         };
@@ -191,7 +191,7 @@ impl Lane {
                 bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
             }
             if state.routes.limits.history.keeps() {
-                // It is kept on the main lane, whichever lanes want it.
+                // The main lane stores it in the history, whichever lanes have consumers for it.
                 let bridge = state.bridges.iter().find(|bridge| bridge.lane == LaneId::MAIN);
                 bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
             }
@@ -225,7 +225,7 @@ impl Lane {
             Outcome::Rejected | Outcome::Gone | Outcome::Untranslatable | Outcome::Filtered | Outcome::FilterFailed => {
                 _ = self.finish(slot, position, Disposition::Dropped(DiscardReason::Rejected));
             }
-            // Only the other lane decides when it goes on.
+            // Only the other lane decides when the hand-over resumes.
             _ => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
                     outbox.put_back_from(position, &self.events, self.now);

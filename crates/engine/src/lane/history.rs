@@ -96,7 +96,7 @@ impl Ahead {
 /// Result of a [fetch](Overflow::FetchHistory), after its events were handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FetchedHistory {
-    /// The last event written, if all events up to it were examined; `None` if there are more.
+    /// The last event handed to the store, if all events up to it were examined; `None` if there are more.
     pub through: Option<u64>,
     /// Number of events that cannot be read any more.
     pub lost: u64,
@@ -244,7 +244,7 @@ impl Lane {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let number = self.events.get(at).and_then(|event| event.number);
         let ahead = outbox.catch_up.as_mut().and_then(|catch_up| {
-            // What comes before was never to be its.
+            // Earlier events are not for this consumer.
             let is_before = catch_up.ahead.is_some_and(|ahead| !ahead.is_reached_by(number, self.now));
             if is_before { None } else { Some(catch_up.ahead.take()) }
         });
@@ -252,7 +252,7 @@ impl Lane {
         let history = self.channels.get(outbox.channel).and_then(|state| state.history.as_deref());
         let missed = history.and_then(|history| history.missed);
         if let Some(ahead) = ahead {
-            // It is brought back with what follows.
+            // The event is fetched with those that follow.
             self.fetch_history_from(slot, ahead.start());
         }
         if missed.is_some() && missed == number {

@@ -29,7 +29,7 @@ impl Lane {
     pub(super) fn release_orphaned(&mut self) {
         for _ in 0..EVENTS_PER_ROUND {
             if !self.release_orphaned_at(0) {
-                // Then the types of what gone channels had are not asked for any more.
+                // No drops are left to be counted by the types of removed channels.
                 return self.types.release_leaving();
             }
         }

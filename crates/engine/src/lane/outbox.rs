@@ -268,7 +268,7 @@ impl Outbox {
 
     /// An outbox for a channel's events that are handed over to another lane.
     pub(super) fn bridge(id: OutboxId, (slot, channel): (u32, ChannelId), lane: LaneId) -> Self {
-        // It has no proxy; the key still says which channel it belongs to.
+        // A bridge has no proxy; the key still names the channel.
         let key = ProxyKey { channel, proxy: ProxyId(u32::MAX) };
         let settings = OutboxSettings {
             full_outbox: Some(FullOutbox::Hold),

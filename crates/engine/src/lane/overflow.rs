@@ -175,7 +175,7 @@ impl Depot {
         self.budget_bytes = bytes;
     }
 
-    /// Events that some consumer has yet to get: at most those stored, and at most the total of all consumers.
+    /// Upper bound of the stored events that a consumer has yet to get: the lower of all stored and the sum over consumers.
     pub(super) fn events(&self) -> u64 {
         self.events.min(self.holders)
     }
@@ -330,7 +330,7 @@ impl Lane {
     ) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
         if (outbox.is_full() || !has_room) && !self.arrival.restoring && !self.make_place(slot, &entry, has_room) {
-            // What it had in memory may have been dropped.
+            // Events in its memory may have been dropped.
             self.look_at_next(slot);
             return false;
         }
@@ -393,7 +393,7 @@ impl Lane {
         let Some(state) = self.channels.get(outbox.channel) else { return };
         if outbox.elsewhere.events == 0 && outbox.catch_up.is_none() {
             let route = state.routes.consumers.place_of(outbox.key.proxy).and_then(|at| state.routes.consumers.get(at));
-            // One that is on other lanes, too, may be yet to get events there.
+            // A consumer with places on other lanes may still get events there.
             let is_only_here = route.is_some_and(|route| route.places.len() == 1);
             if outbox.backlog() == 0 && is_only_here {
                 outbox.elsewhere.has_lost = false;
@@ -453,7 +453,7 @@ impl Lane {
         let Chosen { slot, ask, .. } = chosen;
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let (channel, event): (_, &mut Event) = (outbox.channel, &mut pending_event);
-        // They come in their order, whatever clock said when they came.
+        // Events come back in order, whatever the clocks showed at their arrival.
         event.arrived = event.arrived.max(outbox.back_until);
         outbox.back_until = event.arrived.min(self.now);
         let Some(state) = self.channels.get(channel) else { return };
@@ -487,7 +487,7 @@ impl Lane {
             self.note_discard(slot, DiscardReason::Expired, at);
             return self.release_holder(at);
         }
-        // It was held by this place until now, and is by its outbox from now on.
+        // This function held the event until now; the outbox holds it from now on.
         outbox.push(entry, &offer, &self.events, self.now);
         self.watch(slot);
         self.list_if_ready(slot);

@@ -103,7 +103,7 @@ impl Lane {
             state.destinations.note(Change::Member { member: place, admin });
         }
         if last.into_iter().chain(now).any(|route| !route.is_only_on(here)) {
-            // By which bridges events leave is not found out for one consumer alone.
+            // Bridges are recomputed for all consumers together, not for one.
             state.destinations.clear();
         }
         let is_same = |outbox: &&mut Outbox| {
@@ -262,8 +262,8 @@ impl Lane {
         let reason = outbox.bridge.is_none().then_some(reason);
         outbox.full.at_bound = false;
         outbox.full.as_slow_consumer = false;
-        // Its place in the list of those that are ready, and in that of slow consumers, is passed over when its turn comes: there may be
-        // very many, of which all go together.
+        // Stale entries in the lists of ready outboxes and of slow consumers are skipped when their turn comes: there
+        // may be very many, all removed together.
         outbox.listed = false;
         let (channel, key) = (outbox.channel, outbox.key);
         if let Some(reason) = reason {

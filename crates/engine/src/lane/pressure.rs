@@ -39,7 +39,7 @@ impl Lane {
         let whose = self.whose();
         if let Some(room) = self.channels.get(channel).map(|state| state.room(whose)).filter(|room| room.hold.is_some())
         {
-            // Where none waits this one will. What is handed over takes as much room again on the lane that it comes from, which bounds it.
+            // If no event waits, this one will. A hand-over also takes memory on the lane that it comes from, which limits its number.
             return if self.arrival.taking_over || room.waiters.is_empty() {
                 Ok(None)
             } else {
@@ -60,12 +60,12 @@ impl Lane {
                 break Err(self.refusal(channel, over));
             }
             let Some(slow_consumer) = self.next_slow_consumer(channel, &mut backlogs, &mut known) else {
-                // All that is left is in flight. That comes back by itself; memory has to wait for it.
+                // Everything left is in flight, and will be released by itself; memory has to wait for it.
                 break Ok(over.memory.then_some(Hold::new(over, None)));
             };
             match self.press(channel, slow_consumer.slot, over, &mut silent) {
                 Ok(Step::Again) => {}
-                // Smaller now, so it goes back among the others. The one known from last time is not among them.
+                // With its smaller backlog it goes back among the others. The known one from last time is not among them.
                 Ok(Step::Smaller(weight)) if !known => backlogs.push((weight, slow_consumer.order, slow_consumer.slot)),
                 Ok(Step::Smaller(_)) => {}
                 Ok(Step::Hold) => {
@@ -102,13 +102,13 @@ impl Lane {
                 Ok(Step::Again)
             }
             _ if self.outboxes.get(slot).is_none_or(|outbox| outbox.waiting.is_empty()) => {
-                // All that it has is in flight. The next in size is looked at, and next time all are measured anew.
+                // Everything it has is in flight. The next largest is tried, and next time all are measured again.
                 if let Some(state) = self.channels.get_mut(channel) {
                     state.known_slow_consumer = None;
                 }
                 Ok(Step::Again)
             }
-            // What is under way to the room elsewhere is what takes the memory. That comes to an end, whatever the consumer does.
+            // Events on their way to storage take the memory. They are released in the end, whatever the consumer does.
             _ if would_lose && self.keeps_elsewhere_now(channel) => Ok(Step::HoldForKeeper),
             _ if holds
                 && *silent > 0
@@ -129,7 +129,7 @@ impl Lane {
     /// The outbox with the largest backlog: the previous one if no other can have overtaken it; otherwise all are
     /// measured, once for each event.
     fn next_slow_consumer(&mut self, channel: u32, backlogs: &mut Backlogs, known: &mut bool) -> Option<SlowConsumer> {
-        // What is to be handed over is not in the way of what was: see `ChannelState::taken`.
+        // Events to be handed over do not count against those taken over: see `ChannelState::taken`.
         let counts = |outbox: &Outbox| outbox.bridge.is_none() || !self.arrival.taking_over;
         let state = self.channels.get_mut(channel)?;
         if *known {
@@ -229,10 +229,10 @@ impl Lane {
                 self.complete(slot, arriving.event, Disposition::Dropped(DiscardReason::Disconnected));
                 return false;
             }
-            // That it is full counts for more than that its next event is late: there has to be room before suppliers go on.
+            // A full outbox takes precedence over a late event: there has to be room before suppliers go on.
             FullOutbox::Hold if !outbox.hold.holding || outbox.hold.is_late => {
                 if outbox.hold.is_late {
-                    // Of those that wait because it was late, there may be room for some.
+                    // There may be room for some of the suppliers blocked by the late event.
                     self.space.shortened.push(slot);
                 }
                 (outbox.hold.holding, outbox.hold.is_late) = (true, false);
@@ -248,9 +248,9 @@ impl Lane {
         if policy == FullOutbox::Hold {
             return true;
         }
-        // `Reject` was asked before any outbox took the event; this one has become full since, or not.
+        // `Reject` was evaluated before any outbox took the event; this outbox may have become full since.
         while let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_full() || !has_room_elsewhere) {
-            // What is kept elsewhere stays there.
+            // Events stored elsewhere stay there.
             let is_last = !has_room_elsewhere || outbox.waiting.is_empty();
             if policy == FullOutbox::Reject
                 || is_last
@@ -272,7 +272,7 @@ impl Lane {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let outbox_is_late = outbox.hold.is_late;
         let event = match outbox.pop_expired(&self.events, self.now) {
-            // One that has expired is no loss to the consumer.
+            // An expired event is no loss to the consumer.
             Some(event) => {
                 self.note_discard(slot, DiscardReason::Expired, event);
                 event
@@ -469,7 +469,7 @@ impl Lane {
                     let channel = key.channel;
                     self.news.notices.push_back(Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes });
                 }
-                // That it blocks suppliers is announced, which is all that it does.
+                // The only effect is that suppliers are blocked, which is reported separately.
                 Some(_) => {}
             }
         }

@@ -126,7 +126,7 @@ impl Plain {
     }
 }
 
-// What a place is charged (`HOLDER_OVERHEAD_BYTES`, `SORTED_OVERHEAD_BYTES`) must cover what it takes.
+// The charge for an event (`HOLDER_OVERHEAD_BYTES`, `SORTED_OVERHEAD_BYTES`) must cover the memory of its entry.
 const _: () = assert!(2 * size_of::<Plain>() as u64 <= crate::HOLDER_OVERHEAD_BYTES);
 
 #[derive(Debug, Default)]
@@ -248,7 +248,7 @@ impl Queue {
                 self.latest = self.latest.max(arrival_order);
                 return self.ring.push_back(plain);
             }
-            // It comes back to the midst of the ring, from which it left under another policy.
+            // The event belongs in the middle of the ring, which it left under another policy.
         }
         self.sort_in(entry, serial, now);
     }

@@ -87,7 +87,7 @@ impl Suppliers {
     /// Clears the cache, since anything may have changed.
     pub(super) fn forget(&mut self) {
         self.known.fill(None);
-        // What is released here, the routing in use still has: it is administration that frees it.
+        // The routing in use still holds these, so that administration frees them, and not the lane.
         self.heard.fill(None);
     }
 

@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(types.names(a), Some((&b"d"[..], &b"A"[..])));
         types.release(a);
         assert_eq!((types.names(a), types.len(), types.released_count()), (None, 1, 1));
-        // A holder that still has its number does no harm.
+        // A user that still has the old number does no harm.
         types.hold(a);
         types.release(a);
         let c = types.intern(b"d", b"C");

@@ -90,7 +90,7 @@ enum Demand {
 impl Index {
     pub(super) fn new(constraints: &[Arc<Constraint>]) -> Self {
         let mut paths = Paths::default();
-        // What never matches need not be found.
+        // Constraints that never match need not be found.
         let possible = (0..).zip(constraints).filter(|(_, constraint)| constraint.always() != Some(false));
         let demands = possible.map(|(at, constraint)| Demands::of(at, constraint, &mut paths)).collect();
         let root = Node::new(demands, DEPTH);
@@ -198,7 +198,7 @@ impl Node {
 impl Ordered {
     /// The conditions that a number meets.
     fn met_by(&self, number: Option<f64>) -> &[(Bound, u32)] {
-        // What is no number, or not a number, is on neither side of anything.
+        // A value that is not a number (or NaN) is on neither side of any constant.
         let Some(number) = number.filter(|number| !number.is_nan()) else { return &[] };
         let may_equal = |bound: &Bound| bound.constant == number && !(bound.strict && is_exact(number));
         let met = if self.above {
@@ -216,7 +216,7 @@ impl Demands {
     fn of(at: u32, constraint: &Constraint, paths: &mut Paths) -> Self {
         let demand = |conjunct| match conjunct {
             Conjunct::Compare { path, op, constant } => Some((path, Demand::of(op, constant)?)),
-            // What the name stands for depends on the event.
+            // The meaning of a name depends on the event.
             Conjunct::Name { .. } | Conjunct::Other => None,
         };
         let mut left = CONSIDERED;
@@ -328,7 +328,7 @@ fn keys_of(value: &Value<'_>) -> [Option<u64>; 2] {
     match value {
         Value::Text(text) => [Some(key_of_text(text)), None],
         Value::Char(c) => [Some(key_of_text(&Text::new(c.encode_utf8(&mut [0; 4])))), None],
-        // It equals the string that is its name and the number that is its ordinal.
+        // An enumeration value equals the string of its name and the number of its ordinal.
         Value::Enum { name, .. } => [Some(key_of_text(name)), number_of(value).map(key_of_number)],
         Value::Bool(value) => [Some(mix(2, u64::from(*value))), None],
         Value::Int(_) | Value::UInt(_) | Value::Float(_) => [number_of(value).map(key_of_number), None],
@@ -366,7 +366,7 @@ fn key_of_text(text: &Text<'_>) -> u64 {
     if !text.bytes.is_ascii() {
         return key_of_characters(text.characters());
     }
-    // The same characters in any encoding.
+    // Equal characters give the same key in any encoding.
     let (words, rest) = text.bytes.as_chunks::<8>();
     let last = rest.iter().fold(1, |word, byte| word << 8 | u64::from(*byte));
     mix(words.iter().fold(0, |key, word| mix(key, u64::from_le_bytes(*word))), last)

@@ -88,6 +88,6 @@ pub fn wait_for_service_s(topics: &[TopicRate], index: usize, service_rate: f64)
     let own = topics.get(index)?.interval_s();
     let others = topics.iter().enumerate().filter(|(other, _)| *other != index);
     let before = others.map(|(_, topic)| (own / topic.interval_s() * (1.0 + WHOLE)).floor());
-    // Those with a longer interval have no turn before: their quotient is below 1.
+    // Topics with a longer interval have no turn before: their quotient is below 1.
     Some(before.sum::<f64>() / service_rate)
 }

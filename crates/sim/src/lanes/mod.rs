@@ -424,7 +424,7 @@ impl Run {
         self.publish_routing();
         (0..self.nodes.len()).for_each(|at| self.pick_up(at));
         let (mut rounds_left, mut quiet) = (20_000, 0);
-        // What waits after a failure, and what consumers that are gone left behind, goes on as time passes.
+        // Retries after failures, and orphaned backlogs, go on as time passes.
         while quiet < 10 {
             let mut any = false;
             for at in 0..self.nodes.len() {
@@ -476,7 +476,7 @@ impl Run {
         }
         self.summary.handed_over = taken;
         let missing = self.model.missing();
-        // One that is dropped on its way to a lane is missed by all consumers that want it there.
+        // An event dropped on its way to a lane is missing for all consumers there.
         let consumers = self.model.consumers.len() as u64;
         let dropped = self.summary.dropped + self.summary.dropped_on_the_way * consumers;
         let is_lossless = matches!(self.policy, Some(FullOutbox::Hold | FullOutbox::Reject));

@@ -131,7 +131,7 @@ impl Run {
         let nth = self.random.usize(..count);
         let node = &mut self.nodes[at];
         let (delivery, events) = node.unanswered.swap_remove(nth);
-        // One that was removed meanwhile, with the consumer, takes no answer any more.
+        // A delivery that was removed meanwhile, with its consumer, takes no answer any more.
         let is_known = node.lane.outboxes().any(|stats| stats.outbox == delivery.outbox && stats.in_flight > 0);
         if is_known && outcome == Outcome::Delivered {
             self.summary.delivered += 1;

@@ -47,7 +47,7 @@ impl Model {
         if !self.is_exhausted(at, failed) {
             return false;
         }
-        // What is yet to be let in at this time is not there yet.
+        // Events not yet admitted at this time are not in line.
         let line = self.line_of(at, settings.order_policy, self.timed_at);
         let bad = line.iter().take_while(|next| self.is_exhausted(at, next.event)).count().min(was_aside + 1);
         self.outboxes[at].aside_until = until;

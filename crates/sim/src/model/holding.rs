@@ -168,7 +168,7 @@ impl Model {
             self.notices.push(Notice::WaitedOut { key: outbox.key, blocked_for });
         }
         self.drop_excess(at, Some(DiscardReason::WaitedOut));
-        // Not before: it is no reason to hold any more then.
+        // Not before, since from now on it is no reason to block any more.
         self.outboxes[at].waited_out = Some(before);
         self.end_outbox_hold(at);
         self.look_for_room();

@@ -306,7 +306,7 @@ impl Model {
         first: &[ProxyKey],
     ) -> Said {
         let weight = content_bytes + EVENT_BYTES;
-        // What the event does not say, its supplier does.
+        // The supplier's settings apply where the header says nothing.
         let (priority, timeout) = self.routed.of_supplier(source);
         // A supplier's priority of 0 is as good as none.
         let says_priority = header.priority.is_some() || priority.is_some_and(|priority| priority != 0);
@@ -413,7 +413,7 @@ impl Model {
         let output_form = self.routed.proxy(self.outboxes[at].key).map_or(OutputForm(0), |proxy| proxy.output_form);
         let output_form = output_form.marking_repeats(settings.mark_repeats);
         let mut events = self.line(at, settings.order_policy);
-        // What others are asked about is a batch of its own.
+        // An event with remote filters to call is a batch of its own.
         let ask = events.first().and_then(|first| first.ask);
         let again = events.first().is_some_and(|first| first.again);
         let most = if again { most.min(self.outboxes[at].split.0) } else { most };
@@ -500,7 +500,7 @@ impl Model {
             Outcome::Rejected => {
                 self.answered(at);
                 self.count_discards(at, DiscardReason::Rejected, count);
-                // That says nothing of what is set aside.
+                // A rejection proves nothing about events set aside.
                 self.end_aside(at);
                 self.succeed(at);
             }

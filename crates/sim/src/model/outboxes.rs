@@ -112,7 +112,7 @@ impl Model {
 
     /// Drops all events of an outbox, and ends the blocking it caused. Returns the number of events.
     pub(super) fn drop_all(&mut self, at: usize, reason: DiscardReason) -> u64 {
-        // What is unanswered is released first, then what waits, in the order of delivery.
+        // Unanswered events are released first, then waiting ones, in the order of delivery.
         let mut all: Vec<Waiting> = vec![];
         all.extend(self.outboxes[at].in_flight.drain(..).flat_map(|flight| flight.events));
         // An outbox that is given up at this moment is not examined for events that became due meanwhile.

@@ -125,7 +125,7 @@ impl Model {
         let wanted = if outbox.pull { !outbox.credits.is_empty() } else { outbox.in_flight.len() < window };
         let line = self.line(at, OrderPolicy::Fifo);
         let (Some(oldest), OutboxState::Active, true) = (line.first(), self.state(at), wanted) else { return false };
-        // What others are asked about is a batch of its own, and so is full.
+        // An event with remote filters to call is a batch of its own, and so is full.
         let asks = self.line(at, settings.order_policy).first().is_some_and(|first| first.ask.is_some() || first.again);
         let is_full = asks || line.len() >= self.most(at, settings) as usize;
         is_full || !outbox.batches || oldest.since + settings.pacing_interval <= self.now

@@ -196,7 +196,7 @@ impl Run {
         };
         let patch = match self.reliability {
             Reliability::BestEffort => patch,
-            // Of these, suppliers wait for some until that is over.
+            // Some of these consumers block suppliers until the time limit.
             Reliability::Persistent => SettingsPatch {
                 full_outbox: patch.full_outbox.or(Some(FullOutbox::Hold)),
                 hold_timeout: patch.hold_timeout.map(|limit| limit.min(millis(60))),
@@ -304,7 +304,7 @@ impl Run {
         if !self.is_sorted && !delivery.pulled {
             let under_way = self.unanswered.iter().filter(|(other, _)| other.outbox == delivery.outbox);
             let before = under_way.flat_map(|(_, labels)| labels).max().copied();
-            // Where several may be under way, one may have been answered before an earlier one failed.
+            // With several under way, a later one may have been answered before an earlier one failed.
             let latest = before.or(consumer.latest.filter(|_| !consumer.had_window));
             if !taken.is_sorted() || taken.first().copied() <= latest {
                 return Err(format!("{key} gets {taken:?} behind {latest:?}"));
@@ -345,7 +345,7 @@ impl Run {
                 consumer.latest = consumer.latest.max(labels.last().copied());
                 consumer.has.extend(labels.iter().copied());
             }
-            // With it goes back what was begun later, or all that was.
+            // Later deliveries are put back with it, or all.
             Outcome::NoRoom if is_heard && !delivery.pulled => self.forget_from(outbox, delivery.serial),
             Outcome::Unreachable | Outcome::Refused if is_heard && !delivery.pulled => self.forget_from(outbox, 0),
             _ => {}
@@ -444,7 +444,7 @@ impl Run {
                 _ => {}
             }
         }
-        // What is said of the events that they had comes first.
+        // Reports about these consumers' events come first.
         self.take_completions()?;
         for key in disconnected {
             self.lose(key);

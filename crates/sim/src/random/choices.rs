@@ -157,13 +157,13 @@ impl Run {
 
     pub(super) fn patch(&mut self) -> SettingsPatch {
         let mut patch = self.drawn();
-        // One seed of four is about consumers that suppliers wait for, and that stay when that is over.
+        // One seed of four has consumers that block suppliers, and stay connected when that time is over.
         if matches!(self.seed / 20 % 8, 3 | 5) {
             patch.connection_reliability = Some(Reliability::Persistent);
             patch.full_outbox.get_or_insert(FullOutbox::Hold);
             patch.hold_timeout.get_or_insert(millis(50));
         }
-        // As many are about telling events that a consumer never takes from a consumer that takes none, before that is given up.
+        // Another quarter distinguishes events that a consumer never takes from a consumer that takes none, before that is disconnected.
         if matches!(self.seed / 20 % 8, 1 | 6) {
             patch.delivery_attempts = Some(1);
             patch.give_up_after = Some(millis(60));

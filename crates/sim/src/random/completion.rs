@@ -96,7 +96,7 @@ impl Run {
                     if is_watched_for_each(label) != reports.complete.contains(&label) {
                         return Err(format!("{label} is complete, and its consumers were not reported"));
                     }
-                    // One that was refused is complete, too.
+                    // A refused event is complete, too.
                     if !self.model.is_taken(label) {
                         continue;
                     }

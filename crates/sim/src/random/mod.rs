@@ -178,7 +178,7 @@ fn same<T: PartialEq + fmt::Debug>(what: &str, engine: &T, model: &T) -> Result<
 impl Run {
     fn new(seed: u64) -> Self {
         let now = Time(1_000_000);
-        // One seed of eight, whatever its policies are.
+        // One seed of eight, whatever its policies.
         let keeps_expired = seed / 20 % 8 == 7;
         let mut lane = Lane::new(now);
         if keeps_expired {
@@ -430,7 +430,7 @@ impl Run {
 
     fn advance(&mut self) -> Result<String, String> {
         let next = self.lane.next_timeout();
-        // What has long been due is due now.
+        // Overdue work is due now.
         if let Some(due) = self.model.next_due().map(|due| due.max(self.now))
             && next.is_none_or(|next| next > due)
         {

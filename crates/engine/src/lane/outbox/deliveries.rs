@@ -13,7 +13,7 @@ impl Outbox {
     /// Whether a delivery can begin now. While deliveries fail, only one at a time is tried.
     #[inline]
     pub(in crate::lane) fn is_ready(&self, events: &Events, now: Time) -> bool {
-        // The commonest reasons not to be come first, so that it costs little to ask.
+        // The commonest obstacles are checked first, for speed.
         self.waiting.ready() > 0
             && self.has_demand()
             && !(self.suspended || self.dead || self.trouble.blocked.is_some() || self.trouble.retry_at.is_some())
@@ -34,7 +34,7 @@ impl Outbox {
     /// Most events in the next delivery.
     #[inline]
     fn batch_max(&self) -> u32 {
-        // Of what is tried instead of an event that is set aside, too.
+        // One event is also tried alone while another is set aside.
         if !self.terms.batches || self.aside.deliveries > 0 {
             return 1;
         }
@@ -114,13 +114,13 @@ impl Outbox {
         let entry = self.waiting.pop(events)?;
         let (serial, ask) = (self.flight.next_serial, entry.ask);
         self.flight.next_serial = serial.wrapping_add(1);
-        // The connection of the client that asked for it reports what became of it.
+        // The connection of the client that pulled reports the outcome.
         let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask.needs_filter_call()) };
         self.flight.in_flight += 1;
         taken(entry.event);
         self.flight.unanswered.push_back(Unanswered { entry, deadline, serial, credit, pulled });
         let most = if ask.is_repeated() { most.min(self.flight.split.batch_max) } else { most };
-        // One that others are asked about comes alone.
+        // An event with remote filters to call comes alone.
         if most > 1 && !ask.needs_filter_call() {
             self.fill_batch(most - 1, Unanswered { entry, deadline, serial, credit: None, pulled }, events, taken);
         }
@@ -235,7 +235,7 @@ impl Outbox {
     pub(in crate::lane) fn put_back_from(&mut self, position: usize, events: &Events, now: Time) -> u64 {
         let mut count = 0;
         let mut last = None;
-        // The last first, so that each finds its place at the front of those that wait.
+        // The last one first, so that each gets its place at the front of the waiting events.
         while self.flight.unanswered.len() > position
             && let Some(Unanswered { entry, serial, .. }) = self.flight.unanswered.pop_back()
         {
