@@ -96,7 +96,7 @@ fn assign_cpus(order: &[usize], cpus: &[u16], request: &Request) -> Vec<u16> {
     lanes
 }
 
-/// Splits into at most `count` runs whose lengths differ by at most one, the longer ones at the end.
+/// Splits into at most `count` runs of lengths that differ by at most one, the longer ones at the end.
 fn split(activities: &[usize], count: usize) -> Vec<Vec<usize>> {
     let count = count.clamp(1, activities.len().max(1));
     let (length, longer) = (activities.len() / count, activities.len() % count);

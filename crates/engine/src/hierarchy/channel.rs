@@ -115,7 +115,7 @@ impl Proxy {
     }
 }
 
-/// A channel: its admins and proxies.
+/// A channel with its settings, admins and proxies.
 #[derive(Debug)]
 pub struct Channel {
     id: ChannelId,
@@ -287,7 +287,7 @@ impl Channel {
         self.changes.note();
     }
 
-    /// An admin whose settings or subscription will change; the event path is notified.
+    /// An admin, to change its settings or subscription; the event path is notified.
     pub(super) fn admin_mut(&mut self, side: Side, admin: AdminId) -> Result<&mut Admin, Refusal> {
         let found = self.admins.get_mut(&(side, admin));
         let found = found.ok_or(Refusal::AdminNotFound { channel: self.id, side, admin })?;
@@ -295,7 +295,7 @@ impl Channel {
         Ok(found)
     }
 
-    /// A proxy whose settings or subscription will change; the event path is notified.
+    /// A proxy, to change its settings or subscription; the event path is notified.
     pub(super) fn proxy_mut(&mut self, proxy: ProxyId) -> Result<&mut Proxy, Refusal> {
         self.proxy(proxy)?;
         let key = ProxyKey { channel: self.id, proxy };

@@ -24,7 +24,7 @@ use crate::{EventType, FilterId, Side};
 pub(super) struct Compiler {
     /// Number of attachments in use of each filter.
     uses: BTreeMap<FilterId, Uses>,
-    /// Filters that changed, or whose uses changed, since the table was compiled.
+    /// Filters with changed constraints or uses since the table was compiled.
     changed: Vec<FilterId>,
     counting: BTreeMap<FilterId, Counting>,
     programs: Slots<Arc<Program>>,

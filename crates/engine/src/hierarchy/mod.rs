@@ -98,7 +98,7 @@ pub struct Removed {
     pub peer: Option<Peer>,
 }
 
-/// The admin or proxy whose subscription [`Hierarchy::subscribe`] changes.
+/// The admin or proxy that [`Hierarchy::subscribe`] changes the subscription of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionTarget {
     /// An admin.

@@ -19,7 +19,7 @@ pub(super) struct Pools {
     next: u32,
     /// Lanes in use by id, without the main lane.
     lanes: BTreeMap<LaneId, LaneInfo>,
-    /// Ending lanes whose threads still run.
+    /// Ending lanes with threads that still run.
     ending: BTreeSet<LaneId>,
     changes: VecDeque<LaneChange>,
     /// Whether pools were created or lost their last user since the last snapshot.

@@ -255,7 +255,7 @@ impl Lane {
         self.finish(slot, position, Disposition::Dropped(DiscardReason::Rejected));
     }
 
-    /// Resumes deliveries of an outbox whose connection takes data again, after [`Outcome::NoRoom`].
+    /// Resumes deliveries of an outbox after [`Outcome::NoRoom`], since its connection takes data again.
     pub fn resume_outbox(&mut self, outbox: OutboxId, now: Time) {
         self.advance_time(now);
         let slot = outbox.slot;

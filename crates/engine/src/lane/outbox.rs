@@ -154,8 +154,8 @@ pub(super) struct OutboxHold {
     pub(super) waiters: Waiters,
     /// Number of events so far whose suppliers were blocked.
     pub(super) blocked_events: u64,
-    /// Set while the outbox does not block suppliers any more, after it did for too long, and until its consumer takes
-    /// something: the number of earlier drops for that reason.
+    /// Number of earlier drops for this reason, set while the outbox no longer blocks suppliers because it did for too
+    /// long. Reset when its consumer takes something.
     pub(super) waited_out: Option<u64>,
     /// Whether that is because its `hold_budget` is spent: then taking one event does not end it.
     pub(super) is_spent: bool,
@@ -344,7 +344,7 @@ impl Outbox {
         }
     }
 
-    /// Updates the outbox from its route. Returns the number of events put back that a durable consumer's former client left unanswered.
+    /// Updates the outbox from its route. Returns how many unanswered events of a durable consumer's former client were put back.
     pub(super) fn update(&mut self, route: &ConsumerRoute, events: &Events, now: Time) -> u64 {
         let has_other_client = route.durable && route.peer != self.peer;
         if self.suspended && !route.suspended {
@@ -389,12 +389,12 @@ impl Outbox {
         if self.trouble.silent_since <= blocked_since && !self.blocks() { blocked_since } else { now }
     }
 
-    /// When suppliers that wait for it since then have waited long enough; [`Entry::NEVER`] if never.
+    /// When suppliers that have waited for it from `since` on have waited long enough; [`Entry::NEVER`] if never.
     pub(super) fn blocked_until(&self, since: Time) -> Time {
         if self.blocks() { since + self.terms.settings.blocking } else { self.silent_until(since) }
     }
 
-    /// When the consumer, waited for since then, has taken nothing for long enough.
+    /// When the consumer, waited for from `since` on, has taken nothing for long enough.
     fn silent_until(&self, since: Time) -> Time {
         match self.terms.settings.max_blocked_time() {
             limit if limit.is_zero() => Entry::NEVER,

@@ -180,7 +180,7 @@ impl Lane {
         }
     }
 
-    /// Ends blocking whose reason is gone; the next event decides anew.
+    /// Ends blocking that has lost its reason; the next event decides anew.
     pub(super) fn reconsider_hold(&mut self, channel: u32) {
         for whose in Whose::ALL {
             let Some(hold) = self.channels.get(channel).and_then(|state| state.room(whose).hold) else { continue };

@@ -87,7 +87,7 @@ impl Suppliers {
     /// Clears the cache, since anything may have changed.
     pub(super) fn forget(&mut self) {
         self.known.fill(None);
-        // The routing in use still holds these, so that administration frees them, and not the lane.
+        // The routing in use still refers to these, so that administration frees them, not the lane.
         self.heard.fill(None);
     }
 

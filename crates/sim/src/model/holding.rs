@@ -72,12 +72,12 @@ impl Model {
         self.outboxes[at].late.then(|| self.outboxes[at].silent_since + KEEPS_UP_WITHIN)
     }
 
-    /// When suppliers that wait for room since then have waited long enough.
+    /// When suppliers that have waited for room from `since` on have waited long enough.
     pub(super) fn blocked_until(&self, at: usize, since: Time) -> Option<Time> {
         if self.blocks(at) { Some(since + self.settings(at).blocking) } else { self.silent_until(at, since) }
     }
 
-    /// When a consumer that suppliers wait for since then has taken nothing for long enough.
+    /// When a consumer that suppliers have waited for from `since` on has taken nothing for long enough.
     fn silent_until(&self, at: usize, since: Time) -> Option<Time> {
         let settings = self.settings(at);
         let limit = settings.hold_timeout.unwrap_or(settings.reply_timeout);

@@ -118,7 +118,7 @@ pub(crate) struct Outbox {
     late: bool,
     holding_since: Time,
     blocked_events: u64,
-    /// Set while it does not block suppliers any more until it takes something: number of earlier drops for that reason.
+    /// Number of earlier drops, set while it no longer blocks suppliers because it took nothing for too long.
     waited_out: Option<u64>,
     full_at_bound: bool,
     full_as_slow_consumer: bool,

@@ -140,7 +140,7 @@ struct Run {
     snapshot: Arc<Snapshot>,
     model: Model,
     unanswered: Vec<Unanswered>,
-    /// Answered or abandoned deliveries, whose outcomes are handed in again now and then.
+    /// Answered or abandoned deliveries, to hand their outcomes in again now and then.
     stale: Vec<Unanswered>,
     /// Events that the protocol has not yet released.
     unreleased: Vec<(Arc<Event>, usize)>,
