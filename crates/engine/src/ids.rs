@@ -76,8 +76,8 @@ impl OutputForm {
     const MARKS_REPEATS: u32 = 1 << 31;
     const MARKS_NUMBERS: u32 = 1 << 30;
 
-    /// Milliseconds by which the event is older than `arrived`. Zero unless it was admitted before the lane's clock
-    /// began; `arrived` is 0 then. Saturates at seven weeks.
+    /// Whether events that the consumer may have received before are marked:
+    /// [`OutboxSettings::mark_repeats`](crate::OutboxSettings::mark_repeats).
     #[inline]
     #[must_use]
     pub const fn marks_repeats(self) -> bool {

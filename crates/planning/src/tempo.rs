@@ -125,7 +125,7 @@ pub enum ForecastRequestError {
     },
     /// An invalid server.
     Server(String),
-    /// An invalid combination.
+    /// A request that is invalid as a whole.
     Whole(String),
 }
 

@@ -182,13 +182,13 @@ pub enum Outcome {
 /// # What it promises
 ///
 /// - A consumer gets each supplier's events in the order in which they were handed in, unless its `order_policy` is
-/// another; a retried event comes before all later ones. When a delivery fails, every unanswered one of that outbox is
-/// put back, and late outcomes of these are ignored.
+///   another; a retried event comes before all later ones. When a delivery fails, every unanswered one of that outbox is
+///   put back, and late outcomes of these are ignored.
 /// - No event is delivered that has expired when the delivery begins.
 /// - Nothing waits for a consumer: a slow one fills its own outbox, within the channel's limits, and each limit has
-/// its documented outcome.
+///   its documented outcome.
 /// - Handing an event in costs as much as it has destinations, and every other call as little as one event; new
-/// routing costs as much as there are channels, and consumers that changed. In the steady state nothing is allocated.
+///   routing costs as much as there are channels, and consumers that changed. In the steady state nothing is allocated.
 /// - Calls that make no sense (an outcome for a delivery long answered, an outbox that is gone) are ignored and counted.
 #[derive(Debug)]
 pub struct Lane {

@@ -45,7 +45,7 @@ const BACKLOG_BYTES_IF_SHORT: u64 = 64 << 10;
 const CHUNK_BYTES: u64 = 256 << 10;
 const CHUNK_BYTES_MIN: u64 = 4 << 10;
 
-/// A channel with less than this in memory stores nothing elsewhere for want of room in the memory pool.
+/// Memory of a channel from which a short memory pool makes it store events elsewhere.
 const LITTLE_BYTES: u64 = 1 << 20;
 
 /// An instruction to store or fetch events, from [`Lane::poll_overflow`].

@@ -39,8 +39,8 @@ impl Lane {
         self.topic_scheduler.topic_queues.set_discipline(discipline);
     }
 
-    /// Whether events have to wait for their turn: several topics have channels with connected suppliers, or events
-    /// wait already. Otherwise they are handed in as they come.
+    /// Whether events have to wait for their turn: there are several topics of channels with connected suppliers, or
+    /// events wait already. Otherwise they are handed in as they come.
     #[must_use]
     pub fn schedules_topics(&self) -> bool {
         self.topic_scheduler.in_use > 1 || self.queued_events() > 0

@@ -3,13 +3,13 @@
 //! The unit is one message, served to all its destinations; nothing is interrupted, and a turn is given whenever a
 //! message waits.
 //!
-//! [`Discipline::Shares`] is the topic scheduler of Tempo (§IV.B). Each topic has a share, which is a rate measured in
-//! *virtual time*, and takes its turns by earliest deadline. The deadline of a topic with a waiting message is `start
-//! + min(deadline, 1/share)`; taking a message moves virtual time to its deadline, and the topic's start on by
-//! 1/share. A topic that gets a message while none waits starts at the current virtual time, or where its last message
-//! left it if that is later. So over any stretch of virtual time during which it always has messages waiting, a topic
-//! gets `share` messages for each second, within one message; and unused shares are not saved up, for virtual time
-//! moves as fast as there is work. When nothing waits at all, the accounts are reset.
+//! [`Discipline::Shares`] is the topic scheduler of Tempo (§IV.B). Each topic has a share, which is a rate measured
+//! in *virtual time*, and takes its turns by earliest deadline. The deadline of a topic with a waiting message is
+//! `start + min(deadline, 1/share)`; taking a message moves virtual time to its deadline, and the topic's start on
+//! by 1/share. A topic that gets a message while none waits starts at the current virtual time, or where its last
+//! message left it if that is later. So over any stretch of virtual time during which it always has messages
+//! waiting, a topic gets `share` messages for each second, within one message; and unused shares are not saved up,
+//! for virtual time moves as fast as there is work. When nothing waits at all, the accounts are reset.
 //!
 //! The other disciplines count real time from each message's arrival.
 //!
