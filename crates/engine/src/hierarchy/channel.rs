@@ -20,7 +20,7 @@ pub enum ProxyState {
     /// No client is connected.
     #[default]
     Unconnected,
-    /// Connected; events are delivered.
+    /// Connected; events pass.
     Active,
     /// Connected but suspended; a consumer's events wait.
     Suspended,

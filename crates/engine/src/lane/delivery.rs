@@ -460,7 +460,7 @@ impl Lane {
         }
     }
 
-    /// Ends a delivery, in this way for all its events. Returns their number.
+    /// Ends a delivery with the disposition `how` for all its events. Returns their number.
     #[inline]
     pub(super) fn finish(&mut self, slot: u32, position: usize, how: Disposition) -> u64 {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
