@@ -1,11 +1,11 @@
-//! The Common Data Representation: how values lie in GIOP messages and encapsulations.
+//! The Common Data Representation: the layout of values in GIOP messages and encapsulations.
 //!
 //! CORBA 3.3 part 2, 9.3. A value of 2, 4 or 8 octets lies at a multiple of its size, counted from the beginning of the
 //! message or of the innermost encapsulation; the sender chooses the byte order. [`Reader`] borrows from the bytes it is
 //! given and copies nothing unless a `String` is asked for; [`Writer`] appends to a buffer of the caller's.
 //!
-//! What is decided elsewhere: which character set a connection speaks ([`crate::codeset`]), and how values follow a
-//! `TypeCode` ([`crate::value`], [`crate::recode`]).
+//! Elsewhere: the choice of a connection's character set ([`crate::codeset`]), and values by their `TypeCode` ([`crate::value`],
+//! [`crate::recode`]).
 
 mod error;
 mod read;
@@ -54,8 +54,8 @@ pub enum Version {
     /// 1.2: bodies at multiples of 8, fragments with request ids, target addressing, wide characters by octets.
     /// Version 1.3 has the same layout and is never sent by a peer that was offered 1.2.
     V1_2,
-    /// No version of GIOP: how values of DDS lie in XCDR1 (DDS-XTypes 1.3, 7.4.1), which is as in 1.2 but for wide characters: a `wchar` is a
-    /// number, and a `wstring` the count of its octets and numbers, with neither a mark nor a NUL.
+    /// No version of GIOP: the layout of DDS values in XCDR1 (DDS-XTypes 1.3, 7.4.1), which is as in 1.2 but for wide characters: a `wchar`
+    /// is a number, and a `wstring` the count of its octets and numbers, with neither a mark nor a NUL.
     Xcdr1,
 }
 
@@ -93,7 +93,7 @@ impl Version {
 /// Transmission code set of `char` and `string`. That of `wchar` and `wstring` is always UTF-16 ([`CharSet::WIDE_ID`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CharSet {
-    /// ISO 8859-1, what is meant when nothing was negotiated (CORBA 3.3 part 2, 7.10.2.6).
+    /// ISO 8859-1, the default without negotiation (CORBA 3.3 part 2, 7.10.2.6).
     Latin1,
     /// UTF-8, the fallback that every ORB has to understand.
     Utf8,
@@ -124,7 +124,7 @@ impl CharSet {
     }
 }
 
-/// All that the meaning of an octet depends on beside its type.
+/// All properties of an encoding that determine the meaning of an octet beside its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Encoding {
     /// Order of the octets of numbers.

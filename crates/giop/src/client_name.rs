@@ -12,11 +12,11 @@ pub const CHARS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadClientName {
-    /// It has no characters, or only spaces.
+    /// The name has no characters, or only spaces.
     Empty,
-    /// It has more than [`CHARS_MAX`] characters.
+    /// The name has more than [`CHARS_MAX`] characters.
     TooLong,
-    /// It has a control character, a line separator, or one that is invisible or changes the direction of the text around it.
+    /// The name has a control character, a line separator, or one that is invisible or changes the direction of the text around it.
     Unprintable(char),
     /// A service context that holds no UTF-8 string.
     Unreadable,
@@ -62,7 +62,8 @@ pub fn unprintable(name: &str) -> Option<char> {
     name.chars().find(|c| is_unprintable(*c))
 }
 
-/// Whether a character would show a name as another one: controls, separators of lines, and what is invisible or turns text around.
+/// Whether a character would make a name look like another one: controls, line separators, invisible characters and those that change the
+/// direction of text.
 fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(

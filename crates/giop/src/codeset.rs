@@ -1,8 +1,7 @@
-//! Which characters travel on a connection.
+//! Code sets of a connection.
 //!
-//! CORBA 3.3 part 2, 7.10.2. A server lists in its references the code sets that it understands; the client chooses from
-//! them and tells its choice in a service context of its first request. Narrow characters here are ISO 8859-1 or UTF-8,
-//! wide ones UTF-16 always.
+//! CORBA 3.3 part 2, 7.10.2. A server lists in its references the code sets that it understands; the client chooses from them and sends its
+//! choice in a service context of its first request. Narrow characters here are ISO 8859-1 or UTF-8, wide ones UTF-16 always.
 
 #[cfg(test)]
 mod tests;
@@ -15,27 +14,27 @@ use core::fmt;
 /// Code sets that a server understands: the component [`tag::CODE_SETS`] of its profiles. Numbers are from the OSF registry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CodeSetInfo {
-    /// What the server itself uses for `char` and `string`; 0 if it does not say.
+    /// The server's native code set for `char` and `string`; 0 if not given.
     pub char_native: u32,
-    /// What else it understands, best first.
+    /// Other code sets it understands, best first.
     pub char_conversions: Vec<u32>,
-    /// What the server itself uses for `wchar` and `wstring`; 0 if it has none.
+    /// The server's native code set for `wchar` and `wstring`; 0 if it has none.
     pub wchar_native: u32,
-    /// What else it understands, best first.
+    /// Other code sets it understands, best first.
     pub wchar_conversions: Vec<u32>,
 }
 
 impl CodeSetInfo {
-    /// Most conversions that are looked at in either list. A longer list is refused.
+    /// Maximum number of conversions accepted in either list. A longer list is refused.
     pub const CONVERSIONS_MAX: u32 = 256;
 
-    /// What is understood here: ISO 8859-1, and UTF-8 on request; UTF-16.
+    /// The code sets understood here: ISO 8859-1, and UTF-8 on request; UTF-16.
     #[must_use]
     pub fn campanile() -> Self {
         Self::preferring(CharSet::Latin1)
     }
 
-    /// What is understood here, with this narrow code set named first. A client that knows both uses the first.
+    /// The code sets understood here, with this narrow code set named first. A client that knows both uses the first.
     #[must_use]
     pub fn preferring(native: CharSet) -> Self {
         let other = match native {
@@ -87,7 +86,7 @@ fn conversions(r: &mut Reader<'_>) -> Result<Vec<u32>, ReadError> {
     (0..count).map(|_| r.u32()).collect()
 }
 
-/// Whether a server with this information says that it understands `chars`.
+/// Whether a server with this information understands `chars`.
 #[must_use]
 pub fn supports(info: &CodeSetInfo, chars: CharSet) -> bool {
     info.char_native == chars.id() || info.char_conversions.contains(&chars.id())
@@ -96,8 +95,8 @@ pub fn supports(info: &CodeSetInfo, chars: CharSet) -> bool {
 /// Chooses, as a client, the code set for a connection to a server with this information.
 ///
 /// In the standard's order (7.10.2.6): the server's own set, as conversion is then the client's; ours, if the server converts from it;
-/// UTF-8, which a server has to understand if its own set is a part of Unicode. A server that says nothing gets ISO 8859-1. The service
-/// calls clients so: JacORB reads the text within an Any in its own set, whatever was negotiated.
+/// UTF-8, which a server has to understand if its own set is a part of Unicode. A server without this information gets ISO 8859-1. The
+/// service uses this for calls to clients: JacORB reads the text within an Any in its own set, whatever was negotiated.
 ///
 /// # Errors
 /// The server's sets, narrow or wide, are neither ours nor parts of Unicode, so that nothing can be assumed of it.
@@ -105,11 +104,11 @@ pub fn negotiate(server: Option<&CodeSetInfo>) -> Result<CharSet, Incompatible> 
     choose(server, |info| CharSet::from_id(info.char_native))
 }
 
-/// The same with UTF-8 first, wherever the server says that it understands it: ISO 8859-1 lacks most characters. So our own programs call
-/// servers.
+/// Chooses as [`negotiate`] does, but with UTF-8 first if the server understands it, since ISO 8859-1 lacks most characters. For calls of
+/// our own programs to servers.
 ///
 /// # Errors
-/// As [`negotiate`].
+/// The same as of [`negotiate`].
 pub fn negotiate_utf8(server: Option<&CodeSetInfo>) -> Result<CharSet, Incompatible> {
     choose(server, |info| supports(info, CharSet::Utf8).then_some(CharSet::Utf8))
 }
@@ -155,7 +154,7 @@ const fn is_unicode_wide(id: u32) -> bool {
 pub struct Incompatible {
     /// The server's own set.
     pub native: u32,
-    /// Whether it is that for wide characters.
+    /// Whether the set is that for wide characters.
     pub wide: bool,
 }
 
@@ -181,10 +180,10 @@ pub fn context(chars: CharSet, endian: Endian) -> Vec<u8> {
     })
 }
 
-/// Reads the data of such a service context. A choice of 0 is none: ISO 8859-1, or no wide characters at all.
+/// Reads the data of a code set context. A choice of 0 means none: ISO 8859-1, or no wide characters at all.
 ///
 /// # Errors
-/// The data is wrong, or the client chose code sets that are not understood here.
+/// The data is malformed, or the client chose code sets that are not understood here.
 pub fn parse_context(data: &[u8]) -> Result<CharSet, ContextError> {
     let mut r = Reader::over_encapsulation(data).map_err(ContextError::Read)?;
     let narrow = r.u32().map_err(ContextError::Read)?;
@@ -200,9 +199,9 @@ pub fn parse_context(data: &[u8]) -> Result<CharSet, ContextError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContextError {
-    /// Its data is wrong.
+    /// The context's data is malformed.
     Read(ReadError),
-    /// Its code sets are not understood here: `CODESET_INCOMPATIBLE`.
+    /// The context's code sets are not understood here: `CODESET_INCOMPATIBLE`.
     Unsupported {
         /// Chosen for `char` and `string`.
         narrow: u32,
@@ -233,7 +232,7 @@ impl core::error::Error for ContextError {
     }
 }
 
-/// The octets of an encapsulation of what `contents` writes.
+/// The octets of an encapsulation with the output of `contents`.
 pub(crate) fn encapsulate(endian: Endian, contents: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut data = Vec::new();
     let mut w = Writer::new(&mut data, Encoding::new(endian));

@@ -1,9 +1,8 @@
-//! One connection, without its socket: what was asked and not answered, what may come, and how it ends.
+//! One connection, without its socket: unanswered requests, permitted messages, and its end.
 //!
-//! CORBA 3.3 part 2, 9.4 and 9.5.1. [`Connection`] takes what was sent ([`Connection::sent`]) and what the socket brought (by
-//! [`Inbound`]), and says what that means, one [`Event`] at a time. It knows no socket, no clock and no thread: the owner of
-//! these decides when a request has waited for too long, and writes. What it costs is in proportion to the requests that are
-//! unanswered, and in the steady state it allocates nothing.
+//! CORBA 3.3 part 2, 9.4 and 9.5.1. [`Connection`] takes sent requests ([`Connection::sent`]) and received bytes (by [`Inbound`]), and
+//! returns one [`Event`] at a time. It has no socket, clock or thread: their owner decides when a request has waited for too long, and
+//! writes. Its cost is in proportion to the unanswered requests, and in the steady state it allocates nothing.
 //!
 //! The bytes are in an [`Inbound`] of its own, so that one thread may read while another sends.
 
@@ -24,41 +23,41 @@ use crate::message::{
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Which end of a connection this is. Without bidirectional GIOP, the end that connected asks, and the other answers (CORBA 3.3
-/// part 2, table 9.3).
+/// The side of a connection. Without bidirectional GIOP, the side that connected sends requests, and the other answers (CORBA 3.3 part 2,
+/// table 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It sends requests and gets replies.
+    /// Sends requests and receives replies.
     Caller,
-    /// It gets requests and sends replies.
+    /// Receives requests and sends replies.
     Server,
 }
 
-/// What a message, or what was read of one, means.
+/// The meaning of a message, or of an error.
 #[derive(Debug)]
 pub enum Event<'a, W> {
-    /// To a server: carry this out, unless it is malformed; its head was not parsed yet, since a server that gets the same one
-    /// again and again need not parse it. If it is malformed, [`Connection::malformed`] ends the connection.
+    /// To a server: a request to carry out, unless it is malformed. Its head was not parsed yet, since a server that receives the same one
+    /// repeatedly need not parse it. If it is malformed, [`Connection::malformed`] ends the connection.
     Request(Message<'a>),
     /// To a server: the caller asks whether an object is here; [`crate::message::locate_reply`] answers.
     Locate {
         /// The message.
         message: Message<'a>,
-        /// What it asks.
+        /// The request.
         request: LocateRequest<'a>,
     },
-    /// To a server: the reply to this request is not waited for any more. It may be answered all the same (9.4.4).
+    /// To a server: the caller does not wait for the reply to this request any more. It may be answered all the same (9.4.4).
     Cancel {
         /// The request.
         request_id: u32,
     },
-    /// To a caller: a reply that is waited for.
+    /// To a caller: an expected reply.
     Reply {
         /// The waiting caller, as given to [`Connection::sent`].
         who: W,
         /// The head of the reply.
         reply: Reply<'a>,
-        /// All of it.
+        /// The whole message.
         message: Message<'a>,
     },
     /// To a caller: the reply to a request that was given up.
@@ -66,11 +65,11 @@ pub enum Event<'a, W> {
         /// The request.
         request_id: u32,
     },
-    /// The connection is of no more use, and nothing comes behind this.
+    /// The connection has ended, and no event follows.
     Closed(Closed),
 }
 
-/// Why a connection is of no more use.
+/// Why a connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Closed {
@@ -80,9 +79,9 @@ pub enum Closed {
     Refused,
     /// The socket ended, or failed.
     Cut,
-    /// The peer has sent what it must not. [`Connection::refuse`] tells it.
+    /// The peer violated the protocol. [`Connection::refuse`] tells the peer.
     Violation(Violation),
-    /// More requests were given up and not answered yet than this side remembers.
+    /// More requests were given up and not answered yet than this side can remember.
     TooManyGivenUp {
         /// The limit.
         max: usize,
@@ -90,8 +89,8 @@ pub enum Closed {
 }
 
 impl Closed {
-    /// Whether requests that are unanswered were carried out. A peer that closes in order has not carried out what it has not
-    /// answered, so that it can be sent again over another connection (9.4.7); otherwise it is unknown.
+    /// Whether unanswered requests were carried out. A peer that closes in order has not carried out unanswered requests, so that they can
+    /// be sent again over another connection (9.4.7); otherwise it is unknown.
     #[must_use]
     pub const fn completed(self) -> Completed {
         match self {
@@ -101,27 +100,26 @@ impl Closed {
     }
 }
 
-/// What a peer has sent and must not. The standard has a `MessageError` as the answer to a header that is not properly formed
-/// (9.4.8) and leaves the rest to the context. Here the same answer goes to whatever shows that the two sides misunderstand each
-/// other, and it ends the connection.
+/// A violation of the protocol by the peer. The standard prescribes `MessageError` for a malformed header (9.4.8) and leaves the rest to
+/// the context. Here every violation gets the same answer, and ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    /// It is not GIOP, or more of it than is accepted.
+    /// The bytes are not GIOP, or exceed a limit.
     Protocol(ProtocolError),
     /// A message with a head that cannot be read.
     Malformed {
-        /// What its header says it is.
+        /// The kind in its header.
         kind: MessageKind,
         /// Why.
         error: ReadError,
     },
-    /// A message of a kind that the other side sends, or that was not asked for.
+    /// A message of a kind that only the other side sends, or that was not expected.
     Unexpected {
         /// The kind.
         kind: MessageKind,
     },
-    /// A reply to a request that was not asked, or that was answered before.
+    /// A reply to an unknown request, or to one that was answered before.
     UnsolicitedReply {
         /// The request.
         request_id: u32,
@@ -143,13 +141,13 @@ pub struct Connection<W> {
     pending: PendingReplies<Option<W>>,
     given_up: usize,
     given_up_max: usize,
-    /// The version that the peer was last heard to speak, by which it is answered if what comes cannot be read.
+    /// The version of the peer's last message, used for answers to unreadable messages.
     version: Version,
     closed: Option<Closed>,
 }
 
 impl<W> Connection<W> {
-    /// Requests given up to which replies may still come, unless said otherwise: 1,024.
+    /// Default maximum of given-up requests whose replies may still arrive: 1,024.
     pub const GIVEN_UP_MAX: usize = 1024;
 
     /// One end of a new connection. Ids begin with 1; up to [`Self::GIVEN_UP_MAX`] requests may be given up.
@@ -174,7 +172,7 @@ impl<W> Connection<W> {
         self.next_id
     }
 
-    /// Has ids go on from this one.
+    /// Continues ids from this one.
     #[must_use]
     pub const fn with_next_id(mut self, id: u32) -> Self {
         self.next_id = id;
@@ -201,8 +199,8 @@ impl<W> Connection<W> {
         id
     }
 
-    /// This reply is not waited for any more: it took too long, or was cancelled. It may still come. If there are too many of
-    /// these, the connection is closed: see [`Connection::closed`].
+    /// Gives up a reply: it took too long, or was cancelled. It may still arrive. If too many are given up, the connection is closed: see
+    /// [`Connection::closed`].
     pub fn give_up(&mut self, request_id: u32) -> Option<W> {
         let who = self.pending.get_mut(request_id)?.take()?;
         self.given_up += 1;
@@ -212,8 +210,7 @@ impl<W> Connection<W> {
         Some(who)
     }
 
-    /// What the next message means; `None` when more has to be read, or the connection has ended. Drops the message that was
-    /// returned last.
+    /// The next message's meaning; `None` when more has to be read, or the connection has ended. Drops the message returned last.
     #[inline]
     pub fn poll<'a>(&mut self, inbound: &'a mut Inbound) -> Option<Event<'a, W>> {
         if self.closed.is_some() {
@@ -270,20 +267,21 @@ impl<W> Connection<W> {
         read.unwrap_or_else(|error| self.violated(malformed(error)))
     }
 
-    /// The head of a request that was returned cannot be read: the connection has ended.
+    /// Ends the connection because the head of a returned request cannot be read.
     pub fn malformed(&mut self, error: ReadError) -> Closed {
         let violation = Violation::Malformed { kind: MessageKind::Request, error };
         let _ = self.end::<()>(Closed::Violation(violation));
         self.closed.unwrap_or(Closed::Cut)
     }
 
-    /// The socket has ended, or failed. What was said before holds: a peer that has closed in order may cut.
+    /// Notes that the socket has ended or failed. Events before that remain valid: a peer that has closed in order may cut the connection.
     pub fn cut(&mut self) -> Closed {
         *self.closed.get_or_insert(Closed::Cut)
     }
 
-    /// Ends the connection in order: appends what tells the peer. False, and nothing is appended, if it has ended already, if
-    /// a caller still waits, or is to speak a version in which only servers say so (9.4.7: before GIOP 1.2).
+    /// Ends the connection in order: appends the message for the peer. Returns false, without a message, if it has ended already, if a
+    /// caller still waits, or for a caller before GIOP 1.2, where only servers may send it (9.4.7). ¶ Later input is not returned, as it
+    /// must not be carried out any more. A server calls this when it has answered everything begun.
     ///
     /// What arrives from now on is not handed out, as it must not be carried out any more. A server calls this when it has
     /// answered whatever it has begun.
@@ -304,26 +302,26 @@ impl<W> Connection<W> {
         }
     }
 
-    /// Why the connection is of no more use; `None` while it is.
+    /// Why the connection has ended; `None` while it is open.
     #[must_use]
     pub const fn closed(&self) -> Option<Closed> {
         self.closed
     }
 
-    /// How many wait for replies.
+    /// Number of requests that wait for replies.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.pending.len() - self.given_up
     }
 
-    /// How many replies may still come that are not waited for.
+    /// Number of given-up requests whose replies may still arrive.
     #[must_use]
     pub const fn given_up(&self) -> usize {
         self.given_up
     }
 
-    /// All waiting callers, in the order in which their requests were sent. [`Closed::completed`] says what these became.
+    /// All waiting callers, in the order in which their requests were sent. [`Closed::completed`] says whether they were carried out.
     pub fn into_waiting(self) -> impl Iterator<Item = W> {
         let mut last = self.pending.into_last();
         core::iter::from_fn(move || last.pop()).flatten()

@@ -1,15 +1,14 @@
 //! One value within an `Any`, reached where it lies.
 //!
-//! A filter asks an event for one field among many. A [`Cursor`] goes there step by step along the marshalled type,
-//! passing over what lies in between, and reads that one. It builds and allocates nothing. Aliases and values within an
-//! `Any` are looked through: a cursor never stands at either.
+//! A filter asks an event for one field among many. A [`Cursor`] goes there step by step along the marshalled type, skipping everything in
+//! between, and reads that field. It builds and allocates nothing. Aliases and `Any`s are entered: a cursor never stands at either.
 //!
-//! The bytes should have been checked once ([`skip_any`](crate::recode::skip_any)), as every event is when it arrives,
-//! since a cursor looks at no more of a type than it needs to. On bytes that were not it may answer nonsense, but neither
-//! panics nor goes on for long: every step is taken from a [`Work`].
+//! The bytes should have been checked once ([`skip_any`](crate::recode::skip_any)), as every event is when it arrives, since a cursor reads
+//! no more of a type than it needs. On unchecked bytes its results may be wrong, but it neither panics nor runs for long: every step is
+//! charged to a [`Work`].
 //!
-//! What a step finds is a `Result` of an `Option`: an error says that the bytes cannot be read or that the work is spent,
-//! `None` that this value has no such part.
+//! A step returns a `Result` of an `Option`: an error says that the bytes cannot be read or that the work is spent, `None` that this value
+//! has no such part.
 
 mod named;
 mod number;
@@ -65,24 +64,24 @@ pub struct Cursor<'a> {
 /// A union's label, to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label<'l> {
-    /// Of a union discriminated by an integer or an octet; of one discriminated by an enum, the enumerator's ordinal.
+    /// Label of a union discriminated by an integer or an octet; for one discriminated by an enum, the enumerator's ordinal.
     Int(i64),
-    /// Of a union discriminated by a boolean.
+    /// Label of a union discriminated by a boolean.
     Bool(bool),
-    /// Of a union discriminated by a `char` or `wchar`.
+    /// Label of a union discriminated by a `char` or `wchar`.
     Char(char),
-    /// Of a union discriminated by an enum: the enumerator's name.
+    /// Label of a union discriminated by an enum: the enumerator's name.
     Name(&'l str),
 }
 
-/// What a union holds for its default member.
+/// State of a union's default member.
 #[derive(Clone, Debug)]
 pub enum DefaultMember<'a> {
     /// The default member.
     Member(Cursor<'a>),
-    /// Nothing: no member has the discriminator's label, and the type has no default member.
+    /// No member: none has the discriminator's label, and the type has no default member.
     Nothing,
-    /// Another member.
+    /// Another member is held.
     Another,
 }
 
@@ -97,7 +96,7 @@ struct Branch<'a> {
 impl<'a> Cursor<'a> {
     // ---- where a way begins ----
 
-    /// At the value of the `Any` that `reader` stands in front of.
+    /// A cursor at the value of the `Any` in front of `reader`.
     ///
     /// # Errors
     /// There is no `Any`, or `work` does not suffice.
@@ -108,7 +107,7 @@ impl<'a> Cursor<'a> {
         Self::resolve_value(types, node, reader, work)
     }
 
-    /// At a value with its type elsewhere: `type_code` stands in front of that.
+    /// A cursor at a value with its type elsewhere, in front of `type_code`.
     ///
     /// # Errors
     /// There is no `TypeCode`, or `work` does not suffice.
@@ -141,14 +140,14 @@ impl<'a> Cursor<'a> {
 
     // ---- what it is ----
 
-    /// What sort of value it is; never an alias or an `Any`.
+    /// The value's kind; never an alias or an `Any`.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.node.kind
     }
 
-    /// The name of its type within its scope, as the type was declared: where that is an alias, the alias's. `None` for
-    /// types without one. In the code set of the bytes, of which identifiers use ASCII only.
+    /// The unscoped name of its type, as declared: for an alias, the alias's. `None` for types without one. In the code set of the bytes,
+    /// where identifiers are ASCII.
     #[must_use]
     pub fn type_name(&self) -> Option<&'a [u8]> {
         self.identity().map(|(_, name)| name)
@@ -174,7 +173,7 @@ impl<'a> Cursor<'a> {
 
     // ---- structures, exceptions and unions ----
 
-    /// The member of that name of a structure or exception; of a union the member that it holds, if that has the name.
+    /// The member of that name of a structure or exception; for a union the member that it holds, if that has the name.
     ///
     /// # Errors
     /// The bytes cannot be read, or `work` does not suffice.
@@ -231,10 +230,10 @@ impl<'a> Cursor<'a> {
         Some(Members { types: self.types, place, value: self.value.clone(), left })
     }
 
-    /// What a union is discriminated by.
+    /// The discriminator of a union.
     ///
     /// # Errors
-    /// As [`Cursor::member`].
+    /// The same as of [`Cursor::member`].
     pub fn discriminator(&self, work: &mut Work) -> Result<Option<Self>, ReadError> {
         if self.node.kind != Kind::Union {
             return Ok(None);
@@ -243,10 +242,10 @@ impl<'a> Cursor<'a> {
         Self::resolve_value(self.types, node, self.value.clone(), work).map(Some)
     }
 
-    /// The member that a union holds, if that is the one which `label` would choose.
+    /// The member that a union holds, if `label` selects it.
     ///
     /// # Errors
-    /// As [`Cursor::member`].
+    /// The same as of [`Cursor::member`].
     pub fn labelled(&self, label: Label<'_>, work: &mut Work) -> Result<Option<Self>, ReadError> {
         if self.node.kind != Kind::Union {
             return Ok(None);
@@ -261,10 +260,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What a union holds for its default member.
+    /// The state of a union's default member.
     ///
     /// # Errors
-    /// As [`Cursor::member`].
+    /// The same as of [`Cursor::member`].
     pub fn default_member(&self, work: &mut Work) -> Result<DefaultMember<'a>, ReadError> {
         if self.node.kind != Kind::Union {
             return Ok(DefaultMember::Another);
@@ -360,7 +359,7 @@ impl<'a> Cursor<'a> {
 
     // ---- sequences and arrays ----
 
-    /// How many elements a sequence or array has.
+    /// Number of elements of a sequence or array.
     ///
     /// # Errors
     /// The bytes cannot be read.
@@ -433,19 +432,19 @@ impl<'a> Elements<'a> {
         Ok(Some(here))
     }
 
-    /// How many are left.
+    /// Number of elements left.
     #[must_use]
     pub const fn left(&self) -> u32 {
         self.left
     }
 
-    /// What sort of values they are; never an alias.
+    /// Kind of the elements; never an alias.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.node.kind
     }
 
-    /// A reader that stands in front of the next of them.
+    /// A reader in front of the next element.
     #[must_use]
     pub fn reader(&self) -> Reader<'a> {
         self.value.clone()
@@ -478,7 +477,7 @@ impl<'a> Members<'a> {
         Ok(Some((name, here)))
     }
 
-    /// How many are left.
+    /// Number of members left.
     #[must_use]
     pub const fn left(&self) -> u32 {
         self.left

@@ -18,14 +18,14 @@ pub const OMG_MINOR: u32 = 0x4f4d_0000;
 /// Declares the exceptions once: variant, name in IDL, meaning.
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// Which of the standard's system exceptions.
+        /// The standard's system exceptions.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Kind {
             $($(#[doc = $doc])+ $variant,)+
         }
 
         impl Kind {
-            /// All of them, in the standard's order.
+            /// All exceptions, in the standard's order.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
             /// The name in IDL, such as `OBJECT_NOT_EXIST`.
@@ -48,7 +48,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The exception is not known here, or something went wrong that has no exception of its own.
+    /// An exception unknown here, or an error without an exception of its own.
     Unknown = "UNKNOWN",
     /// An argument is invalid.
     BadParam = "BAD_PARAM",
@@ -98,7 +98,7 @@ kinds! {
     ObjAdapter = "OBJ_ADAPTER",
     /// A value cannot be converted between representations or code sets.
     DataConversion = "DATA_CONVERSION",
-    /// There is no such object, and there will not be one.
+    /// The object does not exist, and never will.
     ObjectNotExist = "OBJECT_NOT_EXIST",
     /// The operation needs a transaction.
     TransactionRequired = "TRANSACTION_REQUIRED",
@@ -118,7 +118,7 @@ kinds! {
     TransactionUnavailable = "TRANSACTION_UNAVAILABLE",
     /// Transaction policy and mode do not go together.
     TransactionMode = "TRANSACTION_MODE",
-    /// The quality of service that is asked for cannot be given.
+    /// The requested quality of service is not available.
     BadQos = "BAD_QOS",
     /// The activity context is invalid.
     InvalidActivity = "INVALID_ACTIVITY",
@@ -140,7 +140,7 @@ impl Kind {
         Self::ALL.iter().copied().find(|kind| kind.name().as_bytes() == name)
     }
 
-    /// Whether it says "not now": the same request may be carried out when it is tried again.
+    /// Whether the failure is temporary: the same request may succeed later.
     #[must_use]
     pub const fn says_not_now(self) -> bool {
         matches!(
@@ -166,11 +166,11 @@ impl fmt::Display for Kind {
 /// Whether the operation was carried out before the exception was raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Completed {
-    /// It was (`COMPLETED_YES`).
+    /// It was completed (`COMPLETED_YES`).
     Yes,
-    /// It was not (`COMPLETED_NO`).
+    /// It was not completed (`COMPLETED_NO`).
     No,
-    /// It is unknown (`COMPLETED_MAYBE`).
+    /// Unknown (`COMPLETED_MAYBE`).
     Maybe,
 }
 
@@ -197,24 +197,23 @@ impl Completed {
 /// A system exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemException {
-    /// Which.
+    /// The kind of exception.
     pub kind: Kind,
-    /// What it is about more exactly: the upper twenty bits say from which vendor's list of codes it is, such as
-    /// [`OMG_MINOR`]; 0 says nothing.
+    /// The detailed reason: the upper twenty bits identify a vendor's list of codes, such as [`OMG_MINOR`]; 0 says nothing.
     pub minor: u32,
     /// Whether the operation was carried out.
     pub completed: Completed,
 }
 
 impl SystemException {
-    /// An exception that was raised before the operation was carried out.
+    /// An exception raised before the operation was carried out.
     #[must_use]
     pub const fn new(kind: Kind, minor: u32) -> Self {
         Self { kind, minor, completed: Completed::No }
     }
 
-    /// Reads the body of a reply with the status `SYSTEM_EXCEPTION`. An exception with an id that is not the standard's is
-    /// [`Kind::Unknown`], as the standard asks of clients.
+    /// Reads the body of a reply with the status `SYSTEM_EXCEPTION`. A nonstandard exception is [`Kind::Unknown`], as the standard asks of
+    /// clients.
     ///
     /// # Errors
     /// The bytes are not a system exception.
@@ -239,7 +238,7 @@ impl SystemException {
     }
 }
 
-/// Characters of an exception's detail that are read.
+/// Maximum characters read of an exception's detail.
 const DETAIL_CHARS_MAX: usize = 1_000;
 
 /// Data of the service context [`crate::message::ServiceContexts::EXCEPTION_DETAIL_MESSAGE`]: why an exception was raised, for people.

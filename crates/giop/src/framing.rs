@@ -1,11 +1,10 @@
 //! The receiving side of one connection: bytes in, whole messages out.
 //!
-//! CORBA 3.3 part 2, 9.4.1 and 9.4.9. [`Inbound`] owns the buffer that the socket is read into, finds the messages in it and
-//! puts fragments together, so that its caller only ever sees whole messages. It knows no socket and no time: the owner of
-//! the connection reads, and decides for how long a message may stay unfinished.
+//! CORBA 3.3 part 2, 9.4.1 and 9.4.9. [`Inbound`] owns the buffer that the socket is read into, finds the messages in it and puts fragments
+//! together, so that its caller gets whole messages only. It has no socket and no clock: the owner of the connection reads, and decides for
+//! how long a message may stay incomplete.
 //!
-//! Memory grows with the bytes that really arrived and not with what a header claims, and every bound that a peer can
-//! reach is one of [`Limits`].
+//! Memory grows with the bytes received and not with the size in a header, and [`Limits`] bounds everything that a peer sends.
 
 mod fragments;
 mod inbound;
@@ -19,7 +18,7 @@ use crate::cdr::Version;
 use crate::message::{HeaderError, MessageKind};
 use core::fmt;
 
-/// What a peer may make this side keep.
+/// Limits of the memory that a peer can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Octets of one message, header included, whether it comes in one piece or in fragments. Default 16 MiB.
@@ -28,12 +27,11 @@ pub struct Limits {
     pub fragment_sets_max: usize,
     /// Octets of all messages with fragments on their way. Default 32 MiB.
     pub fragment_bytes_max: usize,
-    /// Octets that are asked of the socket at once, unless the message at hand is larger: the size of the buffer of an
-    /// idle connection. Default 64 KiB; at least 256.
+    /// Octets requested from the socket at once, unless the current message is larger: the buffer size of an idle connection. Default 64
+    /// KiB; at least 256.
     pub read_bytes: usize,
-    /// Octets of buffer above which memory is given back as soon as the message that needed it has been dealt with. A
-    /// smaller buffer is kept, so that messages up to this size cost no allocation. Default 256 KiB; at least
-    /// `read_bytes`.
+    /// Capacity above which a buffer is freed as soon as its message has been handled. A smaller buffer is retained, so that messages up to
+    /// this size need no allocation. Default 256 KiB; at least `read_bytes`.
     pub retained_bytes_max: usize,
 }
 
@@ -49,8 +47,7 @@ impl Default for Limits {
     }
 }
 
-/// What arrived is not GIOP, or more of it than is accepted. The connection is of no more use: answer
-/// [`crate::message::message_error`] and close it.
+/// The bytes are not GIOP, or exceed a limit. The connection is unusable: answer [`crate::message::message_error`] and close it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -61,10 +58,10 @@ pub enum ProtocolError {
     },
     /// A message does not start with `GIOP`.
     BadMagic {
-        /// What it starts with; zeros stand for what did not arrive.
+        /// The first octets; zeros stand for missing ones.
         found: [u8; 4],
     },
-    /// A message is of a version that is not spoken here.
+    /// The message's version is not supported.
     BadVersion {
         /// Major version as sent.
         major: u8,
@@ -85,12 +82,12 @@ pub enum ProtocolError {
         /// The limit.
         max: usize,
     },
-    /// More messages are open for fragments than [`Limits::fragment_sets_max`].
+    /// More messages are incomplete than [`Limits::fragment_sets_max`].
     TooManyFragmentSets {
         /// The limit.
         max: usize,
     },
-    /// All messages that are open for fragments take more than [`Limits::fragment_bytes_max`].
+    /// All incomplete messages together exceed [`Limits::fragment_bytes_max`].
     TooManyFragmentBytes {
         /// Octets that they would take.
         size: usize,
@@ -109,17 +106,17 @@ pub enum ProtocolError {
         /// Octets behind the header.
         size: u32,
     },
-    /// A fragment belongs to no message that is open for one.
+    /// A fragment belongs to no incomplete message.
     UnexpectedFragment {
         /// Request id of the fragment; `None` in GIOP 1.1, where fragments have none.
         request_id: Option<u32>,
     },
-    /// A message with fragments to follow begins while another with the same request id is open; in GIOP 1.1, while any is.
+    /// A fragmented message begins while another with the same request id is incomplete; in GIOP 1.1, while any is.
     OverlappingFragments {
         /// Request id of the message; `None` in GIOP 1.1, where it does not matter.
         request_id: Option<u32>,
     },
-    /// A fragment is in another byte order than the message that it continues.
+    /// A fragment's byte order differs from that of its message.
     FragmentByteOrder,
     /// A GIOP 1.1 fragment continues a message at a place where its values would be out of alignment.
     ///

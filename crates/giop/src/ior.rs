@@ -1,7 +1,7 @@
-//! Interoperable object references: where an object is and how to talk to it.
+//! Interoperable object references: the location of an object and its protocols.
 //!
-//! CORBA 3.3 part 2, 7.6 and 9.7. A reference names the object's type and lists profiles, each of which is one way to
-//! reach the object. IIOP profiles are taken apart; profiles of other protocols stay as they are.
+//! CORBA 3.3 part 2, 7.6 and 9.7. A reference names the object's type and lists profiles, each of which is one way to reach the object.
+//! IIOP profiles are decoded; profiles of other protocols stay as they are.
 
 mod profile;
 mod secure;
@@ -39,11 +39,11 @@ pub mod tag {
     pub const SSL_SEC_TRANS: u32 = 20;
 }
 
-/// What [`tag::ORB_TYPE`] says in references to the objects of Campanile's own client: `CAMP`. The number is not registered
-/// with the OMG, which gives out such numbers on request (CORBA 3.3 part 2, 7.6.6.1).
+/// Value of [`tag::ORB_TYPE`] in references to the objects of Campanile's own client: `CAMP`. The number is not registered with the OMG,
+/// which assigns such numbers on request (CORBA 3.3 part 2, 7.6.6.1).
 ///
-/// It promises that requests of one connection are carried out in the order in which they came, and that
-/// [`ServiceContexts::FLOW_START`](crate::message::ServiceContexts::FLOW_START) is heeded.
+/// It promises that requests of one connection are carried out in order of arrival, and that
+/// [`ServiceContexts::FLOW_START`](crate::message::ServiceContexts::FLOW_START) is respected.
 pub const ORB_TYPE_CAMPANILE: u32 = 0x4341_4D50;
 
 /// An object reference. Without profiles it is nil: it refers to nothing.
@@ -56,7 +56,7 @@ pub struct Ior {
 }
 
 impl Ior {
-    /// Most profiles that a reference may have. One with more is refused.
+    /// Maximum number of profiles of a reference. One with more is refused.
     pub const PROFILES_MAX: u32 = 64;
 
     /// The reference to nothing.
@@ -91,16 +91,16 @@ impl Ior {
         })
     }
 
-    /// Which ORB made the reference, if its first IIOP profile says so; see [`IiopProfile::orb_type`].
+    /// The ORB that made the reference, if its first IIOP profile names it; see [`IiopProfile::orb_type`].
     #[must_use]
     pub fn orb_type(&self) -> Option<u32> {
         self.iiop()?.orb_type()
     }
 
-    /// Reads a reference, as it is passed as an argument.
+    /// Reads a reference passed as an argument.
     ///
     /// # Errors
-    /// The bytes are not a reference, or it has more profiles, components or octets than are accepted.
+    /// The bytes are not a reference, or it exceeds a limit of profiles, components or octets.
     pub fn read(r: &mut Reader<'_>) -> Result<Self, ReadError> {
         let type_id = r.text()?;
         let count = r.seq_len(8)?;
@@ -115,7 +115,7 @@ impl Ior {
         Ok(Self { type_id, profiles })
     }
 
-    /// Skips a reference without taking it apart.
+    /// Skips a reference without decoding it.
     ///
     /// # Errors
     /// The bytes are not a reference, or it has more than [`Ior::PROFILES_MAX`] profiles.

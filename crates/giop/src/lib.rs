@@ -1,15 +1,14 @@
 //! The CORBA wire: CDR, GIOP 1.0 to 1.2, object references, URLs, code sets, `TypeCode` and lazily read `Any`.
 //!
-//! Nothing here owns a socket, a clock or a thread. Readers are handed bytes and borrow from them; writers append to a
-//! buffer that belongs to the caller. Whatever a peer can make large is bounded, and reaching a bound is an error that
-//! names the bound.
+//! Nothing here owns a socket, a clock or a thread. Readers are handed bytes and borrow from them; writers append to a buffer that belongs
+//! to the caller. Everything that a peer can make large is limited, and exceeding a limit is an error that names it.
 //!
 //! - [`cdr`]: the transfer syntax: primitive values, strings, encapsulations, alignment.
 //! - [`message`]: the eight messages of GIOP, parsed in place and written in place.
 //! - [`framing`]: the receiving side of one connection: bytes in, whole messages out, fragments put together.
-//! - [`connection`]: one connection: which replies are waited for, what may come, how it ends.
-//! - [`ior`], [`url`]: how an object is referred to.
-//! - [`codeset`]: which characters travel on a connection.
+//! - [`connection`]: one connection: pending replies, permitted messages, its end.
+//! - [`ior`], [`url`]: references to objects.
+//! - [`codeset`]: the code sets of a connection.
 //! - [`realtime`]: Real-time CORBA's priorities, beside requests and in references.
 //! - [`exception`]: the standard's system exceptions.
 //! - [`typecode`], [`value`], [`recode`]: values that carry their type.

@@ -1,4 +1,5 @@
-//! The eight messages of GIOP 1.0, 1.1 and 1.2, parsed where they lie and written where they leave from.
+//! The eight messages of GIOP 1.0, 1.1 and 1.2, parsed and written in place. ¶ CORBA 3.3 part 2, 9.4. A message is a header of twelve
+//! octets and a rest:
 //!
 //! CORBA 3.3 part 2, 9.4. A message is a header of twelve octets and what follows it:
 //!
@@ -10,10 +11,9 @@
 //!                       bit 0: little endian; bit 1: more fragments follow (from 1.1 on)
 //! ```
 //!
-//! Positions for alignment are counted from the `G`. Parsing a request or a reply reads its head and says where its
-//! body begins; the body is left to code that knows its type. All that is parsed borrows from the message and
-//! allocates nothing. Whole messages come from [`crate::framing`], which also puts fragments together: nothing here
-//! sees one.
+//! Positions for alignment are counted from the `G`. Parsing a request or a reply reads its head and returns the offset of its body; the
+//! body is left to code that knows its type. Parsed values borrow from the message, without allocation. Whole messages come from
+//! [`crate::framing`], which also reassembles fragments: this module sees none.
 
 mod contexts;
 mod parse;
@@ -57,7 +57,7 @@ pub(crate) const FLAGS_AT: usize = 6;
 /// Offset of the size in the header.
 pub(crate) const SIZE_AT: usize = 8;
 
-/// What a message is (CORBA 3.3 part 2, table 9.3).
+/// The kind of a message (CORBA 3.3 part 2, table 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MessageKind {
     /// An invocation; from the client.
@@ -70,7 +70,7 @@ pub enum MessageKind {
     LocateRequest,
     /// The answer to that.
     LocateReply,
-    /// The sender is about to close the connection in good order and has processed nothing that it has not answered.
+    /// The sender closes the connection in good order; it has not processed unanswered requests.
     CloseConnection,
     /// The sender could not make sense of a message.
     MessageError,
@@ -137,7 +137,7 @@ pub struct Header {
     pub endian: Endian,
     /// Whether the message continues in a fragment; never in GIOP 1.0.
     pub more_fragments: bool,
-    /// What the message is.
+    /// Kind of the message.
     pub kind: MessageKind,
     /// Octets that follow the header.
     pub size: u32,
@@ -183,7 +183,7 @@ impl Header {
         usize::try_from(self.size).unwrap_or(usize::MAX).saturating_add(HEADER_LEN)
     }
 
-    /// How the message's values are read when its connection speaks `chars`.
+    /// The encoding of the message's values on a connection with the code set `chars`.
     #[inline]
     #[must_use]
     pub const fn encoding(&self, chars: CharSet) -> Encoding {
@@ -195,14 +195,14 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// Fewer than twelve octets were given: the caller's mistake, as more can still arrive.
+    /// Fewer than twelve octets were given: the caller's mistake, as more may still arrive.
     Truncated {
-        /// How many were given.
+        /// Number of octets given.
         available: usize,
     },
     /// The first four are not `GIOP`.
     BadMagic {
-        /// What they are.
+        /// The first four octets.
         found: [u8; 4],
     },
     /// A version that this crate does not speak.

@@ -1,4 +1,4 @@
-//! Real-time CORBA on the wire: priorities that travel beside requests, and the policy by which a reference asks for them.
+//! Real-time CORBA on the wire: priorities in requests, and the policy in a reference that requests them.
 //!
 //! Real-time CORBA 1.0, "Real-Time CORBA Priority Models". A server puts its priority model into the references of its
 //! objects, as policy [`PriorityModelPolicy::POLICY_TYPE`] within the component [`tag::POLICIES`]:
@@ -21,10 +21,10 @@ use crate::cdr::{Endian, ReadError, ReadErrorKind, Reader};
 use crate::codeset::encapsulate;
 use crate::ior::{Component, IiopProfile, Ior, tag};
 
-/// The highest priority there is (`RTCORBA::maxPriority`). The lowest is 0 (`RTCORBA::minPriority`).
+/// The highest priority (`RTCORBA::maxPriority`). The lowest is 0 (`RTCORBA::minPriority`).
 pub const PRIORITY_MAX: i16 = i16::MAX;
 
-/// Which side decides at what priority an invocation is carried out: `RTCORBA::PriorityModel`.
+/// The side that decides the priority of an invocation: `RTCORBA::PriorityModel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PriorityModel {
     /// The client: its priority travels with each invocation.
@@ -34,7 +34,7 @@ pub enum PriorityModel {
 }
 
 impl PriorityModel {
-    /// Both, in the order of the IDL.
+    /// Both models, in the order of the IDL.
     pub const ALL: [Self; 2] = [Self::ClientPropagated, Self::ServerDeclared];
 
     /// The number on the wire.
@@ -66,13 +66,13 @@ impl PriorityModel {
     }
 }
 
-/// What a reference says about the priority of invocations: `RTCORBA::PriorityModelPolicy`.
+/// A reference's policy on the priority of invocations: `RTCORBA::PriorityModelPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PriorityModelPolicy {
     /// Side that decides.
     pub model: PriorityModel,
-    /// From 0 to [`PRIORITY_MAX`]: the priority of all invocations under `SERVER_DECLARED`; under `CLIENT_PROPAGATED` that of
-    /// those of clients that send none.
+    /// From 0 to [`PRIORITY_MAX`]: the priority of all invocations under `SERVER_DECLARED`; under `CLIENT_PROPAGATED` the default for
+    /// clients that send none.
     pub server_priority: i16,
 }
 
@@ -80,13 +80,13 @@ impl PriorityModelPolicy {
     /// `RTCORBA::PRIORITY_MODEL_POLICY_TYPE`.
     pub const POLICY_TYPE: u32 = 40;
 
-    /// Most policies that a component may hold. One with more is refused; real ones have fewer than ten.
+    /// Maximum number of policies in a component. One with more is refused; real ones have fewer than ten.
     pub const POLICIES_MAX: u32 = 256;
 
-    /// Looks for the policy in a component of the tag [`tag::POLICIES`], past any others. `None` if it is not there.
+    /// Finds the policy in a component of the tag [`tag::POLICIES`], among others. `None` if missing.
     ///
     /// # Errors
-    /// The component has another tag, its data is wrong, or the policy's is: a model that is not known, or a priority below 0.
+    /// The component has another tag, its data is malformed, or the policy's is: an unknown model, or a priority below 0.
     pub fn from_component(component: &Component) -> Result<Option<Self>, ReadError> {
         let mut r = Reader::over_encapsulation(&component.data)?;
         if component.tag != tag::POLICIES {
@@ -129,7 +129,7 @@ impl PriorityModelPolicy {
 }
 
 impl IiopProfile {
-    /// What the server says about priorities; `None` if it says nothing that can be understood.
+    /// The server's priority policy; `None` without valid information.
     #[must_use]
     pub fn priority_model(&self) -> Option<PriorityModelPolicy> {
         PriorityModelPolicy::from_component(self.component(tag::POLICIES)?).ok().flatten()
@@ -137,7 +137,7 @@ impl IiopProfile {
 }
 
 impl Ior {
-    /// What the first IIOP profile says about priorities; `None` if it says nothing that can be understood.
+    /// The priority policy of the first IIOP profile; `None` without valid information.
     #[must_use]
     pub fn priority_model(&self) -> Option<PriorityModelPolicy> {
         self.iiop()?.priority_model()

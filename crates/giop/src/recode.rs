@@ -1,16 +1,18 @@
-//! Values of any type skipped, or copied from one encoding to another, without being built.
+//! Values of any type skipped, or copied from one encoding to another, without being built. ¶ Processing of an `Any` on the event path:
+//! check it ([`skip_any`]), and convert it to another byte order, version, code set or alignment for a consumer that needs it
+//! ([`copy_any`]). The value is walked along its marshalled type; only the output buffer is allocated. (The one exception are unions that
+//! are discriminated by `wchar`, which before IDL 4 were no types: between GIOP 1.1 and 1.2 their types have to be rebuilt.)
 //!
 //! What the event path does with an `Any`: make sure that it is one ([`skip_any`]), and put it into another byte order,
 //! version, code set or alignment for a consumer that needs it so ([`copy_any`]). The value is walked along its
 //! marshalled type; nothing is allocated except in the buffer that is written to. (The one exception are unions that are
 //! discriminated by `wchar`, which before IDL 4 were no types: between GIOP 1.1 and 1.2 their types have to be rebuilt.)
 //!
-//! What is checked is structure: that types are types, that lengths and counts fit, that strings end, that discriminators
-//! can be read. That an octet is a boolean, a number one of an enum's, or text valid in its code set is left to the reader
-//! of the values ([`crate::value`]).
+//! Structure is checked: types are valid, lengths and counts fit, strings end, discriminators can be read. The reader of the values
+//! ([`crate::value`]) checks that octets are booleans, numbers are of an enum, and text is valid in its code set.
 //!
-//! Valuetypes, abstract interfaces and native types are answered with [`ReadErrorKind::Unsupported`]
-//! (local interfaces, too, which cannot travel at all). Their types are read.
+//! Valuetypes, abstract interfaces and native types are refused with [`ReadErrorKind::Unsupported`] (local interfaces, too, which cannot
+//! travel at all). Their types are read.
 
 mod sink;
 
@@ -20,12 +22,12 @@ use crate::typecode::{Kind, Work};
 use crate::value::fixed;
 use sink::{Copy, Sink, Skip};
 
-/// Skips what was not looked at yet.
+/// Skips values that were not checked yet.
 const SKIP: Skip<true> = Skip;
 /// Passes over what has been checked.
 const PASS: Skip<false> = Skip;
 
-/// Moves `reader` behind an `Any`, having checked its structure.
+/// Moves `reader` behind an `Any` and checks its structure.
 ///
 /// Runs of numbers and sequences of elements of one size cost one step, whatever their length.
 ///
@@ -47,8 +49,7 @@ pub fn skip_type_code(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), Re
     Walk { reader, sink: SKIP, fixed_size: true }.type_code(&types, place, work, 0).map(|_| ())
 }
 
-/// Moves `value` behind a value of the type that `type_code` stands in front of, having checked both. `type_code` moves
-/// behind the type.
+/// Moves `value` behind a value of the type in front of `type_code`, and checks both. `type_code` moves behind the type.
 ///
 /// # Errors
 /// The bytes are no `TypeCode` or no value of it, or `work` does not suffice.
@@ -59,16 +60,16 @@ pub fn skip_value<'a>(type_code: &mut Reader<'a>, value: &mut Reader<'a>, work: 
     Walk { reader: value, sink: SKIP, fixed_size: true }.value(&types, &node, work, 0)
 }
 
-/// How many octets values of a type take, where the next begins at the same position modulo 8.
+/// Size of a type's values, where consecutive values begin at the same position modulo 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A count of octets, and they.
     Octets,
     /// A string.
     Text,
-    /// That many, whatever the value.
+    /// A fixed number of octets, whatever the value.
     Fixed(usize),
-    /// What only a walk along the type can tell.
+    /// A size that only a walk along the type can determine.
     Varying,
 }
 
@@ -115,12 +116,12 @@ pub fn skip_value_of_checked<'a>(
     Walk { reader: value, sink: SKIP, fixed_size: true }.value(&types, &node, work, 0)
 }
 
-/// Copies an `Any` in the writer's encoding and alignment. The result is octet for octet the same where those agree.
+/// Copies an `Any` in the writer's encoding and alignment. The result has the same octets if those are equal.
 ///
 /// # Errors
-/// As [`skip_any`]; text that is to be put into another code set and is not valid in its own, or has a character that the
-/// other one lacks ([`ReadErrorKind::Lacking`]), as UTF-8 lacks a single `char` beyond ASCII. What was written until
-/// then is left in the buffer: see [`Writer::truncate`].
+/// The same as of [`skip_any`]; text for conversion to another code set that is not valid in its own, or has a character that the other one
+/// lacks ([`ReadErrorKind::Lacking`]), as UTF-8 lacks a single `char` beyond ASCII. The partial output is left in the buffer: see
+/// [`Writer::truncate`].
 pub fn copy_any(reader: &mut Reader<'_>, writer: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
     if reader.encoding() == writer.encoding() && reader.phase() == writer.phase() {
         let bytes = reader.rest();
@@ -176,11 +177,11 @@ pub fn copy_wstring(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<
     Copy::new(reader.encoding(), writer).wstring(reader)
 }
 
-/// Moves `reader` behind an `Any` as [`skip_any`] does, but looks at no more of its type than it needs to. The `Any` should
-/// have been checked; if not, it may end anywhere, but nothing worse happens.
+/// Moves `reader` behind an `Any` as [`skip_any`] does, but reads no more of its type than it needs. The `Any` should have been checked; if
+/// not, the end may be wrong, but nothing worse happens.
 ///
 /// # Errors
-/// As [`skip_any`], as far as it looks.
+/// The same as of [`skip_any`], as far as it reads.
 #[inline]
 pub fn pass_any(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
     if skip_common(reader, work)? {
@@ -199,7 +200,7 @@ pub(crate) fn pass_value<'a>(
     Walk { reader, sink: PASS, fixed_size: true }.value(types, node, work, 0)
 }
 
-/// Moves `reader` behind `count` values of a resolved type, as [`pass_any`] does. Those of one size cost one step.
+/// Moves `reader` behind `count` values of a resolved type, as [`pass_any`] does. Values of a fixed size cost one step together.
 pub(crate) fn pass_elements<'a>(
     types: &Types<'a>,
     element: &Node,
@@ -211,8 +212,8 @@ pub(crate) fn pass_elements<'a>(
     Walk { reader, sink: PASS, fixed_size: true }.elements(types, element, count, work, 0)
 }
 
-/// Skips an `Any` of the types that most of them have, numbers, strings and sequences of numbers or octets, in an eighth of
-/// the time that the walk needs for them. Returns whether it did.
+/// Skips an `Any` of a usual type, a number, a string or a sequence of numbers or octets, in an eighth of the time of a walk. Returns
+/// whether it did.
 #[inline]
 fn skip_common(reader: &mut Reader<'_>, work: &mut Work) -> Result<bool, ReadError> {
     /// The encapsulation in a sequence's type, when its element has no parameters: byte order, kind, bound.
@@ -296,7 +297,7 @@ impl<'a, S: Sink<'a>> Walk<'_, 'a, S> {
         Ok(node)
     }
 
-    /// A value of a type that has been checked and resolved.
+    /// A value of a checked and resolved type.
     fn value(&mut self, types: &Types<'a>, node: &Node, work: &mut Work, depth: u32) -> Result<(), ReadError> {
         work.step(self.reader.offset())?;
         if let Some((size, alignment)) = node.kind.number_layout() {
@@ -431,7 +432,9 @@ impl<'a, S: Sink<'a>> Walk<'_, 'a, S> {
         }
     }
 
-    /// Elements one by one, but only until it is clear that those which are left look alike.
+    /// Elements one by one, but only until the rest is known to be uniform. ¶ The size of an element without strings, sequences, unions and
+    /// the like depends only on its alignment. So among any nine of them two begin at the same position modulo 8, and from the second one
+    /// on sizes repeat. This also prevents claims of very many elements of size 0.
     ///
     /// The size of an element without strings, sequences, unions and the like depends on nothing but its alignment. So
     /// among any nine of them two begin at the same position modulo 8, and from the second one on sizes repeat. That leaves

@@ -1,10 +1,9 @@
-//! Types that travel: `TypeCode`, read, written, compared, built and shown.
+//! Types that travel: `TypeCode`, read, written, compared, built and displayed.
 //!
-//! CORBA 3.3 part 1, 8.11 and part 2, 9.3.5.1. A [`TypeCode`] owns a type: nodes in one arena, in which a type that
-//! contains itself simply points back. [`TypeRef`] is a place in it. All kinds are read and written; values of
-//! valuetypes are another matter (see [`crate::value`]).
+//! CORBA 3.3 part 1, 8.11 and part 2, 9.3.5.1. A [`TypeCode`] owns a type: nodes in one arena, in which a type that contains itself simply
+//! points back. [`TypeRef`] is a place in it. All kinds are read and written; values of valuetypes are not (see [`crate::value`]).
 //!
-//! Whatever walks over types or over values of them is bounded by [`Work`].
+//! Walks over types and their values are bounded by [`Work`].
 
 mod build;
 mod equal;
@@ -45,11 +44,11 @@ pub struct TypeCode {
     /// The first is the outermost type. Never empty.
     nodes: Vec<NodeData>,
     members: Vec<MemberData>,
-    /// All repository ids and names behind each other.
+    /// All repository ids and names, concatenated.
     text: String,
 }
 
-/// One type in the arena. What a kind has no use for is 0.
+/// A type in the arena. Fields unused by its kind are 0.
 #[derive(Clone, Copy, Debug)]
 struct NodeData {
     kind: Kind,
@@ -61,10 +60,10 @@ struct NodeData {
     number: u32,
     /// Index of a union's default member, or -1.
     default: i32,
-    /// Where the members lie, and how many.
+    /// Index of the first member, and number of members.
     first: u32,
     count: u32,
-    /// Stands for the enclosing type with the repository id `id` until that is built.
+    /// Whether it stands for the enclosing type with the repository id `id` until that is built.
     placeholder: bool,
 }
 
@@ -107,7 +106,7 @@ impl TypeCode {
         TypeRef { types: self, index: 0 }
     }
 
-    /// What sort of type it is.
+    /// The type's kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.root().kind()
@@ -131,8 +130,8 @@ impl TypeCode {
         self.root().member(index)
     }
 
-    /// Whether both are the same type by `TypeCode::equal` (CORBA 3.3 part 1, 8.11.1): all ids, names, members, labels
-    /// and bounds agree. `==` means the same.
+    /// Whether both are the same type by `TypeCode::equal` (CORBA 3.3 part 1, 8.11.1): all ids, names, members, labels and bounds agree.
+    /// `==` is the same.
     #[must_use]
     pub fn equal(&self, other: &Self) -> bool {
         equal::same(self.root(), other.root(), equal::Rule::Equal)
@@ -175,7 +174,7 @@ impl fmt::Debug for TypeCode {
     }
 }
 
-/// A type within a [`TypeCode`]: the outermost one or one that it is made of.
+/// A type within a [`TypeCode`]: the outermost one or a part of it.
 #[derive(Clone, Copy)]
 pub struct TypeRef<'t> {
     types: &'t TypeCode,
@@ -191,7 +190,7 @@ impl<'t> TypeRef<'t> {
         Self { types: self.types, index }
     }
 
-    /// What sort of type it is.
+    /// The type's kind.
     #[must_use]
     pub fn kind(self) -> Kind {
         self.data().kind
@@ -244,7 +243,7 @@ impl<'t> TypeRef<'t> {
         if matches!(data.kind, Kind::Value | Kind::Event) { low_half(data.number) } else { 0 }
     }
 
-    /// The most elements or characters that a sequence or string may have, or `None` where there is no bound.
+    /// Maximum elements or characters of a sequence or string; `None` if unbounded.
     #[must_use]
     pub fn bound(self) -> Option<u32> {
         let data = self.data();
@@ -340,13 +339,13 @@ pub struct Member<'t> {
 }
 
 impl<'t> Member<'t> {
-    /// Its name; of an enum's, the label.
+    /// The member's name; in an enum, the label.
     #[must_use]
     pub fn name(self) -> &'t str {
         self.owner.types.text(self.data.name)
     }
 
-    /// Its type; `tk_null` for an enum's.
+    /// The member's type; `tk_null` in an enum.
     #[must_use]
     pub fn type_ref(self) -> TypeRef<'t> {
         const NO_NODE: u32 = u32::MAX;

@@ -23,23 +23,23 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Any of the three forms.
+/// A URL in any of the three forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Url {
     /// `IOR:` and digits.
     Ior(Ior),
     /// `corbaloc:`: addresses and a key.
     Corbaloc(Corbaloc),
-    /// `corbaname:`: a name in a naming context that is somewhere.
+    /// `corbaname:`: a name in a remote naming context.
     Corbaname {
-        /// Where the naming context is.
+        /// Location of the naming context.
         location: Corbaloc,
         /// Stringified name (Naming Service 1.3, 2.4), with `\` before what separates its parts; empty for the context itself.
         name: String,
     },
 }
 
-/// Writes a form that reads as the same again.
+/// Writes a form that parses to the same URL.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -58,7 +58,7 @@ impl fmt::Display for Url {
     }
 }
 
-/// Where an object is, without its type.
+/// The location of an object, without its type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Corbaloc {
     /// Servers to try, best first; empty with `rir`.
@@ -70,10 +70,10 @@ pub struct Corbaloc {
 }
 
 impl Corbaloc {
-    /// Most addresses that are accepted.
+    /// Maximum number of addresses.
     pub const ADDRESSES_MAX: usize = 64;
 
-    /// What `corbaname:` and `rir:` mean where no key is written.
+    /// The default key of `corbaname:` and `rir:`.
     pub const DEFAULT_KEY: &'static str = "NameService";
 
     /// An object at one address.
@@ -128,7 +128,7 @@ impl Corbaloc {
     }
 }
 
-/// Writes a form that reads as the same again.
+/// Writes a form that parses to the same location.
 impl fmt::Display for Corbaloc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("corbaloc:")?;
@@ -164,7 +164,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Writes octets with those escaped that 7.6.10.5 does not list as allowed.
+/// Writes octets, escaping those that 7.6.10.5 does not allow.
 fn write_escaped(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
     for &octet in octets {
         if octet.is_ascii_alphanumeric() || b";/:?@&=+$,-_.!~*'()".contains(&octet) {

@@ -28,9 +28,9 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// Nothing: of an `Any` that was never given a value.
+    /// No value: an `Any` that was never given one.
     Null,
-    /// Nothing: what an operation without result returns.
+    /// No value: the result of an operation without one.
     Void,
     /// `boolean`
     Bool(bool),
@@ -91,7 +91,7 @@ pub enum Value {
     Union {
         /// Name of the type.
         type_name: String,
-        /// What chose the member.
+        /// The discriminator that selected the member.
         discriminator: Box<Self>,
         /// The member by name, unless the discriminator chose none.
         member: Option<(String, Box<Self>)>,
@@ -120,7 +120,7 @@ pub struct AnyValue {
 }
 
 impl Default for AnyValue {
-    /// The `Any` that was never given a value.
+    /// An `Any` that was never given a value.
     fn default() -> Self {
         Self { type_code: TypeCode::default(), value: Value::Null }
     }
@@ -203,7 +203,7 @@ impl<'a> AnyRef<'a> {
         self.start.rest().get(..self.length).unwrap_or_default()
     }
 
-    /// A reader over those octets and nothing more, standing at the kind.
+    /// A reader over exactly those octets, in front of the kind.
     #[must_use]
     pub fn reader(&self) -> Reader<'a> {
         Reader::with_phase(self.bytes(), self.start.phase(), self.start.encoding()).with_origin(self.start.offset())

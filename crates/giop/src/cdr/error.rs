@@ -1,13 +1,13 @@
-//! What can be wrong with bytes that claim to be CDR.
+//! Errors in bytes that should be CDR.
 
 use core::fmt;
 
 /// The bytes are not what their type says: the peer's fault, never the reader's caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadError {
-    /// Where, in octets from the start of the outermost bytes: of the message for what is read from a message.
+    /// Position in octets from the start of the outermost bytes: of the message when reading from a message.
     pub offset: usize,
-    /// What.
+    /// Kind of error.
     pub kind: ReadErrorKind,
 }
 
@@ -48,39 +48,39 @@ pub enum ReadErrorKind {
         /// The number of octets as sent.
         length: u32,
     },
-    /// A number that is not one of its type's.
+    /// A number that is not a value of its type.
     BadValue {
         /// Name of the type.
         what: &'static str,
         /// The number as sent.
         value: u32,
     },
-    /// Something that is built wrongly in a way that the name tells.
+    /// A malformed construct, named by a phrase.
     Malformed {
-        /// What is wrong, as a phrase such as "an indirection that points forward".
+        /// The problem, as a phrase such as "an indirection that points forward".
         what: &'static str,
     },
-    /// More of something than is accepted.
+    /// A count exceeds its limit.
     TooMany {
-        /// Of what, in the plural.
+        /// The items, in the plural.
         what: &'static str,
-        /// How many there are.
+        /// Number of items.
         count: u32,
-        /// How many are accepted.
+        /// Maximum number of items.
         max: u32,
     },
     /// Octets are left over behind a value that should have ended.
     TrailingBytes {
         /// Name of the type that left them.
         what: &'static str,
-        /// How many.
+        /// Number of octets left.
         count: usize,
     },
     /// Understanding the bytes takes more steps than are granted.
     TooMuchWork,
     /// Values or types are nested deeper than is granted.
     TooDeep,
-    /// Correct, as far as this crate can see, but of a kind that is not handled here.
+    /// A construct that is valid, as far as this crate can see, but not supported here.
     Unsupported {
         /// Name of the kind.
         what: &'static str,
@@ -122,12 +122,12 @@ impl fmt::Display for ReadErrorKind {
 
 impl core::error::Error for ReadError {}
 
-/// A character for which there is no place where it was to be written.
+/// A character that the target encoding cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lacking {
     /// The character.
     pub character: char,
-    /// What lacks it, with its verb, such as "ISO 8859-1 lacks".
+    /// The encoding with its verb, such as "ISO 8859-1 lacks".
     pub what: &'static str,
 }
 

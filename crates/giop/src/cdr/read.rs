@@ -5,9 +5,8 @@ use alloc::string::String;
 
 /// Walks over bytes, value by value, and borrows from them.
 ///
-/// Every method either moves on behind the value it returns or fails; after a failure the position is somewhere in
-/// front of what could not be read, and nothing more should be expected of the reader. Nothing is allocated except by
-/// [`Reader::text`] and [`Reader::wtext`].
+/// Every method either advances behind the value it returns or fails; after a failure the position is undefined, and the reader should not
+/// be used further. Only [`Reader::text`] and [`Reader::wtext`] allocate.
 ///
 /// ```
 /// use campanile_giop::cdr::{Encoding, Endian, Reader};
@@ -26,10 +25,10 @@ pub struct Reader<'a> {
     at: usize,
     /// Position of `bytes[0]` in its message or encapsulation, modulo 8.
     phase: usize,
-    /// Where `bytes[0]` lies in the outermost bytes, for the offsets of errors.
+    /// Position of `bytes[0]` in the outermost bytes, for the offsets of errors.
     origin: usize,
     encoding: Encoding,
-    /// It has met something that lies at a multiple of 8.
+    /// Whether it has read a value aligned to 8.
     has_eights: bool,
 }
 
@@ -48,7 +47,7 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0, phase: phase & 7, origin: 0, encoding, has_eights: false }
     }
 
-    /// The same reader, telling errors at `origin` plus the position: for bytes that are part of something larger.
+    /// The same reader with errors located at `origin` plus the position: for bytes that are part of something larger.
     #[inline]
     #[must_use]
     pub const fn with_origin(mut self, origin: usize) -> Self {
@@ -56,7 +55,7 @@ impl<'a> Reader<'a> {
         self
     }
 
-    /// The same reader, taking `char` and `string` to be in `chars`.
+    /// The same reader with `char` and `string` in the code set `chars`.
     #[inline]
     #[must_use]
     pub const fn with_chars(mut self, chars: CharSet) -> Self {
@@ -64,7 +63,7 @@ impl<'a> Reader<'a> {
         self
     }
 
-    /// The same reader, as if nothing had been read yet that lies at a multiple of 8.
+    /// The same reader, as if no value aligned to 8 had been read.
     #[inline]
     #[must_use]
     pub const fn without_eights(mut self) -> Self {
@@ -174,7 +173,7 @@ impl<'a> Reader<'a> {
 
     /// `long double`: the 16 octets of an IEEE 754 quadruple, most significant first whatever the byte order was.
     ///
-    /// It lies at a multiple of 8, not of 16 (CORBA 3.3 part 2, table 9.1).
+    /// It is aligned to 8, not to 16 (CORBA 3.3 part 2, table 9.1).
     ///
     /// # Errors
     /// The bytes end inside it.
@@ -208,7 +207,7 @@ impl<'a> Reader<'a> {
     /// `string` as text, from the encoding's code set.
     ///
     /// # Errors
-    /// As [`Reader::string`], and text that is not valid UTF-8 where that is the code set.
+    /// The same as of [`Reader::string`], and text that is not valid UTF-8 if that is the code set.
     pub fn text(&mut self) -> Result<String, ReadError> {
         let bytes = self.string()?;
         match self.encoding.chars {
@@ -220,7 +219,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `wchar`. GIOP 1.0, in which it must not occur, is taken to mean what 1.1 does.
+    /// Reads a `wchar`. GIOP 1.0, in which it must not occur, is treated like 1.1.
     ///
     /// # Errors
     /// The bytes end inside it, or it takes a number of octets in which UTF-16 does not come.
@@ -248,7 +247,7 @@ impl<'a> Reader<'a> {
         value.ok_or_else(|| self.error_before(octets.len(), wrong))
     }
 
-    /// `wstring` as its UTF-16 units. GIOP 1.0, in which it must not occur, is taken to mean what 1.1 does.
+    /// Reads a `wstring` as its UTF-16 units. GIOP 1.0, in which it must not occur, is treated like 1.1.
     ///
     /// # Errors
     /// The bytes end inside it; before GIOP 1.2, it does not end with NUL; in 1.2, it takes an odd number of octets.
@@ -345,7 +344,7 @@ impl<'a> Reader<'a> {
         Self::new(bytes, self.encoding).with_origin(origin).opened()
     }
 
-    /// A reader over bytes that are an encapsulation: the data of a profile, component or service context.
+    /// A reader over an encapsulation: the data of a profile, component or service context.
     ///
     /// # Errors
     /// There are no bytes, or the byte order is neither 0 nor 1.
@@ -366,10 +365,10 @@ impl<'a> Reader<'a> {
         Ok(self)
     }
 
-    /// Ends the reading of something that should have no more bytes.
+    /// Checks that no bytes are left.
     ///
     /// # Errors
-    /// Bytes are left; the error names `what` left them.
+    /// Bytes are left; the error has `what`, the name of the type that left them.
     #[inline]
     pub fn finish(self, what: &'static str) -> Result<(), ReadError> {
         match self.remaining() {
@@ -380,7 +379,7 @@ impl<'a> Reader<'a> {
 
     // ---- where the reader stands ----
 
-    /// How the bytes are read.
+    /// The encoding of the bytes.
     #[inline]
     #[must_use]
     pub const fn encoding(&self) -> Encoding {
@@ -401,8 +400,8 @@ impl<'a> Reader<'a> {
         (self.phase + self.at) & 7
     }
 
-    /// Whether what was read so far has something in it that lies at a multiple of 8. If not, the same octets mean the same
-    /// wherever they begin at the same position modulo 4.
+    /// Whether a value read so far is aligned to 8. If not, the octets mean the same at any position that is equal modulo 4. ¶ The contents
+    /// of encapsulations do not count, since positions begin anew there; neither do octets skipped with [`Reader::take`].
     ///
     /// What is within an encapsulation does not count, since positions are counted anew there; nor does what was passed over
     /// with [`Reader::take`].
@@ -449,7 +448,7 @@ impl<'a> Reader<'a> {
 
     // ---- helpers ----
 
-    /// An error about the `octets` that were just read.
+    /// An error about the last `octets` read.
     #[cold]
     const fn error_before(&self, octets: usize, kind: ReadErrorKind) -> ReadError {
         ReadError { offset: self.offset().saturating_sub(octets), kind }
@@ -460,13 +459,13 @@ impl<'a> Reader<'a> {
         self.error(ReadErrorKind::Truncated { needed, available: self.remaining() })
     }
 
-    /// An error about a length that was just read.
+    /// An error about the length just read.
     #[cold]
     const fn too_long(&self, length: u32) -> ReadError {
         self.error_before(4, ReadErrorKind::TooLong { length, available: self.remaining() })
     }
 
-    /// As many octets as a length that was just read says.
+    /// Reads as many octets as the length just read says.
     #[inline]
     fn counted(&mut self, length: u32) -> Result<&'a [u8], ReadError> {
         match usize::try_from(length).ok().and_then(|n| self.rest().split_at_checked(n)) {

@@ -1,4 +1,6 @@
-//! Wide characters as they lie in the bytes: UTF-16 units, before it is known whether they make up text.
+//! Wide characters in their encoded form: UTF-16 units, before they are known to be text. ¶ A JVM may send half a surrogate pair as a
+//! `wchar`, and the service should pass it on unchanged. So units are read and copied, and `char` and `String` are made only where a
+//! program needs text.
 //!
 //! A JVM lets half a surrogate pair travel as a `wchar`, and what only passes through should pass unharmed. So units are
 //! what is read and copied, and `char` and `String` are made only where a program wants text.
@@ -10,7 +12,7 @@ use core::iter::FusedIterator;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WideChar {
     first: u16,
-    /// 0 where there is no second unit; a NUL never is the second half of a pair.
+    /// The second unit; 0 without one, since a NUL never is the second half of a pair.
     second: u16,
 }
 
@@ -65,7 +67,8 @@ pub struct WideUnits<'a> {
 }
 
 impl<'a> WideUnits<'a> {
-    /// Units over whole pairs of octets, in the byte order that a mark at the front may say.
+    /// Units over whole pairs of octets, in the byte order of a mark at the front, if present. ¶ CORBA 3.3 part 2, 9.3.2.7: the mark is not
+    /// part of the text; `otherwise` is the byte order without one.
     ///
     /// CORBA 3.3 part 2, 9.3.2.7: a mark in front is not part of the text; `otherwise` is the order where none is.
     pub(super) fn with_mark(bytes: &'a [u8], otherwise: Endian) -> Self {
@@ -76,12 +79,12 @@ impl<'a> WideUnits<'a> {
         }
     }
 
-    /// Units over whole pairs of octets, of which none is a mark.
+    /// Units over whole pairs of octets without a mark.
     pub(super) const fn without_mark(bytes: &'a [u8], endian: Endian) -> Self {
         Self { bytes, endian }
     }
 
-    /// The octets in which the units lie that are left, and their order.
+    /// The octets of the units left, and their byte order.
     #[must_use]
     pub const fn as_bytes(&self) -> (&'a [u8], Endian) {
         (self.bytes, self.endian)

@@ -5,9 +5,8 @@ use alloc::vec::Vec;
 
 /// Appends values to a caller's buffer.
 ///
-/// The buffer keeps its capacity from one use to the next, so nothing is allocated once it has grown to the largest message.
-/// Lengths are four octets on the wire: more than 4 GiB get the largest length there is, which no reader accepts; messages are
-/// bounded long before.
+/// The buffer keeps its capacity between uses, so nothing is allocated once it has grown to the largest message. Lengths are four octets on
+/// the wire: more than 4 GiB get the largest length, which no reader accepts; messages are limited long before.
 ///
 /// ```
 /// use campanile_giop::cdr::{Encoding, Endian, Writer};
@@ -26,7 +25,7 @@ pub struct Writer<'b> {
     /// Position of `buf[start]` in its message or encapsulation, modulo 8.
     phase: usize,
     encoding: Encoding,
-    /// First character written that the encoding has no place for.
+    /// First character written that the encoding cannot express.
     lacking: Option<char>,
 }
 
@@ -117,7 +116,7 @@ impl<'b> Writer<'b> {
         self.raw(&value);
     }
 
-    /// `string` from octets that are in the encoding's code set already; length and NUL are added.
+    /// Writes a `string` from octets in the encoding's code set; adds length and NUL.
     #[inline]
     pub fn string_bytes(&mut self, bytes: &[u8]) {
         self.length(bytes.len().saturating_add(1));
@@ -203,8 +202,8 @@ impl<'b> Writer<'b> {
         self.buf.resize(len, 0);
     }
 
-    /// An encapsulation with what `contents` writes, in the same byte order, version and code set, but with its own
-    /// alignment (CORBA 3.3 part 2, 9.3.3). It is written in place.
+    /// Writes an encapsulation with the output of `contents`, in the same byte order, version and code set, but with its own alignment
+    /// (CORBA 3.3 part 2, 9.3.3). It is written in place.
     pub fn encapsulation<T>(&mut self, contents: impl FnOnce(&mut Writer<'_>) -> T) -> T {
         self.u32(0);
         let begin = self.buf.len();
@@ -218,8 +217,8 @@ impl<'b> Writer<'b> {
         result
     }
 
-    /// Overwrites the `unsigned long` that was written at `position` (see [`Writer::position`]), for a count or length
-    /// that is known only afterwards. Does nothing where no four octets were written.
+    /// Overwrites the `unsigned long` at `position` (see [`Writer::position`]), for a count or length that is known only afterwards. Does
+    /// nothing if no four octets were written there.
     pub fn patch_u32(&mut self, position: usize, value: u32) {
         let at = self.start.saturating_add(position);
         if let Some(place) = self.buf.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {
@@ -230,23 +229,22 @@ impl<'b> Writer<'b> {
         }
     }
 
-    /// Takes back all that was written behind `position` (see [`Writer::position`]).
+    /// Removes everything written behind `position` (see [`Writer::position`]).
     pub fn truncate(&mut self, position: usize) {
         self.buf.truncate(self.start.saturating_add(position));
     }
 
     // ---- where the writer stands ----
 
-    /// How values are written.
+    /// The encoding of the values.
     #[inline]
     #[must_use]
     pub const fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// First character that was to be written and for which the encoding has no place: beyond ISO 8859-1 in a `string` of that code
-    /// set, beyond U+FFFF in a `wchar` before GIOP 1.2. What was written then is not the value and must not be sent;
-    /// [`Lacking`](super::Lacking) says so.
+    /// First character that the encoding could not express: beyond ISO 8859-1 in a `string` of that code set, beyond U+FFFF in a `wchar`
+    /// before GIOP 1.2. The output is then wrong and must not be sent; [`Lacking`](super::Lacking) is the error.
     #[inline]
     #[must_use]
     pub const fn lacking(&self) -> Option<char> {
@@ -267,7 +265,7 @@ impl<'b> Writer<'b> {
         (self.phase + self.position()) & 7
     }
 
-    /// What was written so far.
+    /// Everything written so far.
     #[must_use]
     pub fn written(&self) -> &[u8] {
         self.buf.get(self.start..).unwrap_or_default()

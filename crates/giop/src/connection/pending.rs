@@ -6,9 +6,9 @@ use hashbrown::HashMap;
 
 /// Waiting callers, by request id.
 ///
-/// Ids are given in order and most replies come in about that order, so that a ring from the oldest to the newest is all
-/// that is looked at. One that is not answered while many that came after it are, is moved out of the ring, which so stays
-/// in proportion to the callers that wait.
+/// Ids are given in order and most replies arrive in about that order, so that the callers are in a ring from the oldest to the newest. A
+/// caller left unanswered while many later ones are answered is moved out of the ring, which so stays in proportion to the number of
+/// waiting callers.
 #[derive(Debug)]
 pub struct PendingReplies<T> {
     /// The id that the ring begins with.
@@ -19,7 +19,7 @@ pub struct PendingReplies<T> {
     late: HashMap<u32, T>,
 }
 
-/// Places of the ring that may be empty: so many, and so many for each that is not.
+/// Empty slots allowed in the ring: a base, and a number for each occupied slot.
 const EMPTY_PLACES: usize = 64;
 const EMPTY_PLACES_EACH: usize = 8;
 
@@ -36,7 +36,7 @@ impl<T> PendingReplies<T> {
         self.waiting == 0 && self.late.is_empty()
     }
 
-    /// How many wait.
+    /// Number of waiting callers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.waiting + self.late.len()
@@ -68,7 +68,7 @@ impl<T> PendingReplies<T> {
         self.ring.get(place).and_then(Option::as_ref).or_else(|| self.late.get(&request_id))
     }
 
-    /// The caller that waits for this reply, to be changed.
+    /// The caller of this reply, mutable.
     pub fn get_mut(&mut self, request_id: u32) -> Option<&mut T> {
         let place = request_id.wrapping_sub(self.first) as usize;
         let in_ring = self.ring.get_mut(place).and_then(Option::as_mut);
@@ -89,7 +89,7 @@ impl<T> PendingReplies<T> {
         Some(who)
     }
 
-    /// All waiting callers, in the order in which their requests were sent: those of a connection that was lost.
+    /// All waiting callers of a lost connection, in the order in which their requests were sent.
     #[must_use]
     pub fn into_last(mut self) -> LastPending<T> {
         self.move_out();
@@ -112,17 +112,17 @@ impl<T> PendingReplies<T> {
     }
 }
 
-/// Callers that waited for replies on a connection that was lost, until they have been notified.
+/// Callers of a lost connection, until they have been notified.
 #[derive(Debug)]
 pub struct LastPending<T> {
     /// The id after the newest request's.
     newest: u32,
-    /// How many requests before that each one's was sent, and its caller unless it does not wait any more.
+    /// Requests sent after each caller's, sorted, and the caller unless it has given up.
     oldest_last: Vec<(u32, Option<T>)>,
 }
 
 impl<T> LastPending<T> {
-    /// The caller that has waited for longest.
+    /// The caller that has waited longest.
     pub fn pop(&mut self) -> Option<T> {
         while let Some((_, who)) = self.oldest_last.pop() {
             if who.is_some() {

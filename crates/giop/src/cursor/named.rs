@@ -1,4 +1,4 @@
-//! Lists of named values, with names that are not in their type: `CosNotification::PropertySeq` and its like.
+//! Lists of named values, with names outside their type: `CosNotification::PropertySeq` and the like.
 
 use super::{Cursor, Elements};
 use crate::cdr::{CharSet, ReadError, Reader};
@@ -10,13 +10,15 @@ use crate::typecode::{Kind, Work};
 const NAMED_BYTES_MIN: usize = 8;
 
 impl<'a> Cursor<'a> {
-    /// The value that has that name in a list of named values, the first if there are several.
+    /// The value of that name in a list of named values, the first if there are several. ¶ Such a list is any sequence or array of
+    /// structures of a string and then the value, usually an `Any`: `CosNotification::PropertySeq`, `CosTrading::PropertySeq`,
+    /// `CORBA::NVList`.
     ///
     /// That is any sequence or array of structures of a string and then the value, mostly an `Any`:
     /// `CosNotification::PropertySeq`, `CosTrading::PropertySeq`, `CORBA::NVList`.
     ///
     /// # Errors
-    /// As [`Cursor::member`].
+    /// The same as of [`Cursor::member`].
     pub fn named(&self, name: &str, work: &mut Work) -> Result<Option<Self>, ReadError> {
         let Some(elements) = self.elements(work)? else {
             return Ok(None);
@@ -36,8 +38,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Looks for a name in a `sequence` of structures of a `string` and an `any`, such as a `CosNotification::PropertySeq`,
-/// that lies somewhere without its type. `reader` moves behind the list if the name is not in it.
+/// Finds a name in a `sequence` of structures of a `string` and an `any`, such as a `CosNotification::PropertySeq`, whose type is not at
+/// hand. If the name is missing, `reader` moves behind the list.
 ///
 /// # Errors
 /// There is no such list, as far as it was looked at, or `work` does not suffice.
@@ -69,7 +71,7 @@ struct Pair {
     /// The type of the second member as it was declared, and behind aliases.
     second: Node,
     resolved: Node,
-    /// What the type says of the members behind these two, and how many there are.
+    /// The type's part about the members behind these two, and their number.
     others: Place,
     count: u32,
 }

@@ -5,7 +5,7 @@ use super::Scalar;
 /// The `double` next to an IEEE 754 quadruple, most significant octet first.
 pub(super) fn from_quadruple(octets: [u8; 16]) -> f64 {
     const FRACTION: u32 = 112;
-    /// What a quadruple's fraction has more than a double's.
+    /// Bits by which a quadruple's fraction exceeds a double's.
     const SURPLUS: u32 = FRACTION - 52;
     let bits = u128::from_be_bytes(octets);
     let sign = u64::from(octets.first().is_some_and(|octet| octet & 0x80 != 0)) << 63;

@@ -1,4 +1,4 @@
-//! Values that are not made of others.
+//! Values that are not composed of others.
 
 use super::{Cursor, number};
 use crate::cdr::{ReadError, ReadErrorKind, Reader, WideUnits};
@@ -34,11 +34,11 @@ pub enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// The value of the `Any` that `any` stands in front of, as [`Cursor::any`] and [`Cursor::scalar`] give it, with less ado
-    /// where its type is the number, boolean or string that it mostly is.
+    /// The value of the `Any` in front of `any`, as from [`Cursor::any`] and [`Cursor::scalar`], with a fast path for the usual types:
+    /// numbers, booleans and strings.
     ///
     /// # Errors
-    /// As those.
+    /// The same as of those.
     #[inline]
     pub fn of_any(any: &Reader<'a>, work: &mut Work) -> Result<Option<Self>, ReadError> {
         let mut value = any.clone();
@@ -63,8 +63,7 @@ impl<'a> Scalar<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The value, if it is not made of others: `None` for structures, sequences, object references and the like, and for
-    /// no value at all.
+    /// The value, if it is not composed of others: `None` for structures, sequences, object references and the like, and for no value.
     ///
     /// # Errors
     /// The bytes cannot be read or are no value of the type, such as a boolean that is neither 0 nor 1 or an enumerator

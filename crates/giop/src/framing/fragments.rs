@@ -5,33 +5,33 @@ use crate::cdr::{Endian, Version};
 use crate::message::{FLAG_MORE_FRAGMENTS, FLAGS_AT, HEADER_LEN, Header, MessageKind, SIZE_AT, ServiceContexts};
 use alloc::vec::Vec;
 
-/// Empty buffers that are kept for later sets.
+/// Maximum number of empty buffers retained for reuse.
 const SPARE_MAX: usize = 4;
 
-/// What became of a part.
+/// Result of adding a fragment.
 pub(super) enum Assembly {
-    /// More parts are to come.
+    /// More fragments follow.
     Open,
-    /// It was the last; the whole, with this header, is in [`Fragments::finished`].
+    /// The message is complete, with this header, in [`Fragments::finished`].
     Finished(Header),
 }
 
 /// The parts of one message.
 struct Set {
-    /// Of the first part.
+    /// Header of the first fragment.
     header: Header,
     /// `None` in GIOP 1.1.
     request_id: Option<u32>,
     /// The first part with its header, and of the others what follows theirs.
     bytes: Vec<u8>,
-    /// When the first part began.
+    /// When the first fragment began.
     began: u64,
 }
 
-/// All messages of a connection of which parts are still to come.
+/// All incomplete messages of a connection.
 pub(super) struct Fragments {
     sets: Vec<Set>,
-    /// The message that was put together last.
+    /// The message reassembled last.
     finished: Vec<u8>,
     spare: Vec<Vec<u8>>,
 }
@@ -111,7 +111,7 @@ impl Fragments {
         Ok(Assembly::Finished(finish(set.header, &mut self.finished)))
     }
 
-    /// Drops what was collected of a request.
+    /// Drops the fragments of a request.
     pub(super) fn cancel(&mut self, version: Version, request_id: u32, limits: &Limits) {
         let at = self.sets.iter().position(|set| {
             matches!(set.header.kind, MessageKind::Request | MessageKind::LocateRequest)
@@ -126,12 +126,12 @@ impl Fragments {
         }
     }
 
-    /// The message that was put together last; empty if it was dropped.
+    /// The message reassembled last; empty if it was dropped.
     pub(super) fn finished(&self) -> &[u8] {
         &self.finished
     }
 
-    /// Drops the message that was put together last.
+    /// Drops the message reassembled last.
     #[inline]
     pub(super) fn drop_finished(&mut self, limits: &Limits) {
         if !self.finished.is_empty() {
@@ -149,22 +149,22 @@ impl Fragments {
         }
     }
 
-    /// Messages of which parts are still to come.
+    /// Number of incomplete messages.
     pub(super) fn open(&self) -> usize {
         self.sets.len()
     }
 
-    /// Octets of those messages.
+    /// Octets of the incomplete messages.
     pub(super) fn bytes(&self) -> usize {
         self.sets.iter().map(|set| set.bytes.len()).sum()
     }
 
-    /// When the oldest of those messages began, and its octets.
+    /// When the oldest incomplete message began, and its octets.
     pub(super) fn oldest(&self) -> Option<(u64, usize)> {
         self.sets.iter().map(|set| (set.began, set.bytes.len())).min_by_key(|(began, _)| *began)
     }
 
-    /// Octets of memory that are held.
+    /// Octets of memory allocated.
     pub(super) fn reserved(&self) -> usize {
         let open: usize = self.sets.iter().map(|set| set.bytes.capacity()).sum();
         let spare: usize = self.spare.iter().map(Vec::capacity).sum();
@@ -184,7 +184,7 @@ impl Fragments {
     }
 }
 
-/// 9.4.9: requests and replies in GIOP 1.1; from 1.2 on those for locating too.
+/// Whether the message may be fragmented (9.4.9): requests and replies in GIOP 1.1; from 1.2 on also those for locating.
 fn may_have_fragments(header: &Header) -> bool {
     match header.kind {
         MessageKind::Request | MessageKind::Reply => true,
@@ -205,7 +205,7 @@ fn request_id_of(header: &Header, message: &[u8]) -> Result<Option<u32>, Protoco
     }
 }
 
-/// The request id of a GIOP 1.1 request, if the part that is there goes so far: the service contexts come before it.
+/// The request id of a GIOP 1.1 request, if the first fragment includes it, behind the service contexts.
 fn request_id_of_1_1(header: &Header, bytes: &[u8]) -> Option<u32> {
     let mut r = crate::message::behind_header(bytes, header);
     ServiceContexts::read(&mut r).ok()?;

@@ -1,4 +1,4 @@
-//! The buffer and what is found in it.
+//! The receive buffer, and the messages in it.
 
 use super::fragments::{Assembly, Fragments};
 use super::{Limits, ProtocolError};
@@ -7,61 +7,59 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Free octets below which it is worth moving what is left of a message to the front of the buffer before reading.
+/// Free octets below which the rest of a message is moved to the front of the buffer before reading.
 const READ_MIN: usize = 4 << 10;
 
-/// Octets of a message that has begun up to which they are kept in a small buffer of the connection's own when the
-/// buffer that they were read into is taken back. That one stays, so that nothing is allocated the next time.
+/// Maximum octets of an incomplete message that are copied to a small buffer of the connection when the borrowed buffer is reclaimed. The
+/// small buffer stays, so that nothing is allocated the next time.
 const REST_BYTES: usize = 4 << 10;
 
 /// The least such a buffer takes.
 const REST_BYTES_MIN: usize = 256;
 
-/// How many times what has arrived of a large message its buffer may be, so that a peer has to send what it has kept.
+/// Maximum ratio of a large message's buffer to its received octets, so that a peer has to send what it makes us allocate.
 const GROWTH: usize = 2;
 
-/// A whole message, as it arrived or as its fragments were put together.
+/// A whole message, as received or reassembled from fragments.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// Its header. For what came in fragments, the first one's with the size of the whole and without the flag for more.
+    /// Its header. For fragments, the first one's with the size of the whole and without the flag for more.
     pub header: Header,
-    /// Its octets, those of the header included.
+    /// Its octets, including the header.
     pub bytes: &'a [u8],
 }
 
-/// A message of which the rest is pending.
+/// An incomplete message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incomplete {
     /// When its first octets were found.
     pub began: u64,
-    /// How many there are of it, and of what is in front.
+    /// Octets received of the message and in front of it.
     pub octets: usize,
 }
 
 /// Turns the bytes of a connection into messages.
 ///
-/// The rule that drives it: read into [`Inbound::space`], tell how much with [`Inbound::filled`], then call
-/// [`Inbound::poll_message`] until it returns `None`; then read again. A message that was returned is gone with the next
-/// call of any of the three.
+/// The rule that drives it: read into [`Inbound::space`], tell how much with [`Inbound::filled`], then call [`Inbound::poll_message`] until
+/// it returns `None`; then read again. A returned message is invalidated by the next call of any of the three.
 ///
-/// A message that came in one piece is returned where it lies. What was read of the next one is moved only when the
-/// buffer is used up. A message larger than the buffer grows it, by at most what already arrived of it, up to exactly its
-/// own size, so that it is read in place as well. In the steady state nothing is allocated: the buffer is reused, and
-/// memory above [`Limits::retained_bytes_max`] is given back as soon as it is not needed.
+/// An unfragmented message is returned in place. The beginning of the next one is moved only when the buffer is used up. A message larger
+/// than the buffer makes it grow, by at most the octets received so far, up to exactly the message's size, so that it is read in place as
+/// well. In the steady state nothing is allocated: the buffer is reused, and memory above [`Limits::retained_bytes_max`] is given back as
+/// soon as it is not needed.
 ///
 /// # Borrowed buffers
 ///
-/// A program with many connections need not have a buffer for each. [`Inbound::lend`] one before reading, read into
-/// [`Inbound::vacant`], and take it back with [`Inbound::reclaim`] when the messages in it have been dealt with; a connection on
-/// which nothing is under way then holds none. What is left of a message is kept, up to 4 KiB of it in a small buffer that is used
-/// again, more in one of its size. A message larger than what can be lent is read in place into a buffer of its own as soon as more
-/// than those 4 KiB of it have to be kept. That grows with what arrives: to twice as much, and to the message's size and no further.
-/// [`Inbound::reserved_when_read`] says beforehand how much that will be.
+/// A program with many connections need not have a buffer for each. [`Inbound::lend`] one before reading, read into [`Inbound::vacant`],
+/// and take it back with [`Inbound::reclaim`] when the messages in it have been dealt with; an idle connection then holds none. The
+/// beginning of an incomplete message is copied, up to 4 KiB of it to a small reused buffer, more to one of its size. A message larger than
+/// the lent buffer is read in place into a buffer of its own as soon as more than those 4 KiB have arrived. That buffer grows with the
+/// input: to twice as much, up to the message's size. [`Inbound::reserved_when_read`] says beforehand how much that will be.
 ///
 /// # What is under way
 ///
-/// Tell it the time with [`Inbound::note_time`], in whatever unit, and [`Inbound::oldest`] says since when the peer has
-/// waiting for the rest of a message, however many others came in between.
+/// Set the time with [`Inbound::note_time`], in any unit, and [`Inbound::oldest`] returns since when the rest of a message has been
+/// pending, however many others arrived in between.
 ///
 /// # Fragments
 ///
@@ -78,28 +76,28 @@ pub struct Inbound {
     limits: Limits,
     /// Holds what arrived, and perhaps octets behind that, which mean nothing. Empty until the first read.
     buffer: Vec<u8>,
-    /// Whether it is borrowed.
+    /// Whether the buffer is borrowed.
     lent: bool,
     /// The connection's own small one, while another is in use.
     small: Vec<u8>,
-    /// What arrived and is not yet consumed is `buffer[start..end]`.
+    /// `buffer[start..end]` has arrived and is not consumed yet.
     start: usize,
     end: usize,
-    /// Length of the message that was returned last, at `start`.
+    /// Length of the message returned last, at `start`.
     returned: usize,
-    /// Octets that are yet to come of a message that is not wanted.
+    /// Octets still to come of a message that is being skipped.
     unwanted: usize,
     fragments: Fragments,
-    /// What time it is, and when the message in front was first found to be incomplete.
+    /// The current time, and when the message in front was first found incomplete.
     now: u64,
     began: Option<u64>,
     /// Once set, returned for ever.
     failure: Option<ProtocolError>,
 }
 
-/// Where a message was found.
+/// Location of a message.
 enum Found {
-    /// At the front of what arrived.
+    /// At the front of the input.
     InPlace(Header),
     /// In [`Fragments::finished`].
     PutTogether(Header),
@@ -125,7 +123,7 @@ impl Inbound {
         }
     }
 
-    /// Where the next bytes go; never empty. Drops the message that was returned last.
+    /// The buffer for the next read; never empty. Drops the message returned last.
     #[must_use]
     pub fn space(&mut self) -> &mut [u8] {
         self.drop_returned();
@@ -147,8 +145,8 @@ impl Inbound {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Where the next bytes go, for a reader that can append to memory that was never written to: a buffer with some spare capacity,
-    /// beyond which it is not to grow. Tell with [`Inbound::filled`] how much was appended. Drops the message that was returned last.
+    /// The buffer for the next read, for a reader that can append to uninitialized memory: a buffer with some spare capacity, beyond which
+    /// it must not grow. Report the appended octets with [`Inbound::filled`]. Drops the message returned last.
     #[must_use]
     pub fn vacant(&mut self) -> &mut Vec<u8> {
         self.drop_returned();
@@ -163,8 +161,7 @@ impl Inbound {
         &mut self.buffer
     }
 
-    /// `n` octets were read to the front of what [`Inbound::space`] returned last, or appended to what
-    /// [`Inbound::vacant`] did.
+    /// Notes that `n` octets were read to the front of [`Inbound::space`], or appended to [`Inbound::vacant`].
     pub fn filled(&mut self, n: usize) {
         debug_assert!(n <= self.buffer.len() - self.end, "more was read than there was space for");
         self.end = self.end.saturating_add(n).min(self.buffer.len());
@@ -175,10 +172,10 @@ impl Inbound {
         }
     }
 
-    /// The next whole message; `None` when more bytes are needed. Drops the message that was returned last.
+    /// The next whole message; `None` when more bytes are needed. Drops the message returned last.
     ///
     /// # Errors
-    /// What arrived is not GIOP, or more of it than is accepted. Every later call returns the same error.
+    /// The bytes are not GIOP, or exceed a limit. Every later call returns the same error.
     #[inline]
     pub fn poll_message(&mut self) -> Result<Option<Message<'_>>, ProtocolError> {
         self.drop_returned();
@@ -222,9 +219,8 @@ impl Inbound {
         }
     }
 
-    /// Lends it a buffer for the next reads. It comes back at once where there is no use for it: one is lent already, or
-    /// the message at hand would not fit and more than a little of it, which is in a buffer of its own, has arrived. Drops
-    /// the message that was returned last.
+    /// Lends a buffer for the next reads. It is returned at once if it is of no use: one is lent already, or the current message would not
+    /// fit and more than a little of it has arrived, in a buffer of its own. Drops the message returned last.
     #[must_use = "a buffer that comes back can be lent again"]
     pub fn lend(&mut self, mut buffer: Vec<u8>) -> Option<Vec<u8>> {
         self.drop_returned();
@@ -245,8 +241,7 @@ impl Inbound {
         None
     }
 
-    /// Takes back the buffer that was lent, if one was. Drops the message that was returned last; what has arrived behind
-    /// it is kept.
+    /// Takes back the lent buffer, if any. Drops the message returned last; input behind it is copied.
     pub fn reclaim(&mut self) -> Option<Vec<u8>> {
         if !self.lent {
             return None;
@@ -267,29 +262,29 @@ impl Inbound {
         self.lent
     }
 
-    /// Whether the message at hand is larger than the buffer that was lent, and has filled it. It is to be reclaimed then,
-    /// before the next read, so that the message gets one of its own.
+    /// Whether the current message is larger than the lent buffer, and has filled it. The buffer must then be reclaimed before the next
+    /// read, so that the message gets one of its own.
     #[must_use]
     pub fn has_outgrown_loan(&self) -> bool {
         let room = self.buffer.capacity();
         self.lent && self.returned == 0 && self.message_at_hand() > room && room - self.pending() < READ_MIN
     }
 
-    /// Octets that would have to be kept in a buffer of their own if the one that was lent were taken back now; 0 if the
-    /// small one suffices.
+    /// Octets that would have to be copied to a buffer of their own if the lent one were reclaimed now; 0 if the small one suffices.
     #[must_use]
     pub fn rest_to_keep(&self) -> usize {
         let rest = self.end - self.start - self.returned;
         if rest <= REST_BYTES { 0 } else { rest }
     }
 
-    /// What arrived and was not yet returned, for looking ahead. It begins with a message, or the part of one that arrived.
+    /// Input that was not returned yet, for looking ahead. It begins with a message, or the beginning of one.
     #[must_use]
     pub fn ahead(&self) -> &[u8] {
         self.pending_bytes().get(self.returned..).unwrap_or_default()
     }
 
-    /// The message that has begun in front, in one piece, and is not complete: as much of it as has arrived.
+    /// The beginning of an unfragmented, incomplete message in front, as far as received. ¶ Call it when [`Inbound::poll_message`] has
+    /// returned `None`. A message that is not needed can be skipped: see [`Inbound::skip_begun`].
     ///
     /// To be asked when [`Inbound::poll_message`] has returned `None`. A message that is not wanted need not be kept: see
     /// [`Inbound::skip_begun`].
@@ -303,7 +298,7 @@ impl Inbound {
         has_begun.then_some(Message { header, bytes })
     }
 
-    /// Drops the message that has [begun](Inbound::begun), and what is yet to come of it as it comes: no memory is reserved for that.
+    /// Skips the message that has [begun](Inbound::begun), including its octets still to come, without reserving memory.
     pub fn skip_begun(&mut self) {
         self.drop_returned();
         if let Some(Message { header, bytes }) = self.begun() {
@@ -319,27 +314,26 @@ impl Inbound {
         self.fragments.open()
     }
 
-    /// Whether anything arrived behind the message that was returned last: another one, or the beginning of one.
+    /// Whether there is input behind the message returned last: another one, or the beginning of one.
     #[inline]
     #[must_use]
     pub const fn has_more(&self) -> bool {
         self.end - self.start > self.returned
     }
 
-    /// Octets that arrived and do not yet make up a message that was returned, those of fragments included. While it is not
-    /// 0 the rest of a message is pending.
+    /// Octets received but not returned in a message yet, fragments included. While it is not 0 the rest of a message is pending.
     #[must_use]
     pub fn buffered(&self) -> usize {
         self.end - self.start - self.returned + self.fragments.bytes()
     }
 
-    /// What time it is, for [`Inbound::oldest`]. What is found incomplete from now on began then.
+    /// Sets the time for [`Inbound::oldest`]. Messages found incomplete from now on began then.
     #[inline]
     pub const fn note_time(&mut self, now: u64) {
         self.now = now;
     }
 
-    /// The message of which the rest has been pending for longest.
+    /// The message whose rest has been pending longest.
     #[must_use]
     pub fn oldest(&self) -> Option<Incomplete> {
         let in_front = self.pending() - self.returned;
@@ -349,7 +343,7 @@ impl Inbound {
         front.into_iter().chain(parts).min_by_key(|incomplete| incomplete.began)
     }
 
-    /// The most octets that what is under way may come to be, those that have arrived included.
+    /// Upper bound of the octets of all incomplete messages, including those received.
     #[must_use]
     pub fn announced(&self) -> usize {
         match self.fragments.open() {
@@ -359,14 +353,14 @@ impl Inbound {
         }
     }
 
-    /// What [`Inbound::reserved`] will be after [`Inbound::vacant`].
+    /// The value of [`Inbound::reserved`] after [`Inbound::vacant`].
     #[must_use]
     pub fn reserved_when_read(&self) -> usize {
         let buffer = if self.lent { 0 } else { self.capacity_when_read() };
         buffer + self.small.capacity() + self.fragments.reserved()
     }
 
-    /// Octets of memory that are held, used or not. A buffer that was lent is not its own.
+    /// Octets of memory allocated, used or not, without a lent buffer.
     #[must_use]
     pub fn reserved(&self) -> usize {
         let buffer = if self.lent { 0 } else { self.buffer.capacity() };
@@ -388,7 +382,7 @@ impl Inbound {
         (is_whole && !header.more_fragments && header.kind != MessageKind::Fragment).then_some(header)
     }
 
-    /// Goes on from fragment to fragment until there is a whole message.
+    /// Processes fragments until there is a whole message.
     fn find(&mut self) -> Result<Option<Found>, ProtocolError> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -431,7 +425,7 @@ impl Inbound {
         Err(ProtocolError::BadMagic { found })
     }
 
-    /// 9.4.4 and 9.4.9: a cancelled request is not continued, so what was collected of it would stay for ever.
+    /// Drops the fragments of a cancelled request (9.4.4 and 9.4.9): it is not continued, so they would stay for ever.
     #[inline]
     fn note_cancel(&mut self, header: &Header) {
         if header.kind == MessageKind::CancelRequest && self.fragments.open() > 0 {
@@ -454,7 +448,7 @@ impl Inbound {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The whole length of the message that is at the front, if that is known and acceptable; else 0.
+    /// The whole length of the message at the front, if known and acceptable; else 0.
     #[inline]
     fn message_at_hand(&self) -> usize {
         if self.pending() == 0 {
@@ -464,7 +458,7 @@ impl Inbound {
         if len > self.limits.message_bytes_max { 0 } else { len }
     }
 
-    /// How large a buffer of its own is that takes over what is left: nothing if nothing is left, the small one if that does.
+    /// Size of the own buffer for the rest of the input: 0 if nothing is left, the small one's if that suffices.
     fn room_for_rest(&self, small: usize) -> usize {
         let rest = self.pending();
         if rest <= small {
@@ -476,7 +470,7 @@ impl Inbound {
         rest
     }
 
-    /// How large the buffer is when it is read into next.
+    /// Capacity of the buffer at the next read.
     fn capacity_when_read(&self) -> usize {
         let (pending, capacity, message_len) = (self.pending(), self.buffer.capacity(), self.message_at_hand());
         let missing = message_len.saturating_sub(pending);

@@ -12,13 +12,13 @@ use alloc::vec::Vec;
 pub enum Profile {
     /// Through TCP ([`tag::INTERNET_IOP`]).
     Iiop(IiopProfile),
-    /// None by itself: components that are no protocol's own ([`tag::MULTIPLE_COMPONENTS`]).
+    /// Only components that belong to no protocol ([`tag::MULTIPLE_COMPONENTS`]).
     Components(Vec<Component>),
-    /// Through a protocol that is not spoken here, or an IIOP of a major version other than 1.
+    /// A protocol that is not supported, or an IIOP of a major version other than 1.
     Other {
-        /// Which protocol.
+        /// The protocol.
         tag: u32,
-        /// Its data, as it was.
+        /// Its data, unchanged.
         data: Vec<u8>,
     },
 }
@@ -73,19 +73,18 @@ pub struct IiopProfile {
     pub port: u16,
     /// The object key: what the server knows the object by. Only the server understands it.
     pub key: Vec<u8>,
-    /// What else there is to know; not sent in a profile of version 1.0, which has no room for it.
+    /// Further components; not sent in a profile of version 1.0, which has no room for them.
     pub components: Vec<Component>,
 }
 
 impl IiopProfile {
-    /// What the server says about code sets; `None` if it says nothing that can be understood.
+    /// The server's code sets; `None` without valid information.
     #[must_use]
     pub fn code_sets(&self) -> Option<CodeSetInfo> {
         CodeSetInfo::from_component(self.component(tag::CODE_SETS)?).ok()
     }
 
-    /// Which ORB made the reference ([`tag::ORB_TYPE`]), such as [`ORB_TYPE_CAMPANILE`](super::ORB_TYPE_CAMPANILE); `None`
-    /// if it does not say so.
+    /// The ORB that made the reference ([`tag::ORB_TYPE`]), such as [`ORB_TYPE_CAMPANILE`](super::ORB_TYPE_CAMPANILE); `None` if not given.
     #[must_use]
     pub fn orb_type(&self) -> Option<u32> {
         Reader::over_encapsulation(&self.component(tag::ORB_TYPE)?.data).ok()?.u32().ok()
@@ -97,7 +96,7 @@ impl IiopProfile {
         self.components.iter().find(|component| component.tag == tag)
     }
 
-    /// Host and port of the profile, then those of its [`tag::ALTERNATE_IIOP_ADDRESS`] components that can be read.
+    /// Host and port of the profile, then those of its readable [`tag::ALTERNATE_IIOP_ADDRESS`] components.
     #[must_use]
     pub fn addresses(&self) -> Addresses<'_> {
         Addresses { first: Some(self), components: self.components.iter() }
@@ -130,14 +129,14 @@ impl IiopProfile {
 /// A tagged component: one more thing to know about a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Component {
-    /// Which thing; see [`tag`].
+    /// The kind of component; see [`tag`].
     pub tag: u32,
     /// Mostly an encapsulation; see [`Reader::over_encapsulation`].
     pub data: Vec<u8>,
 }
 
 impl Component {
-    /// Most components that a profile may have. One with more is refused.
+    /// Maximum number of components of a profile. One with more is refused.
     pub const COUNT_MAX: u32 = 256;
 
     /// Says which ORB made the reference.
@@ -155,8 +154,8 @@ impl Component {
         })
     }
 
-    /// A component with an encapsulation of what `contents` writes as its data, most significant octet first, so that the
-    /// same reference is the same octets wherever it was made.
+    /// A component with the output of `contents` as encapsulated data, most significant octet first, so that the same reference has the
+    /// same octets wherever it was made.
     #[must_use]
     pub fn encapsulated(tag: u32, contents: impl FnOnce(&mut Writer<'_>)) -> Self {
         Self { tag, data: crate::codeset::encapsulate(crate::cdr::Endian::Big, contents) }

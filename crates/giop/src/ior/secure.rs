@@ -3,28 +3,28 @@
 use super::{Component, IiopProfile, tag};
 use crate::cdr::Reader;
 
-/// What a reference says of TLS: `SSLIOP::SSL` of the CORBA Security Service 1.8, 3.7.3 (CSIv1).
+/// TLS information in a reference: `SSLIOP::SSL` of the CORBA Security Service 1.8, 3.7.3 (CSIv1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SecureTransport {
-    /// What the server can do, of the options below.
+    /// Options that the server supports, see below.
     pub supports: u16,
-    /// What it insists on.
+    /// Options that the server requires.
     pub requires: u16,
-    /// The TCP port at which it speaks TLS.
+    /// The TCP port for TLS.
     pub port: u16,
 }
 
 impl SecureTransport {
-    /// Nothing: messages in the clear.
+    /// No protection: messages in the clear.
     pub const NO_PROTECTION: u16 = 1;
-    /// That messages are whole, secret, and neither repeated nor put into another order: what TLS does.
+    /// Integrity, confidentiality, and detection of replay and misordering, as in TLS.
     pub const PROTECTION: u16 = 2 | 4 | 8 | 16;
-    /// That the server shows a certificate.
+    /// The server shows a certificate.
     pub const TRUST_IN_TARGET: u16 = 32;
-    /// That the client shows one.
+    /// The client shows a certificate.
     pub const TRUST_IN_CLIENT: u16 = 64;
 
-    /// As a component of a profile.
+    /// Encodes it as a component of a profile.
     #[must_use]
     pub fn to_component(self) -> Component {
         let Self { supports, requires, port } = self;
@@ -35,7 +35,7 @@ impl SecureTransport {
         })
     }
 
-    /// What a component says, if it can be read and names a port.
+    /// Decodes a component; `None` if it cannot be read or names no port.
     #[must_use]
     pub fn from_component(component: &Component) -> Option<Self> {
         if component.tag != tag::SSL_SEC_TRANS {
@@ -48,7 +48,7 @@ impl SecureTransport {
 }
 
 impl IiopProfile {
-    /// What it says of TLS; `None` if it says nothing that can be understood.
+    /// The profile's TLS information; `None` without valid information.
     #[must_use]
     pub fn secure_transport(&self) -> Option<SecureTransport> {
         SecureTransport::from_component(self.component(tag::SSL_SEC_TRANS)?)

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-/// Most digits that a stringified reference may have: a megabyte of reference is no reference.
+/// Maximum digits of a stringified reference: a megabyte of reference is no reference.
 const DIGITS_MAX: usize = 1 << 20;
 
-/// Writes `IOR:` and lower-case digits, always most significant octet first: the same reference is the same text.
+/// Writes `IOR:` and lower-case digits, always most significant octet first, so that the same reference is the same text.
 impl fmt::Display for Ior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = Vec::new();
@@ -61,26 +61,26 @@ pub(crate) fn hex_octet(pair: &[u8]) -> Option<u8> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseIorError {
-    /// It does not start with `IOR:`.
+    /// The text does not start with `IOR:`.
     NoPrefix,
-    /// It is longer than is accepted.
+    /// The text is too long.
     TooLong {
-        /// Digits that it has.
+        /// Number of digits.
         digits: usize,
-        /// Digits that are accepted.
+        /// Maximum number of digits.
         max: usize,
     },
-    /// It ends in the middle of an octet; mostly, it was cut short.
+    /// The text ends in the middle of an octet; usually, it was truncated.
     OddDigits {
-        /// Digits that it has.
+        /// Number of digits.
         digits: usize,
     },
-    /// It has something other than a hexadecimal digit.
+    /// The text has something other than a hexadecimal digit.
     NotHex {
         /// Octets from the start of the text to about where.
         at: usize,
     },
-    /// Its octets are not a reference.
+    /// The octets are not a reference.
     Read(ReadError),
 }
 

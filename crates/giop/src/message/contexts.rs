@@ -20,14 +20,14 @@ impl<'a> ServiceContexts<'a> {
     /// Real-time CORBA priority of the invocation: an encapsulated `short` from 0 to 32767.
     pub const RT_CORBA_PRIORITY: u32 = 10;
 
-    /// Campanile's own, without data: when this request was sent, the object had answered all that was sent to it before.
-    /// A servant that refuses a request refuses what was sent behind it, too, up to the next one with this context, so that
-    /// requests that are repeated are carried out in their order. The number is `CAMP`; the OMG does not know it.
+    /// Campanile's own context, without data: when this request was sent, all earlier requests to the object had been answered. A servant
+    /// that refuses a request also refuses the later ones, up to the next one with this context, so that repeated requests are carried out
+    /// in order. The number is `CAMP`, not registered with the OMG.
     pub const FLOW_START: u32 = 0x4341_4D50;
     /// Campanile's own, on the first request of a connection: what the client is called; see [`crate::client_name`]. The number is `CAMN`.
     pub const CLIENT_NAME: u32 = 0x4341_4D4E;
 
-    /// Most contexts that a message may have. A message with more is refused; real ones have fewer than ten.
+    /// Maximum number of contexts of a message. A message with more is refused; real ones have fewer than ten.
     pub const COUNT_MAX: u32 = 256;
 
     /// No contexts.
@@ -51,7 +51,7 @@ impl<'a> ServiceContexts<'a> {
         Ok(Self { count, list })
     }
 
-    /// Id and data of each context, in the order in which they were sent. The data mostly is an encapsulation; see
+    /// Id and data of each context, in the order in which they were sent. The data usually is an encapsulation; see
     /// [`Reader::over_encapsulation`].
     #[must_use]
     pub fn iter(&self) -> ServiceContextsIter<'a> {
@@ -65,7 +65,7 @@ impl<'a> ServiceContexts<'a> {
         self.iter().find_map(|(found, data)| (found == id).then_some(data))
     }
 
-    /// How many there are, at most [`ServiceContexts::COUNT_MAX`].
+    /// Number of contexts, at most [`ServiceContexts::COUNT_MAX`].
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.count

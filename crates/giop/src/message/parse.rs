@@ -3,10 +3,10 @@
 use super::{HEADER_LEN, Header, ServiceContexts, Target};
 use crate::cdr::{CharSet, ReadError, ReadErrorKind, Reader, Version, padding};
 
-/// What a client waits for after a request (CORBA 3.3 part 2, 9.4.2.1, and the sync scopes of part 1, 22.2.1).
+/// The reply that a client expects (CORBA 3.3 part 2, 9.4.2.1, and the sync scopes of part 1, 22.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Response {
-    /// Nothing: a one-way (`SYNC_NONE`, `SYNC_WITH_TRANSPORT`).
+    /// None: a one-way (`SYNC_NONE`, `SYNC_WITH_TRANSPORT`).
     None,
     /// A reply without a body as soon as the server has the request, before the object has it (`SYNC_WITH_SERVER`).
     Server,
@@ -15,7 +15,7 @@ pub enum Response {
 }
 
 impl Response {
-    /// From `response_flags` of GIOP 1.2: 0, 1 or 3.
+    /// Decodes `response_flags` of GIOP 1.2: 0, 1 or 3.
     #[inline]
     const fn from_flags(flags: u8) -> Self {
         match flags & 3 {
@@ -45,15 +45,15 @@ impl Response {
 pub struct Request<'a> {
     /// Chosen by the client, unique among its unanswered requests on the connection.
     pub request_id: u32,
-    /// What the client waits for.
+    /// The reply that the client expects.
     pub response: Response,
     /// The object.
     pub target: Target<'a>,
     /// Name of the operation, without its NUL; identifiers are ASCII.
     pub operation: &'a [u8],
-    /// What the client's ORB tells beside the arguments.
+    /// Service contexts of the client's ORB.
     pub contexts: ServiceContexts<'a>,
-    /// Where the arguments begin in the message; its length if there are none.
+    /// Offset of the arguments in the message; its length if there are none.
     pub body_offset: usize,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How an invocation ended (CORBA 3.3 part 2, 9.4.3.1). What the body of the reply holds follows from it.
+/// The outcome of an invocation (CORBA 3.3 part 2, 9.4.3.1), which determines the body of the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReplyStatus {
     /// The result and the `out` and `inout` parameters follow.
@@ -148,13 +148,13 @@ impl ReplyStatus {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Reply<'a> {
-    /// Of the request that is answered.
+    /// Id of the answered request.
     pub request_id: u32,
-    /// How the invocation ended.
+    /// The outcome of the invocation.
     pub status: ReplyStatus,
-    /// What the server's ORB tells beside the result.
+    /// Service contexts of the server's ORB.
     pub contexts: ServiceContexts<'a>,
-    /// Where the body begins in the message; its length if there is none.
+    /// Offset of the body in the message; its length if there is none.
     pub body_offset: usize,
 }
 
@@ -190,7 +190,7 @@ impl<'a> Reply<'a> {
 /// A LocateRequest (CORBA 3.3 part 2, 9.4.5): asks whether an object is here. It has no body.
 #[derive(Clone, Debug)]
 pub struct LocateRequest<'a> {
-    /// As in [`Request::request_id`].
+    /// The request's id, as in [`Request::request_id`].
     pub request_id: u32,
     /// The object.
     pub target: Target<'a>,
@@ -251,11 +251,11 @@ impl LocateStatus {
 /// The head of a LocateReply (CORBA 3.3 part 2, 9.4.6). Its body follows without alignment in every version (9.4.6.2).
 #[derive(Clone, Debug)]
 pub struct LocateReply {
-    /// Of the request that is answered.
+    /// Id of the answered request.
     pub request_id: u32,
     /// The answer.
     pub status: LocateStatus,
-    /// Where the body begins in the message; its length if there is none.
+    /// Offset of the body in the message; its length if there is none.
     pub body_offset: usize,
 }
 
@@ -281,7 +281,7 @@ impl LocateReply {
 /// A CancelRequest (CORBA 3.3 part 2, 9.4.4): the client no longer wants the answer. The server may answer all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelRequest {
-    /// Of the request that needs no answer any more.
+    /// Id of the cancelled request.
     pub request_id: u32,
 }
 
@@ -309,14 +309,14 @@ pub fn body_at<'a>(message: &'a [u8], header: &Header, at: usize, chars: CharSet
     Reader::with_phase(bytes, at, header.encoding(chars)).with_origin(at)
 }
 
-/// Where a GIOP 1.2 body begins when the head ends at `head_end`: at the next multiple of 8 (9.4.2.2). Padding behind
-/// which nothing follows is no body; some ORBs send it.
+/// Offset of a GIOP 1.2 body when the head ends at `head_end`: the next multiple of 8 (9.4.2.2). Padding without a body behind it, which
+/// some ORBs send, is no body.
 #[inline]
 fn aligned_body(message: &[u8], head_end: usize) -> usize {
     (head_end + padding(head_end, 8)).min(message.len())
 }
 
-/// An enumerated value that is its index in `all`.
+/// Reads an enumerated value, encoded as its index in `all`.
 #[inline]
 fn known<T: Copy>(r: &mut Reader<'_>, all: &[T], what: &'static str) -> Result<T, ReadError> {
     let value = r.u32()?;

@@ -1,9 +1,9 @@
-//! Which object a request is for.
+//! The object that a request is for.
 
 use crate::cdr::{ReadError, ReadErrorKind, Reader};
 use crate::ior::{Ior, tag};
 
-/// How a request names its object (CORBA 3.3 part 2, 9.4.2.2). Before GIOP 1.2 there only is the key.
+/// The form in which a request names its object (CORBA 3.3 part 2, 9.4.2.2). Before GIOP 1.2 only the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// `KeyAddr`: the object key; what every client sends unless asked for more.
@@ -15,7 +15,7 @@ pub enum Target<'a> {
         /// Data of the profile.
         data: &'a [u8],
     },
-    /// `ReferenceAddr`: the object's whole reference, of which the client chose one profile.
+    /// `ReferenceAddr`: the object's whole reference, with the profile that the client chose.
     Reference {
         /// Index of the chosen profile.
         index: u32,

@@ -1,27 +1,28 @@
-//! Heads that are sent again and again: made once, and copied for each message.
+//! Heads that are sent repeatedly: made once, and copied for each message.
 
 use super::write::{Open, RequestHead, begin_request};
 use super::{HEADER_LEN, Header, MAGIC, MessageKind, SIZE_AT};
 use crate::cdr::{Endian, Version, padding};
 use alloc::vec::Vec;
 
-/// The head of a request, of which only the id and the message's size change from one message to the next.
+/// The head of a request, where only the id and the message's size change between messages. ¶ Its output is, octet for octet, that of
+/// [`begin_request`] with the same [`RequestHead`].
 ///
 /// What it appends is, octet for octet, what [`begin_request`] does with the same [`RequestHead`].
 #[derive(Clone, Debug)]
 pub struct RequestTemplate {
     /// The head, up to where a body begins.
     head: Vec<u8>,
-    /// Where the head ends if there is no body.
+    /// Offset of the head's end without a body.
     head_end: usize,
-    /// Where the request's id is.
+    /// Offset of the request's id.
     id_at: usize,
     version: Version,
     endian: Endian,
 }
 
 impl RequestTemplate {
-    /// A template of this head; the request id in it does not matter.
+    /// A template of this head, whose request id does not matter.
     #[must_use]
     pub fn new(head: &RequestHead<'_>) -> Self {
         let (version, endian) = (head.version, head.endian);
@@ -31,7 +32,7 @@ impl RequestTemplate {
         template
     }
 
-    /// Makes it one of another head, in the same memory if that suffices.
+    /// Changes it to another head, reusing the memory if that suffices.
     pub fn set(&mut self, head: &RequestHead<'_>) {
         self.head.clear();
         self.head_end = begin_request(&mut self.head, head).head_end();
@@ -42,7 +43,7 @@ impl RequestTemplate {
         (self.version, self.endian) = (head.version, head.endian);
     }
 
-    /// Appends the head of a request to `buf`, to be finished when its body has been appended.
+    /// Appends the head of a request to `buf`; finish it after appending the body.
     pub fn begin(&self, buf: &mut Vec<u8>, request_id: u32) -> Open {
         let start = buf.len();
         buf.extend_from_slice(&self.head);
@@ -67,14 +68,14 @@ impl RequestTemplate {
         self.head.len()
     }
 
-    /// Octets of memory that it holds.
+    /// Octets of memory allocated.
     #[must_use]
     pub fn reserved(&self) -> usize {
         self.head.capacity()
     }
 }
 
-/// Where a request's service contexts end that begin behind the header, as they do before GIOP 1.2.
+/// Offset of the end of a request's service contexts, which follow the header before GIOP 1.2.
 fn behind_contexts(contexts: &[(u32, &[u8])]) -> usize {
     let end = contexts.iter().fold(HEADER_LEN + 4, |at, (_, data)| at + padding(at, 4) + 8 + data.len());
     end + padding(end, 4)
@@ -97,8 +98,7 @@ const fn octets(number: u32, endian: Endian) -> [u8; 4] {
 /// Octets of a reply without service contexts and without a body.
 const EMPTY_REPLY_LEN: usize = HEADER_LEN + 12;
 
-/// Appends the reply to a request that has no result, without service contexts: what [`super::begin_reply`] does, and
-/// nothing behind it.
+/// Appends the reply to a request without a result, without service contexts: the output of [`super::begin_reply`] and an empty body.
 #[inline]
 pub fn empty_reply(buf: &mut Vec<u8>, version: Version, endian: Endian, request_id: u32) {
     let start = buf.len();

@@ -7,7 +7,7 @@ use super::{FLAG_LITTLE_ENDIAN, HEADER_LEN, LocateStatus, MAGIC, MessageKind, Re
 use crate::cdr::{CharSet, Encoding, Endian, Version, Writer, padding};
 use alloc::vec::Vec;
 
-/// What a request says in front of its body; see [`super::Request`] for how it lies on the wire.
+/// The head of a request, in front of its body; see [`super::Request`] for its layout.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     /// Version to lay the message out by.
@@ -16,7 +16,7 @@ pub struct RequestHead<'a> {
     pub endian: Endian,
     /// Must be unique among the unanswered requests on the connection.
     pub request_id: u32,
-    /// What is waited for. Before GIOP 1.2, [`Response::Server`] is sent as [`Response::Expected`].
+    /// The expected reply. Before GIOP 1.2, [`Response::Server`] is sent as [`Response::Expected`].
     pub response: Response,
     /// Key of the object.
     pub key: &'a [u8],
@@ -24,35 +24,35 @@ pub struct RequestHead<'a> {
     pub operation: &'a [u8],
     /// Ids and data of service contexts, at most [`super::ServiceContexts::COUNT_MAX`] if this crate is to read them.
     pub contexts: &'a [(u32, &'a [u8])],
-    /// Position modulo 8 at which the body has to begin, for octets that were aligned for it already. GIOP 1.0 and 1.1
-    /// get filler octets for it; a GIOP 1.2 body always begins at 0, whatever is asked. `None`: wherever the head ends.
+    /// Position modulo 8 at which the body has to begin, for octets aligned for it already. GIOP 1.0 and 1.1 get filler octets; a GIOP 1.2
+    /// body always begins at 0, whatever is requested. `None`: at the end of the head.
     pub body_phase: Option<usize>,
 }
 
-/// What a reply says in front of its body; see [`super::Reply`] for how it lies on the wire.
+/// The head of a reply, in front of its body; see [`super::Reply`] for its layout.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyHead<'a> {
     /// Version to lay the message out by: the request's.
     pub version: Version,
     /// Byte order of head and body.
     pub endian: Endian,
-    /// Of the request that is answered.
+    /// Id of the answered request.
     pub request_id: u32,
-    /// How the invocation ended.
+    /// The outcome of the invocation.
     pub status: ReplyStatus,
     /// Ids and data of service contexts.
     pub contexts: &'a [(u32, &'a [u8])],
 }
 
-/// A message that has its head and not yet its size.
+/// A message that has its head but not its size yet.
 #[derive(Debug)]
 #[must_use = "the message's size is wrong until it is finished"]
 pub struct Open {
-    /// Where the message begins in the buffer.
+    /// Offset of the message in the buffer.
     start: usize,
-    /// Where its head ends.
+    /// Offset of its head's end.
     head_end: usize,
-    /// Where its body begins.
+    /// Offset of its body.
     body_start: usize,
     version: Version,
     endian: Endian,
@@ -109,7 +109,7 @@ pub fn begin_reply(buf: &mut Vec<u8>, head: &ReplyHead<'_>) -> Open {
     Open::unaligned(buf, start, version, endian)
 }
 
-/// What most replies begin with, in one piece: a head of 24 octets in GIOP 1.2, behind which the body is aligned.
+/// The usual head of a reply, in one write: 24 octets in GIOP 1.2, behind which the body is aligned.
 #[inline]
 fn begin_plain_reply(buf: &mut Vec<u8>, endian: Endian, request_id: u32, status: ReplyStatus) -> Open {
     let (flags, [a, b, c, d], [e, f, g, h]) = match endian {
@@ -167,7 +167,7 @@ pub fn close_connection(buf: &mut Vec<u8>, version: Version) {
     header(buf, version, Endian::NATIVE, MessageKind::CloseConnection);
 }
 
-/// Appends the answer to what is not a GIOP message to `buf`.
+/// Appends the answer to a malformed message to `buf`.
 pub fn message_error(buf: &mut Vec<u8>, version: Version) {
     header(buf, version, Endian::NATIVE, MessageKind::MessageError);
 }
@@ -185,36 +185,36 @@ impl Open {
         Self { start, head_end, body_start, version, endian }
     }
 
-    /// A head that was copied to the end of `buf`.
+    /// A head copied to the end of `buf`.
     pub(super) fn begun(buf: &[u8], start: usize, head_end: usize, version: Version, endian: Endian) -> Self {
         Self { start, head_end, body_start: buf.len(), version, endian }
     }
 
-    /// Where the head ends if there is no body.
+    /// Offset of the head's end without a body.
     pub(super) const fn head_end(&self) -> usize {
         self.head_end
     }
 
-    /// A writer for the body, or for more of it, aligned with the message. `buf` is the one that the message was begun in,
-    /// and nothing else was appended to it since.
+    /// A writer for the body, or for more of it, aligned with the message. `buf` must be the message's buffer, with nothing else appended
+    /// since.
     pub fn body<'b>(&self, buf: &'b mut Vec<u8>, chars: CharSet) -> Writer<'b> {
         let phase = buf.len().saturating_sub(self.start);
         Writer::with_phase(buf, phase, Encoding { endian: self.endian, version: self.version, chars })
     }
 
-    /// Where the body begins in the buffer: what is behind it can be taken back by truncating the buffer to it.
+    /// Offset of the body in the buffer; truncating the buffer to it removes the body.
     #[must_use]
     pub const fn body_start(&self) -> usize {
         self.body_start
     }
 
-    /// Where the message begins in the buffer: truncating the buffer to it takes the message back.
+    /// Offset of the message in the buffer; truncating the buffer to it removes the message.
     #[must_use]
     pub const fn start(&self) -> usize {
         self.start
     }
 
-    /// Ends a message. Its body, if any, was appended to `buf`.
+    /// Ends a message. Its body, if any, is in `buf`.
     pub fn finish(self, buf: &mut Vec<u8>) {
         if buf.len() <= self.body_start {
             // Without a body there is nothing to align, and some readers take padding for one.
@@ -223,7 +223,7 @@ impl Open {
         self.patch_size(buf, 0);
     }
 
-    /// Ends a message with a body of `body_len` octets that is sent from elsewhere right behind the end of `buf`.
+    /// Ends a message with a body of `body_len` octets that is sent from elsewhere right behind `buf`.
     pub fn finish_with_body(self, buf: &mut Vec<u8>, body_len: usize) {
         if body_len == 0 {
             return self.finish(buf);
@@ -257,7 +257,7 @@ fn header(buf: &mut Vec<u8>, version: Version, endian: Endian, kind: MessageKind
     start
 }
 
-/// A writer for what follows a header that was just appended.
+/// A writer for the part behind a header that was just appended.
 fn behind_header(buf: &mut Vec<u8>, version: Version, endian: Endian) -> Writer<'_> {
     Writer::with_phase(buf, HEADER_LEN, Encoding { endian, version, chars: CharSet::Latin1 })
 }

@@ -1,4 +1,4 @@
-//! What becomes of the pieces that a walk over values meets: nothing, or a copy.
+//! Output of a walk over values: nothing, or a copy.
 
 use crate::cdr::{CharSet, Encoding, Lacking, ReadError, ReadErrorKind, Reader, Version, WideChar, Writer};
 use crate::typecode::wire::{self, Findings, Node};
@@ -6,16 +6,16 @@ use crate::typecode::{Kind, Shape, TypeCode, Work, write_discriminator};
 
 /// Takes pieces of values from a reader, each where the reader stands.
 pub(super) trait Sink<'a> {
-    /// Whether types are checked that are met within values.
+    /// Whether types within values are checked.
     const CHECKS_TYPES: bool = true;
 
-    /// Whether what `reader` stands at looks the same on the other side, as far as it consists of octets and numbers.
+    /// Whether the value in front of `reader`, if it consists of octets and numbers, has the same octets in the output.
     fn is_verbatim(&self, reader: &Reader<'a>) -> bool;
 
-    /// Whether a `char` is the same octet on the other side.
+    /// Whether a `char` is the same octet in the output.
     fn keeps_chars(&self) -> bool;
 
-    /// Octets that look the same on the other side.
+    /// Copies octets unchanged.
     fn verbatim(&mut self, reader: &mut Reader<'a>, octets: usize) -> Result<(), ReadError>;
 
     /// Values that neither byte order nor code set touches.
@@ -23,7 +23,7 @@ pub(super) trait Sink<'a> {
 
     fn chars(&mut self, reader: &mut Reader<'a>, count: usize) -> Result<(), ReadError>;
 
-    /// At least one number of that size.
+    /// Copies numbers of one size, at least one.
     fn numbers(&mut self, reader: &mut Reader<'a>, size: usize, align: usize, count: usize) -> Result<(), ReadError>;
 
     /// A number on which the walk depends.
@@ -37,7 +37,7 @@ pub(super) trait Sink<'a> {
 
     fn wstring(&mut self, reader: &mut Reader<'a>) -> Result<(), ReadError>;
 
-    /// A type that has been checked, with `start` at its kind.
+    /// Copies a checked type, with `start` at its kind.
     fn type_code(
         &mut self,
         start: &Reader<'a>,
@@ -135,7 +135,7 @@ impl<'w, 'b> Copy<'w, 'b> {
         }
     }
 
-    /// Text that has been read, in the writer's code set.
+    /// Writes text that was read, in the writer's code set.
     #[cold]
     fn converted(&mut self, text: &[u8], reader: &Reader<'_>) -> Result<(), ReadError> {
         match reader.encoding().chars {

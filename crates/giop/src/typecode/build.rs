@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 impl TypeCode {
     /// A type without parameters, such as `long` or `any`.
     ///
-    /// Of a kind that has parameters, the type without id, name, bound and members, of nulls.
+    /// For a kind that has parameters, the type without id, name, bound and members, of nulls.
     #[must_use]
     pub fn primitive(kind: Kind) -> Self {
         let mut code = Self { nodes: vec![NodeData::new(kind)], members: Vec::new(), text: String::new() };
@@ -35,7 +35,7 @@ impl TypeCode {
         Self::primitive(Kind::String)
     }
 
-    /// `string` of at most `bound` characters, or any number of them where `bound` is 0.
+    /// `string` of at most `bound` characters; unbounded if `bound` is 0.
     #[must_use]
     pub fn bounded_string(bound: u32) -> Self {
         Self::numbered(Kind::String, bound)
@@ -47,14 +47,14 @@ impl TypeCode {
         Self::primitive(Kind::Wstring)
     }
 
-    /// `wstring` of at most `bound` characters, or any number of them where `bound` is 0.
+    /// `wstring` of at most `bound` characters; unbounded if `bound` is 0.
     #[must_use]
     pub fn bounded_wstring(bound: u32) -> Self {
         Self::numbered(Kind::Wstring, bound)
     }
 
-    /// `fixed` of that many digits, `scale` of which are behind the point. Clamped to what a decimal of CORBA can have:
-    /// 1 to 31 digits, and a scale of -31 to 31.
+    /// `fixed` of that many digits, `scale` of them behind the point. Clamped to the range of CORBA's decimals: 1 to 31 digits, and a scale
+    /// of -31 to 31.
     #[must_use]
     pub fn fixed(digits: u16, scale: i16) -> Self {
         let (digits, scale) = (digits.clamp(1, 31), scale.clamp(-31, 31));
@@ -67,7 +67,7 @@ impl TypeCode {
         Self::bounded_sequence(element, 0)
     }
 
-    /// `sequence` of at most `bound` elements, or any number of them where `bound` is 0.
+    /// `sequence` of at most `bound` elements; unbounded if `bound` is 0.
     #[must_use]
     pub fn bounded_sequence(element: Self, bound: u32) -> Self {
         Self::numbered(Kind::Sequence, bound).with_content(&element)
@@ -79,7 +79,7 @@ impl TypeCode {
         Self::numbered(Kind::Array, length).with_content(&element)
     }
 
-    /// Another name for a type.
+    /// An alias of a type.
     #[must_use]
     pub fn alias(id: &str, name: &str, original: Self) -> Self {
         Self::named(Kind::Alias, id, name).with_content(&original).closed()
@@ -106,8 +106,8 @@ impl TypeCode {
         code
     }
 
-    /// Union. Each member has the label that chooses it (see [`super::Member::label`]), or `None` for the one that is
-    /// chosen by default. Several labels for one member are several members of the same name and type.
+    /// Union. Each member has the label that selects it (see [`super::Member::label`]), or `None` for the default one. Several labels for
+    /// one member are several members of the same name and type.
     #[must_use]
     pub fn union(id: &str, name: &str, discriminator: Self, members: &[(Option<i64>, &str, Self)]) -> Self {
         let mut code = Self::named(Kind::Union, id, name).with_content(&discriminator);
@@ -121,13 +121,13 @@ impl TypeCode {
         code.closed()
     }
 
-    /// An object reference, or another type that has a repository id and a name only.
+    /// An object reference, or another type with only a repository id and a name.
     #[must_use]
     pub fn object(id: &str, name: &str) -> Self {
         Self::named(Kind::Object, id, name)
     }
 
-    /// A type of a kind that has a repository id and a name, without members and of nulls.
+    /// A type of a kind with a repository id and a name, without members and of nulls.
     ///
     /// For [`Kind::Object`] there is [`TypeCode::object`]; the others are `Native`, `AbstractInterface`,
     /// `LocalInterface`, `Component` and `Home`.
@@ -157,8 +157,8 @@ impl TypeCode {
         Self::named(Kind::ValueBox, id, name).with_content(&boxed).closed()
     }
 
-    /// Stands, within a type that is being made, for the enclosing type with that repository id, which thereby contains
-    /// itself. Outside one it is `tk_null`.
+    /// Within a type under construction, a reference to the enclosing type with that repository id, which thereby contains itself. Outside
+    /// one it is `tk_null`.
     ///
     /// ```
     /// use campanile_giop::typecode::{Kind, TypeCode};
@@ -176,7 +176,7 @@ impl TypeCode {
         code
     }
 
-    /// This type with `whole` in the place of what stands for the type of that repository id, as [`TypeCode::recursive`] makes it.
+    /// This type with `whole` in place of the references that [`TypeCode::recursive`] makes to its repository id.
     #[must_use]
     pub fn completed(mut self, whole: &Self) -> Self {
         let stands_for_it = |code: &Self, content: u32| {
@@ -202,8 +202,7 @@ impl TypeCode {
         self
     }
 
-    /// Repository ids of types for which something stands in this one and that do not enclose it: a type that is not whole yet
-    /// (see [`TypeCode::completed`]).
+    /// Repository ids of references in this type to types that do not enclose it: the type is incomplete (see [`TypeCode::completed`]).
     pub fn awaits(&self) -> impl Iterator<Item = &str> {
         let contents =
             self.nodes.iter().map(|node| node.content).chain(self.members.iter().map(|member| member.content));
@@ -255,7 +254,7 @@ impl TypeCode {
         self.set_root(|root| (root.first, root.count) = (first, count));
     }
 
-    /// Copies another type into this arena and returns the index at which it lies now.
+    /// Copies another type into this arena and returns its index there.
     fn append(&mut self, other: &Self) -> u32 {
         let (nodes, members, text) = (index(self.nodes.len()), index(self.members.len()), index(self.text.len()));
         let moved = |t: Text| Text { start: t.start + text, length: t.length };
@@ -275,7 +274,7 @@ impl TypeCode {
         nodes
     }
 
-    /// Lets whatever stands for a type with the outermost type's id be the outermost type.
+    /// Resolves references to the outermost type's id.
     fn closed(mut self) -> Self {
         let stands_for_root = |code: &Self, content: u32| {
             let node = code.node(content);

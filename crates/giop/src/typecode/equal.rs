@@ -1,21 +1,21 @@
-//! When two types are the same.
+//! Equality of types.
 
 use super::{Kind, TypeRef};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What counts as the same (CORBA 3.3 part 1, 8.11.1).
+/// Rules of comparison (CORBA 3.3 part 1, 8.11.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Everything has to agree.
+    /// Everything has to be equal.
     Equal,
     /// Aliases are looked through, names do not count, and repository ids decide where both have one.
     Equivalent,
 }
 
-/// Compares two types pair by pair. A pair that is met again is taken to be the same: if it is not, that shows where it
-/// was met first. So types that contain themselves come to an end, and there is no recursion that they could drive deep.
+/// Compares two types pair by pair. A pair that recurs is assumed equal: if it is not, its first occurrence shows that. So types that
+/// contain themselves terminate, without recursion that they could drive deep.
 pub(super) fn same(a: TypeRef<'_>, b: TypeRef<'_>, rule: Rule) -> bool {
     let mut met = BTreeSet::new();
     let mut to_compare = vec![(a, b)];

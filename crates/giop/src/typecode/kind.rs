@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What sort of type a `TypeCode` stands for (CORBA 3.3 part 1, 8.11.1; part 2, table 9.2 for the numbers).
+/// The kind of a type (CORBA 3.3 part 1, 8.11.1; part 2, table 9.2 for the numbers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is the IDL type of that name")]
@@ -46,10 +46,10 @@ pub enum Kind {
     Event = 36,
 }
 
-/// How the parameters that follow a kind are laid out (CORBA 3.3 part 2, 9.3.5.1).
+/// Layout of the parameters of a kind (CORBA 3.3 part 2, 9.3.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// There are none.
+    /// No parameters.
     Empty,
     /// Four octets directly behind the kind.
     Simple,
@@ -58,7 +58,7 @@ pub(crate) enum Shape {
 }
 
 impl Kind {
-    /// All kinds, at the index of their number.
+    /// All kinds, indexed by their number.
     pub const ALL: [Self; 37] = [
         Self::Null,
         Self::Void,
@@ -113,8 +113,8 @@ impl Kind {
         self as u32
     }
 
-    /// Octets that a value of this kind takes and the multiple at which it lies, if it is a number that has one size
-    /// in every encoding. An octet or boolean is not a number: byte order does not touch it.
+    /// Size and alignment of this kind's values, if it is a number with one size in every encoding. An octet or boolean is not a number,
+    /// since byte order does not apply.
     #[inline]
     #[must_use]
     pub const fn number_layout(self) -> Option<(usize, usize)> {
@@ -175,7 +175,7 @@ impl Kind {
         )
     }
 
-    /// The keyword of IDL that stands for the kind, or the nearest to it.
+    /// The IDL keyword of the kind, or the nearest to it.
     #[must_use]
     pub const fn keyword(self) -> &'static str {
         match self {

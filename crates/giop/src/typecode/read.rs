@@ -1,4 +1,4 @@
-//! From the marshalled form to an owned type.
+//! Reading of the marshalled form into an owned type.
 
 use super::wire::{self, Place, Types};
 use super::{Kind, MemberData, NodeData, Text, TypeCode, Work};
@@ -42,10 +42,10 @@ impl TypeCode {
 struct Build<'c, 't> {
     types: Types<'t>,
     code: &'c mut TypeCode,
-    /// Where each type began and which node it became, in order.
+    /// The start of each type and its node, in order.
     starts: Vec<(u32, u32)>,
-    /// Members of types that are still being read. They move to the arena when their type is complete, so that they
-    /// lie together and that room is taken only for members that are really there.
+    /// Members of types that are still being read. They move to the arena when their type is complete, so that they are contiguous and
+    /// memory is used only for members that exist.
     unplaced: Vec<MemberData>,
 }
 

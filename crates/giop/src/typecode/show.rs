@@ -29,13 +29,13 @@ impl fmt::Display for TypeCode {
 }
 
 impl fmt::Display for TypeRef<'_> {
-    /// The type as it is referred to: its name, or what it is made of where it has none.
+    /// The type as it is referred to: its name, or its structure if it has none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.refer(f, 0)
     }
 }
 
-/// The named types that a type is made of and itself, each behind those it needs, as far as that is possible.
+/// The type and the named types that it contains, each behind its dependencies as far as possible.
 fn definitions(root: TypeRef<'_>) -> Vec<TypeRef<'_>> {
     let mut met = BTreeSet::new();
     let mut found = Vec::new();
@@ -99,7 +99,7 @@ impl TypeRef<'_> {
         }
     }
 
-    /// What an array of arrays is made of, and the lengths in the order in which IDL has them.
+    /// The element type of nested arrays, and the lengths in the order of IDL.
     fn dimensions(self) -> (Self, Vec<u32>) {
         let (mut at, mut lengths) = (self, Vec::new());
         while let (Kind::Array, Some(element)) = (at.kind(), at.content()) {
@@ -177,7 +177,7 @@ impl TypeRef<'_> {
         f.write_str("}")
     }
 
-    /// A label of a union that is discriminated by this type.
+    /// A label of a union discriminated by this type.
     fn show_label(self, f: &mut fmt::Formatter<'_>, label: i64) -> fmt::Result {
         match self.kind() {
             Kind::Boolean => f.write_str(if label == 0 { "FALSE" } else { "TRUE" }),

@@ -1,4 +1,8 @@
-//! A marshalled `TypeCode`, walked where it lies.
+//! A marshalled `TypeCode`, walked in place. ¶ CORBA 3.3 part 2, 9.3.5.1. The event path reads the type of every event, so it neither
+//! builds nor allocates: it reads the marshalled form again whenever it needs a type. [`Types::check`] checks the whole of it once; values
+//! are walked by it only afterwards. ¶ A [`Reader`] is too large to be copied for each of the many remembered places in a type, so places
+//! are small, and [`Types`], which has the bytes, does the reading. Always inlining the marked functions halves the cost of a walk: a place
+//! returned through memory is written in parts and read as a whole, which stalls a processor.
 //!
 //! CORBA 3.3 part 2, 9.3.5.1. The event path looks at the type of every event, so it neither builds nor allocates
 //! anything: it reads the marshalled form again wherever it needs to know a type. [`Types::check`] goes through the whole
@@ -14,7 +18,7 @@ use crate::cdr::{CharSet, Encoding, Endian, ReadError, ReadErrorKind, Reader, Ve
 /// Stands in the place of a kind where an earlier type is referred to.
 pub(crate) const INDIRECTION: u32 = 0xFFFF_FFFF;
 
-/// Octets of a type that are looked at, so that places have room to be rounded up. No message is as long.
+/// Maximum octets of a type, so that places can be rounded up. No message is as long.
 const LENGTH_MAX: usize = (u32::MAX - 64) as usize;
 
 const BAD_DISCRIMINATOR: ReadErrorKind = ReadErrorKind::Malformed {
@@ -24,11 +28,11 @@ const BAD_DISCRIMINATOR: ReadErrorKind = ReadErrorKind::Malformed {
 /// The bytes of an outermost `TypeCode`: what indirections within it are counted in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Types<'t> {
-    /// From the outermost kind on, and past the end of the type.
+    /// From the outermost kind on, beyond the end of the type.
     bytes: &'t [u8],
     /// Offset of `bytes` in the message, added to the offsets that errors name.
     origin: usize,
-    /// Of what is in no encapsulation.
+    /// Encoding outside of encapsulations.
     encoding: Encoding,
 }
 
@@ -36,19 +40,19 @@ pub(crate) struct Types<'t> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     at: u32,
-    /// Where the encapsulation ends that this lies in.
+    /// End of its encapsulation.
     end: u32,
-    /// Where that begins, from which the alignment of labels is counted. All else lies at multiples of at most 4, which
-    /// can as well be counted from the outermost kind, since encapsulations begin at multiples of 4.
+    /// Begin of its encapsulation, from which the alignment of labels is counted. Everything else is aligned to at most 4, which can as
+    /// well be counted from the outermost kind, since encapsulations begin at multiples of 4.
     begin: u32,
     endian: Endian,
 }
 
-/// One `TypeCode` within the outermost one, its kind read.
+/// A `TypeCode` within the outermost one, after reading its kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node {
     pub(crate) kind: Kind,
-    /// Whether it was reached through an indirection, so that it has been seen before.
+    /// Whether it was reached through an indirection, and so has been seen before.
     pub(crate) indirect: bool,
     /// Octets from the outermost kind to this one's.
     pub(crate) start: u32,
@@ -133,7 +137,7 @@ impl<'t> Types<'t> {
         }
     }
 
-    /// A name that is only stepped over.
+    /// Skips a name.
     #[inline(always)]
     pub(crate) fn skip_string(&self, place: &mut Place) -> Result<(), ReadError> {
         self.string(place).map(|_| ())
@@ -146,13 +150,13 @@ impl<'t> Types<'t> {
         self.node_of(place, number)
     }
 
-    /// As [`Types::node`], the kind's number having been read.
+    /// Reads a node as [`Types::node`] does, after the kind's number.
     #[inline(always)]
     pub(crate) fn node_of(&self, place: &mut Place, number: u32) -> Result<Node, ReadError> {
         if number == INDIRECTION { self.indirection(place) } else { self.direct(place, number) }
     }
 
-    /// The type of the kind that was just read, as a number.
+    /// Reads a type after its kind's number, which is no indirection.
     #[inline(always)]
     fn direct(&self, place: &mut Place, number: u32) -> Result<Node, ReadError> {
         let start = place.at - 4;
@@ -192,7 +196,7 @@ impl<'t> Types<'t> {
         Ok(Place { at: begin + 1, end: begin + length, begin, endian })
     }
 
-    /// As [`Types::node`], but behind any aliases and, within the parameters, behind the repository id and name.
+    /// Reads a node as [`Types::node`] does, but behind any aliases and, within the parameters, behind the repository id and name.
     #[inline(always)]
     pub(crate) fn resolve(&self, place: &mut Place, work: &mut Work) -> Result<Node, ReadError> {
         let node = self.node(place)?;
@@ -211,7 +215,7 @@ impl<'t> Types<'t> {
         Ok(node)
     }
 
-    /// What an alias stands for.
+    /// The original type of an alias.
     fn original(&self, mut node: Node, work: &mut Work) -> Result<Node, ReadError> {
         while node.kind == Kind::Alias {
             work.step(self.offset(node.params))?;
@@ -293,7 +297,8 @@ impl<'t> Types<'t> {
         named && self.u32(&mut place).is_ok_and(|number| number == INDIRECTION || Kind::from_number(number).is_some())
     }
 
-    /// Follows an indirection behind its marker: a distance from its own place back to an earlier kind.
+    /// Follows an indirection behind its marker: a distance from its own place back to an earlier kind. ¶ [`Types::check`] verifies that it
+    /// points to the beginning of a type.
     ///
     /// That it points to where a type begins is left to [`Types::check`].
     #[cold]
@@ -338,7 +343,7 @@ impl<'t> Types<'t> {
 
     // ---- errors ----
 
-    /// Where a place lies, as errors tell it.
+    /// The offset of a place, for errors.
     #[inline]
     pub(crate) fn offset(&self, place: Place) -> usize {
         self.origin + place.at as usize
@@ -361,17 +366,17 @@ impl<'t> Types<'t> {
     }
 }
 
-/// What a check noticed about a type that is in order.
+/// Findings of a check about a valid type.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Findings {
-    /// A union's labels are wide characters, which are not laid out the same in all versions of GIOP.
+    /// Whether a union's labels are wide characters, which have different layouts in the versions of GIOP.
     pub(crate) wide_labels: bool,
 }
 
 /// A walk through all of a `TypeCode`.
 struct Check<'c, 't> {
     types: &'c Types<'t>,
-    /// Where set, the walk only finds out whether a type begins there, and ends there.
+    /// If set, the walk only determines whether a type begins there, and ends there.
     goal: Option<u32>,
     found: bool,
     findings: Findings,
@@ -469,7 +474,7 @@ impl Check<'_, '_> {
     }
 }
 
-/// The next multiple of a power of two. [`LENGTH_MAX`] leaves room for it.
+/// The next multiple of a power of two. [`LENGTH_MAX`] prevents overflow.
 #[inline]
 const fn rounded(at: u32, to: u32) -> u32 {
     (at + (to - 1)) & !(to - 1)
@@ -481,7 +486,7 @@ pub(crate) fn is_default(index: u32, default: i32) -> bool {
     u32::try_from(default) == Ok(index)
 }
 
-/// A discriminator or label as a number that two of them can be compared by: sign-extended, or the units of a `wchar`.
+/// Reads a discriminator or label as a number for comparison: sign-extended, or the units of a `wchar`.
 #[inline]
 pub(crate) fn discriminator(reader: &mut Reader<'_>, kind: Kind) -> Result<u64, ReadError> {
     Ok(match kind {

@@ -1,14 +1,13 @@
-//! How much may be done on behalf of bytes that a stranger sent.
+//! Limits of the work on bytes from strangers.
 
 use crate::cdr::{ReadError, ReadErrorKind};
 
 /// Bounds a walk over types and values, in steps and in depth.
 ///
-/// A few octets of type can describe values without end: an array of four thousand million empty structures, a type with
-/// members that double at every level, a structure that contains itself. So each type, member, element and label that is
-/// looked at costs one step, whatever its size; what is copied or skipped in one piece costs one step as a whole. When the
-/// steps are spent the walk ends with [`ReadErrorKind::TooMuchWork`]; beyond the depth it ends with
-/// [`ReadErrorKind::TooDeep`].
+/// A few octets of type can describe values without end: an array of four thousand million empty structures, a type with members that
+/// double at every level, a structure that contains itself. So each type, member, element and label that is read costs one step, whatever
+/// its size; a contiguous copy or skip costs one step as a whole. When the steps are spent the walk ends with
+/// [`ReadErrorKind::TooMuchWork`]; beyond the depth it ends with [`ReadErrorKind::TooDeep`].
 ///
 /// One `Work` can serve several walks, which then share its steps: all the values of one message, say.
 #[derive(Clone, Debug)]
@@ -33,14 +32,13 @@ impl Work {
         Self { steps, depth }
     }
 
-    /// Steps that are left.
+    /// Steps left.
     #[must_use]
     pub const fn steps_left(&self) -> u32 {
         self.steps
     }
 
-    /// Spends steps on something that belongs to a walk and is done elsewhere. Says whether there were as many; if not, none
-    /// are left.
+    /// Spends steps on work done elsewhere. Returns whether there were as many; if not, none are left.
     #[must_use]
     pub fn spend(&mut self, steps: u32) -> bool {
         let suffices = self.steps >= steps;

@@ -1,4 +1,4 @@
-//! From an owned type to the marshalled form.
+//! Writing of an owned type in the marshalled form.
 
 use super::wire::INDIRECTION;
 use super::{Kind, NodeData, Shape, TypeCode, TypeRef};
@@ -6,8 +6,8 @@ use crate::cdr::{WideChar, Writer};
 use alloc::vec::Vec;
 
 impl TypeCode {
-    /// Writes the `TypeCode`. A type that was read comes out octet for octet as it came in, given the same encoding and
-    /// a sender that wrote it as the standard says; a type that contains itself is written with an indirection.
+    /// Writes the `TypeCode`. A type that was read is written with the same octets, given the same encoding and a sender that follows the
+    /// standard; a type that contains itself is written with an indirection.
     pub fn write(&self, writer: &mut Writer<'_>) {
         self.root().write(writer);
     }
@@ -31,12 +31,12 @@ impl TypeRef<'_> {
     }
 }
 
-/// Nodes of a type that is written without a list on the heap.
+/// Maximum nodes of a type that is written without a heap allocation.
 const FEW_NODES: usize = 8;
 
 struct Write<'w> {
     code: &'w TypeCode,
-    /// Where each node has been written, counted from the position 0 of the outermost writer.
+    /// Position of each node, counted from position 0 of the outermost writer.
     places: &'w mut [Option<usize>],
 }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-/// Most characters of a URL other than `IOR:`, and of the part of it that an error repeats.
+/// Maximum characters of a URL other than `IOR:`, and of the part that an error quotes.
 const URL_MAX: usize = 64 << 10;
 
 impl FromStr for Url {
@@ -57,7 +57,7 @@ impl FromStr for Corbaloc {
     }
 }
 
-/// What follows `corbaloc:`.
+/// Parses the part behind `corbaloc:`.
 fn location(text: &str) -> Result<Corbaloc, ParseUrlError> {
     let (list, key) = text.split_once('/').unwrap_or((text, ""));
     let key = unescape(key)?;
@@ -76,7 +76,7 @@ fn location(text: &str) -> Result<Corbaloc, ParseUrlError> {
     Ok(Corbaloc { addresses, rir: false, key })
 }
 
-/// What follows `iioploc://`: addresses without a protocol.
+/// Parses the part behind `iioploc://`: addresses without a protocol.
 fn old_location(text: &str) -> Result<Corbaloc, ParseUrlError> {
     let (list, key) = text.split_once('/').unwrap_or((text, ""));
     let addresses: Vec<String> = list.split(',').map(|address| [":", address].concat()).collect();
@@ -86,7 +86,7 @@ fn old_location(text: &str) -> Result<Corbaloc, ParseUrlError> {
     location(&[addresses.join(",").as_str(), key].join("/"))
 }
 
-/// One address, its protocol included.
+/// Parses one address, its protocol included.
 fn address(text: &str) -> Result<Address, ParseUrlError> {
     let Some((protocol, rest)) = text.split_once(':') else {
         return Err(ParseUrlError::BadAddress { address: text.to_owned() });
@@ -125,7 +125,7 @@ fn parse_version(text: &str) -> Result<Version, ParseUrlError> {
     Ok(Version::from_minor(minor).unwrap_or(Version::V1_2))
 }
 
-/// Numbers in Rust may have a sign, those in a URL not.
+/// Whether all characters are digits: numbers in Rust may have a sign, those in a URL not.
 fn all_digits(text: &str) -> bool {
     text.bytes().all(|octet| octet.is_ascii_digit())
 }
@@ -174,26 +174,26 @@ fn unescape(text: &str) -> Result<Vec<u8>, ParseUrlError> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseUrlError {
-    /// It starts with neither `IOR:` nor `corbaloc:` nor `corbaname:`.
+    /// The text starts with neither `IOR:` nor `corbaloc:` nor `corbaname:`.
     NoScheme,
-    /// It is another form than the `corbaloc:` that was asked for.
+    /// The text has another form than the required `corbaloc:`.
     NotCorbaloc,
-    /// It is longer than is accepted.
+    /// The text is too long.
     TooLong {
         /// Characters behind the scheme.
         length: usize,
-        /// Characters that are accepted.
+        /// Maximum number of characters.
         max: usize,
     },
     /// The `IOR:` is wrong.
     Ior(ParseIorError),
-    /// There is no address.
+    /// The address is missing.
     NoAddress,
-    /// There are more addresses than are accepted.
+    /// There are too many addresses.
     TooManyAddresses {
-        /// How many there are.
+        /// Number of addresses.
         count: usize,
-        /// How many are accepted.
+        /// Maximum number of addresses.
         max: usize,
     },
     /// An address has no host, no colon behind its protocol, or brackets that do not match.
@@ -208,17 +208,17 @@ pub enum ParseUrlError {
     },
     /// A version is not 1 point a number.
     BadVersion {
-        /// What it is.
+        /// The version.
         version: String,
     },
     /// A port is not a number up to 65535.
     BadPort {
-        /// What it is.
+        /// The port.
         port: String,
     },
     /// A `%` is not followed by two hexadecimal digits.
     BadEscape {
-        /// Octets of the key or name in front of it.
+        /// Octets of the key or name before it.
         at: usize,
     },
     /// A name is not UTF-8 when its escapes are resolved.

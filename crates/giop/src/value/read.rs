@@ -9,15 +9,15 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Elements for which room is taken in advance; beyond, the room grows with what is really there.
+/// Maximum elements to reserve memory for in advance; beyond that, memory grows with the elements read.
 const RESERVED_MAX: usize = 256;
 
 impl AnyValue {
     /// Reads an `Any`.
     ///
     /// # Errors
-    /// The bytes are no `Any`, or one of a kind that is not supported, or `work` does not suffice: it has to grant one
-    /// step for each element of each sequence, except for sequences of octets.
+    /// The bytes are no `Any`, or one of an unsupported kind, or `work` does not suffice: one step is needed for each element of each
+    /// sequence, except for sequences of octets.
     pub fn read(reader: &mut Reader<'_>, work: &mut Work) -> Result<Self, ReadError> {
         any(reader, work, 0)
     }
@@ -156,7 +156,7 @@ fn elements(
     Ok(make(values))
 }
 
-/// The type behind aliases, each of which costs a step: a long row of them could be walked for each of many elements.
+/// The type behind aliases, each of which costs a step: a long chain of them could be walked for each of many elements.
 fn resolved<'t>(of: TypeRef<'t>, reader: &Reader<'_>, work: &mut Work) -> Result<TypeRef<'t>, ReadError> {
     let mut at = of;
     while let (Kind::Alias, Some(original)) = (at.kind(), at.content()) {

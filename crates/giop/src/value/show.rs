@@ -11,8 +11,8 @@ impl fmt::Display for AnyValue {
 }
 
 impl fmt::Display for Value {
-    /// One line, such as `{azimuth: 1.5, name: "north", mode: TRACKING}`. Octets are hexadecimal digits behind `0x`, a
-    /// union shows its member only, and a `long double` its octets.
+    /// Displays in one line, such as `{azimuth: 1.5, name: "north", mode: TRACKING}`. Octets are hexadecimal digits behind `0x`, a union
+    /// shows its member only, and a `long double` its octets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("null"),

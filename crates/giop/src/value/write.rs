@@ -6,7 +6,7 @@ use crate::typecode::{Kind, TypeCode, TypeRef, write_discriminator};
 use alloc::string::String;
 use core::fmt;
 
-/// A value does not fit the type that it is to be written as: the caller's mistake.
+/// A value does not fit the type to write it as: the caller's mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -14,7 +14,7 @@ pub enum WriteError {
     WrongType {
         /// The type, as it is referred to in IDL.
         expected: String,
-        /// What the value is.
+        /// Kind of the value.
         found: &'static str,
     },
     /// An array, structure or exception has too few or too many elements or members.
@@ -30,14 +30,14 @@ pub enum WriteError {
     TooLong {
         /// The bound of its type.
         bound: u32,
-        /// Its length.
+        /// Actual length.
         length: usize,
     },
     /// A member has another name than the type gives it.
     WrongMember {
         /// The name in the type; empty where a union's discriminator chooses no member.
         expected: String,
-        /// The name in the value; empty where it has no member.
+        /// The name in the value; empty if a member is missing.
         found: String,
     },
     /// A character or number is none that the type can hold.
@@ -77,7 +77,7 @@ impl AnyValue {
     /// Writes the `Any`: the type, then the value.
     ///
     /// # Errors
-    /// Value and type do not fit each other. Part of it may have been written then: see [`Writer::truncate`].
+    /// Value and type do not fit each other. Part of the output may have been written: see [`Writer::truncate`].
     pub fn write(&self, writer: &mut Writer<'_>) -> Result<(), WriteError> {
         self.type_code.write(writer);
         self.value.write(&self.type_code, writer)
@@ -93,7 +93,7 @@ impl Value {
         write(self, type_code.root(), writer)
     }
 
-    /// What sort of value it is, for messages.
+    /// The value's kind, for messages.
     fn sort(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
