@@ -157,14 +157,14 @@ pub(super) static SUPPLIER_ADMIN: Interface = Interface {
     ],
 };
 
-/// What TAO's consumer admins have beside the OMG's.
+/// Operations of TAO's consumer admins beside the OMG's.
 pub(super) static NOTIFY_EXT_CONSUMER_ADMIN: Interface = Interface {
     name: "NotifyExt::ConsumerAdmin",
     id: "IDL:NotifyExt/ConsumerAdmin:1.0",
     operations: &[Operation::done("obtain_notification_push_supplier_with_qos", obtain_with_qos)],
 };
 
-/// What TAO's supplier admins have beside the OMG's.
+/// Operations of TAO's supplier admins beside the OMG's.
 pub(super) static NOTIFY_EXT_SUPPLIER_ADMIN: Interface = Interface {
     name: "NotifyExt::SupplierAdmin",
     id: "IDL:NotifyExt/SupplierAdmin:1.0",
@@ -210,8 +210,7 @@ fn get_proxy(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(),
     Ok(())
 }
 
-/// `obtain_notification_push_supplier_with_qos` and `…_consumer_with_qos`: a proxy that is there with its properties, or
-/// not at all.
+/// `obtain_notification_push_supplier_with_qos` and `…_consumer_with_qos`: makes a proxy with its properties, or none.
 fn obtain_with_qos(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let events = read_client_type(&mut args)?;
     let qos = qos::read_properties(&mut args)?;
@@ -452,14 +451,14 @@ pub(super) fn pull(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), 
     Err(unknown_to_the_event_path(protocol, on)?)
 }
 
-/// `pull_structured_events` and `try_pull_structured_events`, likewise.
+/// `pull_structured_events` and `try_pull_structured_events` on a proxy that the event path does not know.
 pub(super) fn pull_events(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.i32()?;
     args.finish("the arguments of an operation that pulls events")?;
     Err(unknown_to_the_event_path(protocol, on)?)
 }
 
-/// Where the proxy was connected a moment ago, trying again finds it known.
+/// The exception for a proxy unknown to the event path. If it was connected a moment ago, the client's next attempt will succeed.
 fn unknown_to_the_event_path(protocol: &Protocol, on: Target) -> Result<Raised, Raised> {
     Ok(if protocol.objects.is_connected(on.proxy()?)? {
         Raised::transient()

@@ -1,4 +1,5 @@
-//! What of the IDL is done, straight from the tables that answer requests.
+//! The implemented part of the IDL, from the tables that answer requests. ¶ `docs/conformance.md` lists the same for people, with reasons;
+//! a test holds the two equal.
 //!
 //! `docs/conformance.md` says the same for people, with reasons; a test holds the two equal.
 
@@ -8,12 +9,12 @@ use super::{
     scheduling,
 };
 
-/// One operation of one interface. An attribute is an operation `_get_…` and, where it can be written, `_set_…`.
+/// One operation of one interface. An attribute is an operation `_get_…` and, if writable, `_set_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationDone {
     /// Scoped name of the interface that declares it.
     pub interface: &'static str,
-    /// Its name on the wire.
+    /// The operation's name on the wire.
     pub operation: &'static str,
 }
 

@@ -1,9 +1,8 @@
-//! Events as bytes: their forms, their encodings, and what a consumer needs them put into.
+//! Events as bytes: their forms, their encodings, and translation for consumers.
 //!
-//! An event stays as its supplier sent it: the body of the `push…` request, octet for octet. The engine carries those
-//! bytes without knowing what they are; what has to be known to read them travels beside them as a tag ([`tag_of`]). A
-//! consumer that can take them as they are gets them as they are. Otherwise they are put into what it needs
-//! (`translate`), once for all consumers that need the same:
+//! An event is stored as its supplier sent it: the body of the `push…` request, octet for octet. The engine does not interpret those bytes;
+//! a tag beside them says how to read them ([`tag_of`]). A consumer that supports their encoding gets them unchanged. Otherwise they are
+//! translated (`translate`), once for all consumers with the same requirements:
 //!
 //! - its *form*, structured event or Any;
 //! - its *version*: in GIOP 1.2 bodies begin at multiples of 8 and wide characters are laid out differently;
@@ -12,17 +11,16 @@
 //!
 //! Byte order is never changed: each GIOP message says its own.
 //!
-//! How the two forms become each other (OMG Notification Service 1.1, event translation):
+//! Conversion between the two forms (OMG Notification Service 1.1, event translation):
 //!
 //! - An Any becomes a structured event of the type `%ANY` in no domain, with empty event name, headers and filterable
 //!   data, and the Any as `remainder_of_body`.
 //! - A structured event becomes an Any that holds it, with the whole type as the IDL has it.
-//! - What either rule made, the other undoes: an Any that holds a structured event becomes that structured event, and a
-//!   structured event of the type `%ANY` without filterable data becomes the Any that is its body.
+//! - Each rule undoes the other: an Any that holds a structured event becomes that structured event, and a structured event of the type
+//!   `%ANY` without filterable data becomes the Any that is its body.
 //!
-//! Sequences are no form of their own. One that arrives is taken apart into structured events ([`Batch`]), and what
-//! leaves in one is put together from them ([`write_batch`]). What is pulled is written for the connection that asks
-//! ([`write_pulled`]).
+//! Sequences are not a form. A received one is split into structured events ([`Batch`]), and a sent one is assembled from them
+//! ([`write_batch`]). Pulled events are written for the requesting connection ([`write_pulled`]).
 
 mod batch;
 mod fields;
@@ -69,19 +67,18 @@ pub const TYPED_TYPE_NAME: &[u8] = b"%TYPED";
 
 // ---- what an event's bytes are ----
 
-/// Packs how an event's bytes are to be read: their encoding, and the position of the first one in its message.
+/// Packs the encoding of an event's bytes, and the position of the first one in its message.
 #[must_use]
 pub fn tag_of(encoding: Encoding, phase: usize) -> u64 {
     let Encoding { endian, version, chars } = encoding;
     u64::from(endian.flag()) | u64::from(version.minor()) << 1 | chars_bit(chars) << 3 | (phase as u64 & 7) << 4
 }
 
-/// In an event's tag: nothing in it lies at a multiple of 8.
+/// Bit of a tag: nothing in the event is aligned to 8.
 const LOOSE: u64 = 1 << 7;
 
-/// As [`tag_of`]. `is_loose` says that nothing in the event lies at a multiple of 8 (an 8-octet number or a `long double`,
-/// CORBA 3.3 part 2, 9.3.1.1). Its octets then mean the same wherever they begin at the same position modulo 4, and the
-/// tag has that position.
+/// Packs a tag as [`tag_of`] does. `is_loose` means that nothing in the event is aligned to 8 (an 8-octet number or a `long double`, CORBA
+/// 3.3 part 2, 9.3.1.1). Its octets then mean the same at any position that is equal modulo 4, and the tag has that position.
 #[must_use]
 pub fn tag_at(encoding: Encoding, phase: usize, is_loose: bool) -> u64 {
     if is_loose { tag_of(encoding, phase & 3) | LOOSE } else { tag_of(encoding, phase) }
@@ -92,19 +89,18 @@ pub(super) fn is_loose(tag: u64) -> bool {
     tag & LOOSE != 0
 }
 
-/// In an event's tag: it may have been delivered before, by a process that is no more.
+/// Bit of a tag: the event may have been delivered before, by an earlier process.
 const REPEATED: u64 = 1 << 8;
 
 /// The property in the variable header by which an event that may have come before is marked, where its consumer asks for that
 /// (`MarkRepeats`).
 pub const POSSIBLY_REPEATED: &[u8] = b"PossiblyRepeated";
 
-/// The property in the variable header, an `unsigned long long`, by which an event says its number among those of its channel, to consumers
-/// that say where they start (`StartFrom`).
+/// The property in the variable header, an `unsigned long long`, with an event's number in its channel, for consumers with `StartFrom`.
 pub const EVENT_NUMBER: &[u8] = b"EventNumber";
 
-/// The property beside it: when the event came to the service, an `unsigned long long` in 100 ns since 15 October 1582 (`TimeBase::TimeT`).
-/// Events that are pulled come without it.
+/// The property with an event's time of arrival at the service, an `unsigned long long` in 100 ns since 15 October 1582
+/// (`TimeBase::TimeT`). Pulled events lack it.
 pub const EVENT_TIME: &[u8] = b"EventTime";
 
 /// Tag of an event that may have been delivered before: it is marked for consumers with a want that [says so](engine::OutputForm::marks_repeats).
@@ -130,8 +126,8 @@ pub fn reader(bytes: &[u8], tag: u64) -> Reader<'_> {
     Reader::with_phase(bytes, phase_of(tag), Encoding { endian, version, chars })
 }
 
-/// How an event's bytes are encoded. They are to be sent in a message of that byte order, on a connection with that code
-/// set; the message's version is the consumer's ([`version_of`]), for which they fit.
+/// The encoding of an event's bytes. They are sent in a message of that byte order, on a connection with that code set; the message's
+/// version is the consumer's ([`version_of`]), for which they fit.
 #[must_use]
 pub fn encoding_of(tag: u64) -> Encoding {
     reader(&[], tag).encoding()
@@ -161,19 +157,18 @@ fn chars_bit(chars: CharSet) -> u64 {
     }
 }
 
-/// Reads an Any to its end, within `work`, and gives the header that it has as an event.
+/// Reads an Any to its end, within `work`, and returns its header as an event.
 ///
 /// # Errors
 ///
-/// The body is not one Any and nothing more (`MARSHAL`), or is too intricate for `work`.
+/// The body is not exactly one Any (`MARSHAL`), or exceeds `work`.
 pub fn read_any(mut body: Reader<'_>, work: &mut Work) -> Result<Header<'static>, ReadError> {
     skip_any(&mut body, work)?;
     let header = Header { is_loose: !body.has_eights(), ..ANY_HEADER };
     body.finish("any").map(|()| header)
 }
 
-/// A name in UTF-8, in which subscriptions are kept, from an event's own code set. `scratch` is used only where the two
-/// differ, that is, for ISO 8859-1 beyond ASCII.
+/// Converts a name to UTF-8, the code set of subscriptions. `scratch` is used only for ISO 8859-1 beyond ASCII.
 pub fn name_in_utf8<'n>(name: &'n [u8], chars: CharSet, scratch: &'n mut String) -> &'n [u8] {
     if chars == CharSet::Utf8 || name.is_ascii() {
         return name;

@@ -1,8 +1,7 @@
 //! The plain Event Service: `CosEventComm` and `CosEventChannelAdmin`.
 //!
-//! A channel and its default admins are also those of an Event Service, and proxies obtained through the Event Service's
-//! own operations are Any proxies with nothing but its interface. No operation tells their ids,
-//! so they are left out where an admin lists its proxies by id.
+//! A channel and its default admins also serve the Event Service; proxies obtained through the Event Service's own operations are Any
+//! proxies with its interface alone. No operation returns their ids, so admins do not list them by id.
 
 use super::channel_admin::default_admin;
 use super::channel_admin::{connect, disconnect, pull, push};

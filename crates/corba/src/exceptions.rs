@@ -1,8 +1,7 @@
-//! Exceptions: how a refusal reaches a CORBA client.
+//! Exceptions: the refusals that a CORBA client sees.
 //!
-//! The engine refuses in its own words ([`Refusal`]); only here are those put into CORBA's. A client gets what the IDL has
-//! room for; the refusal's own sentence, with its numbers, goes to the log. Bytes that are not what an operation takes are
-//! `MARSHAL`, and their fault too goes to the log only.
+//! The engine returns a [`Refusal`]; this module converts it to a CORBA exception. A client gets what the IDL has room for; the refusal's
+//! sentence, with its numbers, is logged. Malformed arguments are `MARSHAL`, with the details in the log only.
 
 use super::filters::{Expression, MappedValue};
 use super::monitor::write_names;
@@ -26,24 +25,23 @@ pub const ACCESS_DENIED: SystemException = SystemException::new(Kind::NoPermissi
 /// Minor code of [`ACCESS_DENIED`]: 1 of this service's own, with the upper bits `CM` (the OMG has not been asked for them).
 pub const ACCESS_MINOR: u32 = 0x434d_0001;
 
-/// There is no room for a request at this moment (CORBA 3.3 part 1, annex A.5: minor code 1, a request was discarded because
-/// resources ran out).
+/// A temporary lack of room for a request (CORBA 3.3 part 1, annex A.5: minor code 1, a request was discarded because resources ran out).
 pub const NO_ROOM: SystemException = SystemException::new(Kind::Transient, OMG_MINOR | 1);
 
-/// What a client gets in place of a result.
+/// A client's reply in place of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exception {
-    /// One of CORBA's own.
+    /// A system exception.
     System(SystemException),
-    /// One that the operation's IDL declares.
+    /// A user exception that the operation's IDL declares.
     User {
-        /// Its repository id.
+        /// The exception's repository id.
         id: &'static str,
-        /// Its members, encoded as they have to lie behind `id` in the body of the reply for which
+        /// The exception's members, encoded for their position behind `id` in the reply's body for which
         /// [`Protocol::handle`](super::Protocol::handle) was given a writer; another body needs another encoding.
         body: Vec<u8>,
     },
-    /// No exception: the object is elsewhere, where the request is to be sent again (`LOCATION_FORWARD`).
+    /// No exception: the request is to be sent to another object (`LOCATION_FORWARD`).
     Forward(Box<Ior>),
 }
 
@@ -70,7 +68,7 @@ pub(super) enum Raised {
     Forward(Box<Ior>),
 }
 
-/// For people: the exception's name.
+/// Formats the exception's name, for people.
 impl fmt::Display for Raised {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,7 +108,7 @@ impl Raised {
         Self::system(Kind::BadParam, 0)
     }
 
-    /// There is nowhere to keep what is to outlive the process.
+    /// There is no store for persistent objects.
     pub(super) fn persist_store() -> Self {
         Self::system(Kind::PersistStore, 0)
     }
@@ -124,7 +122,7 @@ impl Raised {
         Self::system(Kind::ImpLimit, 0)
     }
 
-    /// A bound of this service, or the client's share of it, is reached; it may be granted once something is given back.
+    /// A limit of this service, or the client's quota of it, is reached; the request may succeed after something is released.
     pub(super) fn no_resources() -> Self {
         Self::system(Kind::NoResources, 0)
     }
@@ -139,7 +137,7 @@ impl Raised {
         Self::system(Kind::NoPermission, 0)
     }
 
-    /// Nothing is wrong, but it cannot be done at this moment.
+    /// A temporary failure of a valid request.
     pub(super) fn transient() -> Self {
         Self::System(NO_ROOM)
     }
@@ -149,8 +147,7 @@ impl Raised {
         Self::system(Kind::IntfRepos, OMG_MINOR | 1)
     }
 
-    /// The consumer's reference offers no code set that is understood here (CORBA 3.3 part 1, annex A.5: minor code 1,
-    /// negotiation failed).
+    /// The consumer's reference offers no supported code set (CORBA 3.3 part 1, annex A.5: minor code 1, negotiation failed).
     pub(super) fn codeset_incompatible() -> Self {
         Self::system(Kind::CodesetIncompatible, OMG_MINOR | 1)
     }
@@ -183,8 +180,8 @@ impl Raised {
 }
 
 impl Raised {
-    /// A refusal to connect. `AdminLimitExceeded` belongs to the operations that give a proxy; where the limit was reached
-    /// only since then, the operations that connect have no exception of their own for it.
+    /// Converts a refusal to connect. `AdminLimitExceeded` belongs to the operations that make a proxy; the operations that connect have no
+    /// exception of their own for a limit reached since then.
     pub(super) fn from_connect(refusal: Refusal) -> Self {
         match refusal {
             Refusal::AdminLimit { .. } => {
@@ -235,8 +232,8 @@ impl From<Refusal> for Raised {
     }
 }
 
-/// The exception for an event that was not taken. `push…` declares none for it but `Disconnected`; a queue without room is
-/// `IMP_LIMIT`, as the OMG Notification Service 1.1 has it for `RejectNewEvents`. Nothing is logged: this is the event path.
+/// The exception for a refused event. `push…` declares only `Disconnected`; a full queue is `IMP_LIMIT`, as in the OMG Notification Service
+/// 1.1 for `RejectNewEvents`. Nothing is logged: this is the event path.
 #[must_use]
 pub const fn refused_event(refusal: &Refusal) -> SystemException {
     match refusal {
@@ -320,7 +317,7 @@ pub(super) enum UserException {
     InvalidStatistic(Vec<String>),
     // CosLifeCycle
     NoFactory(Vec<NameComponent>),
-    /// The criterion that was wrong, as it was given.
+    /// The wrong criterion, as given.
     InvalidCriteria(&'static str, Box<AnyValue>),
     // Campanile
     InvalidActivity {

@@ -53,7 +53,7 @@ pub(super) static FILTER: Interface = Interface {
     ],
 };
 
-/// Our own: a filter that is asked with a limit on how long it may take.
+/// A filter with a time limit for its evaluation; an extension of this service.
 pub(super) static TIMEOUT_FILTER: Interface = Interface {
     name: "Campanile::TimeoutFilter",
     id: "IDL:Campanile/TimeoutFilter:1.0",
@@ -91,7 +91,7 @@ pub(super) static FILTER_FACTORY: Interface = Interface {
     ],
 };
 
-/// What TAO's factories have beside the OMG's.
+/// Operations of TAO's factories beside the OMG's.
 pub(super) static EXT_FILTER_FACTORY: Interface = Interface {
     name: "CosNotifyFilterExt::FilterFactory",
     id: "IDL:CosNotifyFilterExt/FilterFactory:1.0",

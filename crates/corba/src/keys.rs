@@ -1,8 +1,7 @@
-//! Object keys: how a request names the object it is for.
+//! Object keys: the names of objects in requests.
 //!
-//! A key is ASCII, so that it can be typed into a `corbaloc` URL and read in a log. The objects that exist in every
-//! service are found under the names that CORBA clients look for; every other key is a word, a slash and hexadecimal
-//! numbers of fixed width:
+//! A key is ASCII, so that it can be typed into a `corbaloc` URL and read in a log. The objects that every service has are found under the
+//! usual names of CORBA clients; every other key is a word, a slash and hexadecimal numbers of fixed width:
 //!
 //! ```text
 //! NotificationService | NotifyEventChannelFactory        the event channel factory
@@ -22,13 +21,13 @@
 //! BindingIterator/iiiiiiii.nnnnnnnn                      an iterator over a naming context
 //! ```
 //!
-//! The numbers `n` have 128 bits. They keep a reference that outlived a restart from reaching an object that merely got the same number,
-//! and clients from guessing the keys of others' objects. A channel's own, with that of its default admins and its filter factory, is
-//! drawn from the operating system's generator when the channel is made; those of its other admins, its proxies and its filters are made
-//! of a second number that is drawn then and never leaves the service, so that the key of one object says nothing of another's
-//! (`protocol/nonces.rs`). `n` is written with 32 digits. Once it had 32 bits, eight digits, and was the same for all objects of a channel:
-//! what a store has kept since then has the key that it had. What every service has (the factory, the root naming context, the default
-//! channel, its two default admins and its filter factory) has 0 there, in eight digits, so that its reference survives a restart.
+//! The numbers `n` have 128 bits. They prevent a reference that outlived a restart from reaching another object with the same number, and
+//! clients from guessing the keys of others' objects. The number of a channel, its default admins and its filter factory is drawn from the
+//! operating system's generator when the channel is made; those of its other admins, its proxies and its filters are derived from a second
+//! number drawn then, which never leaves the service, so that the key of one object reveals nothing of another's (`protocol/nonces.rs`).
+//! `n` is written with 32 digits. In earlier versions it had 32 bits, eight digits, and was the same for all objects of a channel: objects
+//! stored then have their old keys. The objects that every service has (the factory, the root naming context, the default channel, its two
+//! default admins and its filter factory) have 0 there, in eight digits, so that their references survive a restart.
 //!
 //! Parsing borrows and allocates nothing, since a lane does it for each request. One object has one key: upper case
 //! digits, other separators and missing zeros are not accepted.
@@ -51,8 +50,8 @@ pub enum ObjectKey {
     Admin {
         /// Its channel.
         channel: ChannelId,
-        /// The channel's for default admins, and 0 for those of the default channel; else its own, made of a number that was drawn for its
-        /// channel.
+        /// The channel's number for default admins, and 0 for those of the default channel; else the admin's own, derived from a random
+        /// number of its channel.
         nonce: u128,
         /// Whether consumers or suppliers connect through it.
         side: Side,
@@ -63,7 +62,7 @@ pub enum ObjectKey {
     Proxy {
         /// Its channel.
         channel: ChannelId,
-        /// Its own, made of a number that was drawn for its channel.
+        /// The proxy's own, derived from a random number of its channel.
         nonce: u128,
         /// Its number in its channel.
         proxy: ProxyId,
@@ -79,7 +78,7 @@ pub enum ObjectKey {
     Filter {
         /// The channel of its factory.
         channel: ChannelId,
-        /// Its own, made of a number that was drawn for its channel.
+        /// The filter's own, derived from a random number of its channel.
         nonce: u128,
         /// Its number.
         filter: FilterId,
@@ -88,7 +87,7 @@ pub enum ObjectKey {
     MappingFilter {
         /// The channel of its factory.
         channel: ChannelId,
-        /// Its own, made of a number that was drawn for its channel.
+        /// The filter's own, derived from a random number of its channel.
         nonce: u128,
         /// Its number.
         filter: FilterId,
@@ -132,7 +131,7 @@ pub const SCHEDULING_SERVICE: &str = "SchedulingService";
 pub const MONITOR_CONTROL: &str = "TAO_MonitorAndControl";
 /// Bootstrap key and canonical key of the factory of plain event channels.
 pub const GENERIC_FACTORY: &str = "EventChannelFactory";
-/// Its other bootstrap key, that of omniEvents.
+/// The channel factory's other bootstrap key, that of omniEvents.
 pub const OMNI_EVENTS: &str = "omniEvents";
 
 const CHANNEL: &str = "Channel";

@@ -1,14 +1,14 @@
 //! The CORBA protocol: object keys, servants, properties, references, exceptions and the naming service.
 //!
-//! [`Protocol`] is a pure state machine: requests in, replies and effects out. It owns no socket, thread or clock; its caller
-//! does, and hands it bytes. It translates between the OMG's terms (interfaces, QoS properties, exceptions, object
-//! references) and the engine's (commands, settings, refusals, peers).
+//! [`Protocol`] is a pure state machine: requests in, replies and effects out. It owns no socket, thread or clock; its caller does, and
+//! passes bytes. It translates between the OMG's terms (interfaces, QoS properties, exceptions, object references) and the engine's
+//! (commands, settings, refusals, peers).
 //!
-//! - [`keys`]: how a request names an object, readable without allocation on the event path too.
+//! - [`keys`]: the names of objects in requests, parsed without allocation, also on the event path.
 //! - [`event`]: events as bytes: forms, encodings, translation between them. For the event path.
 //! - [`references`]: references to this service's objects.
 //! - [`naming`]: the built-in naming service.
-//! - [`conformance`]: what of the IDL is done.
+//! - [`conformance`]: the implemented part of the IDL.
 //! - The other modules hold the servants, one table for each interface: operation name → handler. `docs/conformance.md`
 //!   lists the same tables, and a test holds the two equal.
 

@@ -22,7 +22,7 @@ pub(super) static OMNI_EVENTS_FACTORY: Interface = Interface {
     operations: &[],
 };
 
-/// The same in the IDL of its first releases.
+/// The interface of omniEvents' factory in its first releases.
 pub(super) static FIRST_OMNI_EVENTS_FACTORY: Interface = Interface {
     name: "EventChannelAdmin::EventChannelFactory",
     id: "IDL:EventChannelAdmin/EventChannelFactory:1.0",
@@ -33,14 +33,14 @@ pub(super) static FIRST_OMNI_EVENTS_FACTORY: Interface = Interface {
 pub(super) static OMNI_EVENTS_CHANNEL: Interface =
     Interface { name: "omniEvents::EventChannel", id: "IDL:omni/omniEvents/EventChannel:1.0", operations: &[] };
 
-/// The criterion that says what a channel is to be called.
+/// The criterion with a channel's name.
 const INSTANCE_NAME: &str = "InsName";
 
-/// The criteria of omniEvents' that are numbers. They are left aside, and refused with another type, as there.
+/// omniEvents' numeric criteria. They are ignored, and refused with another type, as in omniEvents.
 const NUMBERS: [&str; 5] =
     ["CyclePeriod_ns", "MaxNumProxies", "MaxQueueLength", "PullRetryPeriod", "PullRetryPeriod_ms"];
 
-/// What is made here: an event channel, in the one spelling that omniEvents has for it.
+/// Whether a key asks for an event channel, the only kind made here, in omniEvents' one spelling.
 fn is_channel(key: &[NameComponent]) -> bool {
     matches!(key, [component] if component.id == "EventChannel" && component.kind == "object interface")
 }
@@ -106,7 +106,7 @@ fn invalid(name: &'static str, given: &Given<'_>) -> Raised {
     UserException::InvalidCriteria(name, Box::new(given.decoded())).into()
 }
 
-/// Whether a value is a number that an `unsigned long` can have, whatever its type.
+/// Whether a value is a number in the range of `unsigned long`, whatever its type.
 fn is_count(value: &Value) -> bool {
     qos::integer(value).is_some_and(|number| u32::try_from(number).is_ok())
 }

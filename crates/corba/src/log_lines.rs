@@ -1,4 +1,4 @@
-//! Log lines that a client causes by what it asks for: as many as the executor of its request allows. The others are counted.
+//! Log lines caused by clients' requests: limited per request by its executor. Others are only counted.
 
 use std::cell::Cell;
 
@@ -18,16 +18,16 @@ macro_rules! log_line {
 }
 pub(super) use log_line;
 
-/// What a request has caused.
+/// Log lines caused by a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogLines {
-    /// Lines that were logged.
+    /// Lines logged.
     pub logged: u32,
-    /// Lines that were only counted.
+    /// Lines only counted.
     pub left_out: u32,
 }
 
-/// Executes a request that may cause so many lines, and says what it did cause.
+/// Executes a request with a limit of log lines, and returns the lines it caused.
 pub fn with_lines<R>(most: u32, execute: impl FnOnce() -> R) -> (R, LogLines) {
     LEFT.set(Some(most));
     let result = execute();

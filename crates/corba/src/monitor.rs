@@ -1,9 +1,9 @@
 //! `CosNotification::NotificationServiceMonitorControl` (repository prefix `sandia.gov`): TAO's monitor and control object, as ALMA's
 //! clients read it.
 //!
-//! A statistic is named `FACTORY/STATISTIC` or `FACTORY/CHANNEL/STATISTIC`, where a channel is called by its name or its number. What
-//! only lanes know is handed in ([`ChannelFigures`]) before the request is executed that asks for it
-//! ([`Monitor::channels_queried`] says of which channels); all else the protocol knows itself.
+//! A statistic is named `FACTORY/STATISTIC` or `FACTORY/CHANNEL/STATISTIC`, where a channel is called by its name or its number. Figures of
+//! lanes are passed in ([`ChannelFigures`]) before the execution of a request that needs them ([`Monitor::channels_queried`] names the
+//! channels); the protocol has all others itself.
 
 use super::exceptions::{Raised, UserException};
 use super::keys::ObjectKey;
@@ -40,23 +40,23 @@ const GET_AND_CLEAR: &str = "get_and_clear_statistics";
 
 /// Statistics in one request, at most.
 const NAMES_MAX: u32 = 1_024;
-/// Names in one list, at most: clients of a channel, and statistics that are listed with `InvalidName`.
+/// Maximum names in one list: clients of a channel, and statistics listed with `InvalidName`.
 const LIST_MAX: usize = 8_192;
 const VALID_MAX: usize = 1_024;
-/// Octets of one answer, at most, and so of what is pending for a connection beside what it has left unread: more is not sent, and here not
-/// made.
+/// Maximum octets of one answer, and so of pending output for a connection beside its unread part: larger answers are neither made nor
+/// sent.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// Octets of the names of all statistics, at most; what is beyond is left out.
+/// Maximum octets of the names of all statistics; others are left out.
 const NAMES_BYTES_MAX: usize = 8 << 20;
 
-/// How a channel stands on the lanes.
+/// A channel's figures on the lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelFigures {
     /// Events that wait for consumers or are unanswered, each counted for each consumer.
     pub backlog_events: u64,
-    /// What they weigh, in octets.
+    /// Size of the backlog, in octets.
     pub backlog_bytes: u64,
-    /// How long ago the oldest of them came; nothing if there is none.
+    /// Age of the oldest event in the backlog; `None` without one.
     pub oldest: Option<Duration>,
     /// The consumers with the largest backlogs, the largest first.
     pub slowest: Vec<ProxyKey>,
@@ -114,7 +114,7 @@ const CHANNEL: &[(&str, OfChannel)] = &[
     ("QueueOverflows", OfChannel::QueueOverflows),
 ];
 
-/// The one statistic that has no factory in its name.
+/// The only statistic without a factory in its name.
 const FACTORY_NAMES: &str = "FactoryNames";
 
 /// A statistic.
@@ -126,7 +126,7 @@ enum Statistic {
 }
 
 impl Statistic {
-    /// The channel of which the lanes have to be asked for it.
+    /// The channel to query lanes about for this statistic.
     fn channel_to_query(self) -> Option<ChannelId> {
         match self {
             Self::Channel(channel, of) if of >= OfChannel::QueueSize => Some(channel),
@@ -162,7 +162,7 @@ impl Samples {
     }
 }
 
-/// What the object remembers: a few numbers of each statistic that is one. Those of a channel go with it.
+/// State of the monitor: a few numbers for each numeric statistic. Those of a channel are dropped with it.
 #[derive(Debug, Default)]
 pub struct Monitor {
     samples: BTreeMap<Statistic, Samples>,
@@ -175,8 +175,8 @@ impl Monitor {
         self.samples.retain(|statistic, _| !matches!(statistic, Statistic::Channel(of, _) if *of == channel));
     }
 
-    /// Channels with figures that the lanes have to report before a request is executed. `None` if it asks for no such figures, or for
-    /// something that there is not.
+    /// Channels with figures that the lanes have to report before a request is executed. `None` if it needs no such figures, or names
+    /// something unknown.
     #[must_use]
     pub fn channels_queried(
         objects: &Objects,
@@ -198,7 +198,7 @@ impl Monitor {
         (!channels.is_empty()).then(|| channels.into_iter().collect())
     }
 
-    /// Takes the figures that lanes have reported, for the request that is executed next.
+    /// Stores the figures that lanes have reported, for the next request.
     pub fn handle_figures(&mut self, figures: impl IntoIterator<Item = (ChannelId, ChannelFigures)>) {
         self.figures = figures.into_iter().collect();
     }
@@ -304,7 +304,7 @@ fn numeric(count: usize) -> Value {
     number(count as u64)
 }
 
-/// A count as the floating point number that it travels as: exact up to 2^53.
+/// A count as the floating point number sent: exact up to 2^53.
 #[expect(clippy::cast_precision_loss, reason = "what is beyond is rounded")]
 fn number(count: u64) -> Value {
     Value::Numeric(count as f64)
@@ -389,7 +389,7 @@ fn nobody(name: &str) -> Raised {
     UserException::InvalidStatistic(vec![name.to_owned()]).into()
 }
 
-/// A channel by `FACTORY/CHANNEL`, and what is behind that.
+/// Parses `FACTORY/CHANNEL`, and returns the channel and the rest.
 fn path<'n>(protocol: &Protocol, name: &'n str) -> Option<(ChannelId, &'n str)> {
     let rest = name.strip_prefix(protocol.objects.factory_name())?.strip_prefix('/')?;
     let (channel, rest) = rest.rsplit_once('/')?;
@@ -498,7 +498,7 @@ fn names_of_channel(objects: &Objects, channel: ChannelId) -> Vec<String> {
     CHANNEL.iter().map(|(name, _)| format!("{path}/{name}")).collect()
 }
 
-/// Exception for an unknown statistic, with those that there are, of its channel if the name has one.
+/// The exception for an unknown statistic, with the known ones, of its channel if the name has one.
 fn no_statistic(objects: &Objects, name: &str) -> Raised {
     let rest = name.strip_prefix(objects.factory_name()).and_then(|rest| rest.strip_prefix('/'));
     let channel = rest.and_then(|rest| objects.channel_called(rest.rsplit_once('/')?.0));
@@ -507,7 +507,7 @@ fn no_statistic(objects: &Objects, name: &str) -> Raised {
     UserException::InvalidStatistic(valid).into()
 }
 
-/// Statistics by their names, if there are all of them.
+/// Statistics by their names, if all exist.
 fn all_statistics(objects: &Objects, names: &[String]) -> Result<Vec<Statistic>, Raised> {
     names.iter().map(|name| statistic(objects, name).ok_or_else(|| no_statistic(objects, name))).collect()
 }

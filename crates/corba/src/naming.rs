@@ -1,8 +1,8 @@
 //! The built-in naming service: `CosNaming::NamingContext`, `NamingContextExt` and `BindingIterator`, in memory.
 //!
-//! It is a whole one, so that a site that has none needs none, but small and bounded ([`NamingLimits`]). What clients bound is part of
-//! the topology, which a store keeps; without one it is forgotten when the service ends. What leads to the service itself is bound at
-//! each start ([`WELL_KNOWN`]), under every name that clients of other servers look for.
+//! It is complete, so that a site without a naming service needs no other, but small and bounded ([`NamingLimits`]). Clients' bindings are
+//! part of the topology, which a store saves; without a store they are lost when the service ends. Names of the service itself are bound at
+//! each start ([`WELL_KNOWN`]), under all names that clients of other servers look for.
 
 mod name;
 mod topology;
@@ -27,7 +27,7 @@ use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 use giop::url::Url;
 
-/// How much the naming service holds. Beyond each of the first two a client gets `IMP_LIMIT`.
+/// Limits of the naming service. Beyond each of the first two a client gets `IMP_LIMIT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamingLimits {
     /// Naming contexts, the root among them. Default 4,096.
@@ -40,7 +40,7 @@ pub struct NamingLimits {
     pub components_max: usize,
     /// Octets, in UTF-8, of identifier and kind of one component together. Default 1,024; a longer one is `InvalidName`.
     pub component_bytes_max: usize,
-    /// Bindings in one answer; what is beyond is left for the iterator. Default 1,024.
+    /// Maximum bindings in one answer; an iterator returns the others. Default 1,024.
     pub listing_max: usize,
 }
 
@@ -57,8 +57,7 @@ impl Default for NamingLimits {
     }
 }
 
-/// What is bound in the root context at each start, unless a client has bound something else there that can be reached: identifier,
-/// kind, object.
+/// Names bound in the root context at each start, unless a client has bound them to something reachable: identifier, kind, object.
 pub const WELL_KNOWN: &[(&str, &str, ObjectKey)] = &[
     // TAO's clients.
     ("NotifyEventChannelFactory", "", ObjectKey::Factory),
@@ -75,8 +74,8 @@ pub const WELL_KNOWN: &[(&str, &str, ObjectKey)] = &[
     ("DefaultEventChannel", "", ObjectKey::DEFAULT_CHANNEL),
 ];
 
-/// The kind of the names of channels of events in the root context, as ALMA's clients and those of the library `campanile` bind them:
-/// `{id "Weather@DOMAIN", kind "channels"}`.
+/// The kind of event channels' names in the root context, as ALMA's clients and those of the library `campanile` bind them: `{id
+/// "Weather@DOMAIN", kind "channels"}`.
 pub(crate) const CHANNELS_KIND: &str = "channels";
 
 /// [`WELL_KNOWN`] as it is bound: identifier, kind, reference.
@@ -136,9 +135,9 @@ pub(super) const ALL: &[&Interface] = &[&NAMING_CONTEXT, &BINDING_ITERATOR, &NAM
 #[derive(Debug)]
 pub(super) struct Naming {
     tree: Tree,
-    /// In the keys of all contexts but the root.
+    /// The number in the keys of all contexts but the root.
     nonce: u128,
-    /// In the keys of all iterators, none of which outlives the process.
+    /// The number in the keys of all iterators, none of which outlives the process.
     of_iterators: u128,
 }
 
@@ -181,7 +180,7 @@ pub(super) fn read_name(protocol: &Protocol, args: &mut Reader<'_>) -> Result<Na
     name::read(args, protocol.objects.naming.tree.limits())
 }
 
-/// The checks on a name that come after all arguments were read.
+/// Checks a name after all arguments were read.
 fn checked(protocol: &Protocol, name: &[NameComponent]) -> Result<(), Raised> {
     check(name, protocol.objects.naming.tree.limits())
 }
@@ -220,12 +219,12 @@ fn read_binding(protocol: &Protocol, mut args: Reader<'_>, what: &'static str) -
     Ok((name, object))
 }
 
-/// Charges the client that asks for a name and what it is bound to.
+/// Charges the requesting client for a name and its object.
 fn charge(protocol: &mut Protocol, name: &[NameComponent], object: &Ior) -> Result<Option<Charge>, Raised> {
     protocol.objects.ledger.charge_octets(name.last().map_or(0, |last| octets_of_binding(last, object)))
 }
 
-/// What a name and what it is bound to are charged.
+/// The charge for a name and its object, in octets.
 fn octets_of_binding(name: &NameComponent, object: &Ior) -> u64 {
     weights::BINDING + (name.id.len() + name.kind.len()) as u64 + octets_of_reference(object)
 }
@@ -249,7 +248,7 @@ fn resolve(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), R
     write_resolved(protocol, on, &name, reply)
 }
 
-/// What is bound to a name; where that is gone, or nothing is, the channel that has the name.
+/// Writes the object bound to a name; if that is gone, or nothing is bound, the channel with the name.
 fn write_resolved(
     protocol: &Protocol,
     on: Target,
@@ -340,7 +339,7 @@ fn list(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Rais
     Ok(())
 }
 
-/// Entries of a context in their order, with names of linked services among those of the root.
+/// Entries of a context in order; the root includes names of linked services.
 fn listed(protocol: &Protocol, context: u32, after: Option<&NameComponent>, count: usize) -> Vec<Entry> {
     let tree = &protocol.objects.naming.tree;
     let mut entries = tree.list(context, after, count);

@@ -1,4 +1,5 @@
-//! Names that are near to one that there is not: what may have been meant.
+//! Suggestions of existing names for an unknown one. ¶ The work is bounded, since clients can cause it: names of more than 64 letters match
+//! nothing, and only names of nearly the same length, up to two letters, are compared letter by letter.
 //!
 //! What it takes is bounded, since clients may ask: names of more than 64 letters are near to none, and those alone are compared letter by
 //! letter that are as long, up to two letters.
@@ -8,8 +9,8 @@ const SLIPS_MAX: usize = 2;
 /// Letters of a name that others are compared with.
 const CHARS_MAX: usize = 64;
 
-/// Of `names`, the one that is nearest to `given`, if it is near enough to be what was meant: without regard to case, up to two letters
-/// missing, added, changed or swapped, but fewer than half of them.
+/// The name in `names` nearest to `given`, if near enough: ignoring case, up to two letters missing, added, changed or swapped, but fewer
+/// than half of them.
 #[must_use]
 pub fn nearest<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let letters = |text: &str| text.chars().flat_map(char::to_lowercase).take(CHARS_MAX + 1).collect::<Vec<_>>();
@@ -25,7 +26,7 @@ pub fn nearest<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> Opt
         .map(|(_, name)| name)
 }
 
-/// How many letters were missing, added, changed, or swapped with the next one, where `there` became `given` (optimal string alignment).
+/// Number of letters missing, added, changed, or swapped with the next one, from `there` to `given` (optimal string alignment).
 fn slips(given: &[char], there: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=there.len()).collect();
@@ -47,7 +48,7 @@ fn slips(given: &[char], there: &[char]) -> usize {
     at(&last, there.len())
 }
 
-/// The nearest name in a question, to be put behind what was said; nothing if none is near.
+/// The nearest name as a question, to append to an error; empty if none is near.
 #[must_use]
 pub fn hint<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> String {
     nearest(given, names).map_or_else(String::new, |name| format!("; did you mean {name}?"))

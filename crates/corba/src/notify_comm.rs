@@ -1,4 +1,5 @@
-//! `CosNotifyComm`: what the two ends of a connection call on each other.
+//! `CosNotifyComm`: the operations that the two ends of a connection call on each other. ¶ A proxy is one of the two ends, so it has these
+//! operations as clients have them. The event path handles events; this module answers for proxies unknown to it, or not known yet.
 //!
 //! A proxy is one of the two ends, so it has these operations as clients have them. Events themselves are handled on the
 //! event path; what is here answers for proxies of which the event path knows nothing, or nothing yet.
@@ -126,12 +127,12 @@ pub(super) const ALL: &[&Interface] = &[
     &SEQUENCE_PUSH_SUPPLIER,
 ];
 
-/// A supplier says what it is going to offer. Its events pass whatever it offered.
+/// A supplier announces its offers. Its events pass in any case.
 fn offer_change(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     change(protocol, on, args)
 }
 
-/// A consumer says what it wants from now on.
+/// A consumer changes its subscription.
 fn subscription_change(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     change(protocol, on, args)
 }

@@ -1,6 +1,6 @@
-//! What TAO's factory, channels and admins have beside the OMG's: `NotifyExt` (reconnection registry, shutting down), and, with the
-//! repository prefix `sandia.gov`, `NotifyMonitoringExt` (names for channels, admins and proxies). Clients of ALMA Common Software
-//! refuse a service without them.
+//! Extensions of TAO's factory, channels and admins: `NotifyExt` (reconnection registry, shutting down), and, with the repository prefix
+//! `sandia.gov`, `NotifyMonitoringExt` (names for channels, admins and proxies). Clients of ALMA Common Software refuse a service without
+//! them.
 
 use super::channel_admin::read_client_type;
 use super::channel_admin::read_operator;
@@ -87,7 +87,7 @@ fn destroy(Call { args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     Err(Raised::no_permission())
 }
 
-/// Whatever changed before this was asked is kept by the time at which it is answered, where anything is.
+/// Saves the topology: if there is a store, all earlier changes are stored by the time of the reply.
 fn save_topology(Call { args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of save_topology")?;
     Ok(())

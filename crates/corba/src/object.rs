@@ -54,14 +54,13 @@ fn component(Call { args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     Ok(())
 }
 
-/// There is no Interface Repository to take the interface from.
+/// The interface definition: there is no Interface Repository.
 fn interface(Call { args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of _interface")?;
     Err(Raised::no_interface_repository())
 }
 
-/// What an object need not have: security domains, and the implementation definition of CORBA before 2.2. ORBs without them
-/// answer this.
+/// Optional operations: security domains, and the implementation definition of CORBA before 2.2. ORBs without them answer this.
 fn left_out(Call { args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation of CORBA::Object")?;
     Err(Raised::no_implement())

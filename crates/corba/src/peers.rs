@@ -1,4 +1,4 @@
-//! Where clients are that are called: a map that each change shares with what was published before.
+//! Addresses of called clients: a map with copies that share unchanged parts.
 
 use std::sync::Arc;
 
@@ -9,42 +9,42 @@ use super::PeerAddress;
 
 type Shard = Arc<HashMap<Peer, Arc<PeerAddress>>>;
 
-/// Addresses by peer. A copy shares everything, and a change afterwards copies one piece of it.
+/// Addresses by peer. A copy shares everything, and a later change copies only one shard.
 #[derive(Clone, Debug, Default)]
 pub struct Peers {
-    /// By the peer's number, modulo theirs, which is a power of two.
+    /// Shards by the peer's number modulo their count, a power of two.
     shards: Vec<Shard>,
     len: usize,
 }
 
-/// How many peers a piece has on average, at most.
+/// Maximum average number of peers in a shard.
 const PEERS_PER_SHARD: usize = 64;
 
 impl Peers {
-    /// Where a client is.
+    /// The address of a client.
     #[must_use]
     pub fn get(&self, peer: Peer) -> Option<&Arc<PeerAddress>> {
         self.shards.get(self.shard_of(peer))?.get(&peer)
     }
 
-    /// How many there are.
+    /// Number of peers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no peers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of them, in no order.
+    /// All peers, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Peer, &Arc<PeerAddress>)> {
         self.shards.iter().flat_map(|shard| shard.iter().map(|(peer, address)| (*peer, address)))
     }
 
-    /// Those that were there before and are not any more. Looks only at pieces that are others than before.
+    /// Peers in `before` that are gone. Compares only shards that differ.
     #[must_use]
     pub fn gone_since(&self, before: &Self) -> Vec<Peer> {
         let same_number = before.shards.len() == self.shards.len();

@@ -71,33 +71,33 @@ use hashbrown::HashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a protocol is built with.
+/// Settings of a protocol.
 #[derive(Clone, Debug)]
 pub struct ProtocolSettings {
     /// Host in every reference: a name or address to which clients can connect.
     pub host: String,
     /// Port in every reference.
     pub port: u16,
-    /// What every reference says of TLS, if it is spoken.
+    /// TLS information in references, if TLS is on.
     pub secure: Option<SecureTransport>,
     /// The native narrow code set in every reference: what clients that know both will use.
     pub chars: CharSet,
-    /// How events are pushed where neither channel, admin nor proxy says otherwise: what a new channel begins with.
+    /// Default settings of event delivery, for new channels.
     pub delivery: SettingsPatch,
-    /// What a new channel is limited to unless its creator says otherwise.
+    /// Default limits of a new channel.
     pub limits: ChannelLimits,
-    /// How many objects there may be.
+    /// Limits on the number of objects.
     pub hierarchy: HierarchyLimits,
-    /// What the events of all channels may take together, in bytes: the most that a channel's `MemoryBudget` may be.
+    /// Memory limit of all channels' events, in bytes: the maximum of a channel's `MemoryBudget`.
     pub memory_bytes_max: u64,
-    /// Whether there is a store, in which events and connections can outlive the process.
+    /// Whether there is a store for persistent events and connections.
     pub has_store: bool,
-    /// How much the naming service holds.
+    /// Limits of the naming service.
     pub naming: NamingLimits,
-    /// What is done as old servers do it.
+    /// Compatibility with old servers.
     pub compatibility: Compatibility,
-    /// Where the random numbers in object keys come from. They have to differ from one run of the service to the next, since they
-    /// keep references of an earlier run from reaching the wrong objects.
+    /// Source of the random numbers in object keys. They must differ between runs of the service, since they prevent references of an
+    /// earlier run from reaching the wrong objects.
     pub key_numbers: KeyNumbers,
 }
 
@@ -113,22 +113,22 @@ pub struct Compatibility {
     pub default_admins_or: bool,
     /// `shutdown`, `shutdown_event_channel` and `remove_…` of the monitor and control object are done, and not `NO_PERMISSION`.
     pub monitor_control: bool,
-    /// A client that disconnects its proxy has the reference with which it connected called by `disconnect_…`, as the Event Service has it
-    /// (1.2, 2.1.1) and omniEvents and JacORB do; TAO's Notification Service does not. On by default.
+    /// Whether a client that disconnects its proxy has `disconnect_…` called on the reference with which it connected, as in the Event
+    /// Service (1.2, 2.1.1), omniEvents and JacORB, but not in TAO's Notification Service. On by default.
     pub tell_on_disconnect: bool,
-    /// A client that connects its object anew, after its earlier life has ended, takes the place of that life's proxy, so that it gets each
-    /// event once. On by default.
+    /// Whether a client that reconnects its object, after its earlier process has ended, takes over that process's proxy, so that it gets
+    /// each event once. On by default.
     pub take_over: bool,
-    /// A client that connects to a proxy which is connected takes the place of the client that was, as with TAO's `-AllowReconnect`, and is
-    /// not refused by `AlreadyConnected`. Off by default.
+    /// Whether a client that connects to a connected proxy replaces the former client, as with TAO's `-AllowReconnect`, instead of
+    /// `AlreadyConnected`. Off by default.
     pub allow_reconnect: bool,
-    /// Where there is no store, `EventReliability` and `ConnectionReliability` `Persistent` are stored, returned, and have no effect, as
-    /// with TAO's server without its persistence, and are not `UnsupportedQoS`. Off by default.
+    /// Whether without a store, `EventReliability` and `ConnectionReliability` `Persistent` are stored, returned, and have no effect, as
+    /// with TAO's server without its persistence, instead of `UnsupportedQoS`. Off by default.
     pub persistent_without_store: bool,
-    /// `get_filter` of a filter factory with a number that is not its own is `INTERNAL`, as with TAO, and not nil. Off by default.
+    /// Whether `get_filter` of a filter factory with an unknown number raises `INTERNAL`, as in TAO, instead of returning nil. Off by
+    /// default.
     pub unknown_filter_internal: bool,
-    /// What the factory is called: in the naming service, as a bootstrap key, and in the names of statistics. Default
-    /// `NotifyEventChannelFactory`.
+    /// The factory's name: in the naming service, as a bootstrap key, and in the names of statistics. Default `NotifyEventChannelFactory`.
     pub factory_name: String,
 }
 
@@ -161,46 +161,46 @@ impl Compatibility {
 
 /// The CORBA protocol: the hierarchy and the naming service behind their object keys.
 ///
-/// A pure state machine for the administration thread: it is handed requests, and asked what follows from them. After each
-/// [`Protocol::handle`], [`Protocol::handle_disconnected`] and [`Protocol::handle_answer`], call [`Protocol::publish`] and hand the result
-/// to the lanes *before* the reply is sent, so that the lanes know a client as connected by the time its reply says so (a change that concerns very many
-/// is published later: [`Protocol::take_unpublished`]); then call [`Protocol::poll_effect`] until it gives `None`.
-/// [`Protocol::handle_time`] sets the time, at the latest when [`Protocol::poll_timeout`] asks for it.
+/// A pure state machine for the administration thread: it takes requests, and returns replies and effects. After each [`Protocol::handle`],
+/// [`Protocol::handle_disconnected`] and [`Protocol::handle_answer`], call [`Protocol::publish`] and pass the result to the lanes *before*
+/// the reply is sent, so that the lanes know a client as connected by the time of its reply (a very large change is published later:
+/// [`Protocol::take_unpublished`]); then call [`Protocol::poll_effect`] until it returns `None`. [`Protocol::handle_time`] sets the time,
+/// at the latest at [`Protocol::poll_timeout`].
 ///
-/// Events themselves do not come here. A lane that does not know a proxy as connected hands its `push…` requests here all the same, to have
-/// them answered.
+/// Events themselves do not come here. Only `push…` requests for a proxy that the lane does not know as connected are passed here, for
+/// their answer.
 #[derive(Debug)]
 pub struct Protocol {
     /// The objects that there are.
     pub objects: Objects,
     /// Access rules, denials and acts not yet reported.
     pub guard: Guard,
-    /// What TAO's monitor and control object remembers.
+    /// State of TAO's monitor and control object.
     pub monitor: Monitor,
-    /// What is known of the lives of clients.
+    /// State of clients' earlier and current processes.
     pub lives: Lives,
     /// Set while stored objects are made again, before their clients are connected.
     is_restoring: bool,
-    /// Calls that go behind the reply to the request that is being executed.
+    /// Calls to be made after the reply to the current request.
     partings: VecDeque<Parting>,
     published: Option<Published>,
     pub(super) changes: Changes,
-    /// Replies that wait for clients to be notified.
+    /// Replies withheld until clients are notified.
     pub delayed_replies: DelayedReplies,
     teardowns: Teardowns,
-    /// What the last request has changed.
+    /// Changes of the last request.
     unpublished: Unpublished,
     rescheduling: Rescheduling,
-    /// Clients that are asked from time to time whether they exist.
+    /// Clients probed from time to time.
     pub probes: Probes,
-    /// Clients that are found out by their silence.
+    /// Clients checked by their silence.
     pub idle: Idle,
     watches: Watches,
     /// Names of channels of linked services.
     pub federation: Federation,
 }
 
-/// One request: which object, which operation, and the arguments.
+/// One request: the object, the operation, and the arguments.
 #[derive(Clone, Debug)]
 pub struct ObjectRequest<'a> {
     /// The object key.
@@ -213,27 +213,26 @@ pub struct ObjectRequest<'a> {
     pub principal: &'a Arc<Account>,
 }
 
-/// What the event path has to know, all of one moment.
+/// The state for the event path, consistent at one moment.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// Connected suppliers and consumers.
     pub routing: Arc<Snapshot>,
-    /// How CORBA clients say that, and where they are.
+    /// The CORBA part: keys and addresses.
     pub directory: Directory,
     /// Access rules; `None` if everything is allowed.
     pub access: Option<Access>,
 }
 
-/// What stands beside a routing snapshot for this protocol alone: which object keys name the snapshot's proxies, and where the
-/// clients are that it names. A copy shares everything.
+/// The CORBA part beside a routing snapshot: the object keys of the snapshot's proxies, and the addresses of its clients. A copy shares
+/// everything.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// Where the clients are that the routing names and that are called to have events travel: consumers that are pushed
-    /// to, suppliers that are pulled from.
+    /// Addresses of the clients in the routing that are called for events: push consumers and pull suppliers.
     pub peers: Arc<Peers>,
     /// The numbers that have to be in the keys of proxies.
     pub nonces: ProxyNonces,
-    /// Proxies that are found by the keys of others, which were taken over.
+    /// Proxies found by the keys of others, after a take-over.
     pub aliases: Arc<HashMap<ProxyKey, ProxyKey>>,
 }
 
@@ -257,14 +256,14 @@ impl Directory {
     }
 }
 
-/// Where a client is and how it is called.
+/// A client's address, and how to call it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerAddress {
-    /// Its reference, as it gave it.
+    /// The client's reference, as it gave it.
     pub ior: Ior,
     /// Account of the client that gave the reference: it is charged for looking the host up.
     pub by: Option<Arc<Account>>,
-    /// What it is called in logs: host, port and the beginning of its object's key.
+    /// The client's name in logs: host, port and the beginning of its object's key.
     pub name: String,
     /// The operation by which events travel: `push…` of a consumer, `try_pull…` of a supplier. Empty for a client that
     /// calls this service itself.
@@ -272,7 +271,7 @@ pub struct PeerAddress {
 }
 
 impl Protocol {
-    /// A protocol with the default channel and nothing else. Two protocols with the same settings give the same references.
+    /// A protocol with only the default channel. Protocols with the same settings produce the same references.
     #[must_use]
     pub fn new(settings: ProtocolSettings) -> Self {
         let mut protocol = Self {
@@ -308,11 +307,11 @@ impl Protocol {
         }
     }
 
-    /// Executes a request and writes its results to `reply`, which stands where the body of the reply begins.
+    /// Executes a request and writes its results to `reply`, which is at the beginning of the reply's body.
     ///
     /// # Errors
     ///
-    /// The exception to send instead: then nothing was changed, and what was written to `reply` means nothing.
+    /// The exception to send instead: then nothing was changed, and the contents of `reply` are to be discarded.
     pub fn handle(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
         let (encoding, phase) = (reply.encoding(), reply.phase());
         self.objects.ledger.principal = Some(Arc::clone(call.principal));
@@ -336,7 +335,7 @@ impl Protocol {
     }
 
     /// Handles a lane's report that it gave a consumer up. Its proxy is destroyed, as if the consumer had disconnected, and the consumer is
-    /// notified unless it reported this itself.
+    /// notified unless it caused this itself.
     pub fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
         match self.objects.hierarchy.destroy_proxy(key) {
             Ok(removed) if reason == DisconnectReason::Gone => self.forget(&removed, Tell::No),
@@ -374,17 +373,17 @@ impl Protocol {
         }
     }
 
-    /// The next thing to do outside; `None` when there is nothing left.
+    /// Takes the next effect; `None` when none is left.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.objects.effects.pop_front()
     }
 
-    /// The next call that goes behind the reply to the last request; `None` when there is none left. To be asked before the next request.
+    /// Takes the next call to be made after the reply to the last request; `None` when none is left. Call it before the next request.
     pub fn poll_parting(&mut self) -> Option<Parting> {
         self.partings.pop_front()
     }
 
-    /// What the event path has to know, if that changed since it was last asked for.
+    /// The new state for the event path, if it has changed since the last call.
     pub fn publish(&mut self) -> Option<Published> {
         self.changes.tell_changes(&mut self.objects);
         self.report_subscribed();
@@ -419,18 +418,17 @@ impl Protocol {
         self.objects.hierarchy.poll_lane()
     }
 
-    /// The thread of a lane that was to end has ended.
+    /// Notes that the thread of an ending lane has ended.
     pub fn lane_gone(&mut self, lane: LaneId) {
         self.objects.hierarchy.lane_gone(lane);
     }
 
-    /// A lane cannot be started: the main lane is to serve what is its.
+    /// Notes that a lane cannot be started: the main lane takes over its proxies.
     pub fn lane_unavailable(&mut self, lane: LaneId) {
         self.objects.hierarchy.lane_unavailable(lane);
     }
 
-    /// Takes note of the time, and does what is due: a few clients are asked, and if there are more, [`Protocol::poll_timeout`] says that it is
-    /// to be called again at once.
+    /// Sets the time, and does what is due: probes a few clients, and if there are more, [`Protocol::poll_timeout`] is due at once again.
     pub fn handle_time(&mut self, now: Time) {
         self.objects.clock.time = self.objects.clock.time.max(now);
         self.go_on_taking_apart();
@@ -441,7 +439,7 @@ impl Protocol {
         self.delayed_replies.handle_time(self.objects.clock.time);
     }
 
-    /// When [`Protocol::handle_time`] has to be called next, if nothing else happens before.
+    /// When [`Protocol::handle_time`] has to be called next, unless something else happens before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.objects.hierarchy.has_work() || !self.rescheduling.is_empty() || self.changes.has_more_to_tell() {
@@ -473,8 +471,8 @@ impl Protocol {
         self.objects.channels().filter(|channel| self.guard.knows(&self.objects, *channel))
     }
 
-    /// The channel that a name in the naming service's root stands for though it is not what is bound to it: where nothing is, the one
-    /// that has the name of a channel of events; where an object of this service is that is gone, the one that has the name by now.
+    /// The channel that a name in the naming service's root stands for beside its binding: if nothing is bound, the one with the event
+    /// channel's name; if the bound object of this service is gone, the channel with the name now.
     pub(crate) fn channel_behind(&self, name: &NameComponent, bound: Option<&Ior>) -> Option<Ior> {
         let is_gone = |bound: &Ior| self.objects.is_own_reference(bound) && self.objects.own_target(bound).is_none();
         if !bound.map_or(name.kind == CHANNELS_KIND, is_gone) {
@@ -488,7 +486,7 @@ impl Protocol {
         self.objects.reference(Target::Channel(channel)).ok()
     }
 
-    /// Puts into effect what is wanted of a level. Everything is known to be acceptable when this is called.
+    /// Applies the requested properties of a level, which have been validated.
     pub(crate) fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<(), Raised> {
         if self.objects.set(level, requested)? {
             self.rescheduling.reschedule(level, &mut self.objects, &mut self.probes, &mut self.idle);
@@ -537,7 +535,7 @@ impl Protocol {
         self.create_proxy_passing(admin, (kind, kind.passing()), name)
     }
 
-    /// The same for events that pass it so.
+    /// Makes a proxy with this kind for the engine.
     fn create_proxy_passing(
         &mut self,
         admin: AdminKey,

@@ -5,7 +5,7 @@ use super::table::{self, Interface, Servant};
 use super::{event_service, notify_comm};
 use engine::{Form, Side};
 
-/// What a proxy deals in, and by which interface.
+/// The events of a proxy, and their interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Events {
     /// The Notification Service's, for Anys.
@@ -28,7 +28,7 @@ pub(super) struct ProxyKind {
 }
 
 impl ProxyKind {
-    /// That of other protocols' clients.
+    /// The kind of other protocols' clients.
     pub(super) const LOCAL: Self = Self { events: Events::Structured, pull: false };
 
     /// The form of its events; a sequence is made of structured ones.
@@ -44,17 +44,17 @@ impl ProxyKind {
         matches!(self.events, Events::Sequence)
     }
 
-    /// How events pass it, in the engine's terms.
+    /// The kind in the engine's terms.
     pub(super) const fn passing(self) -> engine::ProxyKind {
         engine::ProxyKind { pull: self.pull, batches: self.batches(), on_main_lane: false }
     }
 
-    /// The same for those with clients on the main lane alone.
+    /// The kind in the engine's terms, for clients on the main lane alone.
     pub(super) const fn passing_on_main_lane(self) -> engine::ProxyKind {
         engine::ProxyKind { on_main_lane: true, ..self.passing() }
     }
 
-    /// Whether it is of the Event Service, which knows no ids, types, filters and properties.
+    /// Whether it belongs to the Event Service, without ids, types, filters and properties.
     pub(super) const fn is_plain(self) -> bool {
         matches!(self.events, Events::Plain)
     }
@@ -118,7 +118,7 @@ impl ProxyKind {
         }
     }
 
-    /// Its own interfaces.
+    /// The proxy's own interfaces.
     pub(super) fn servant(self, side: Side) -> Servant {
         match (side, self.pull, self.events) {
             (Side::Consumers, false, Events::Any) => table::PROXY_PUSH_SUPPLIER,

@@ -1,11 +1,10 @@
 //! Quality of service and administrative properties: `CosNotification::QoSAdmin` and `AdminPropertiesAdmin`.
 //!
-//! What a client asks for is checked as a whole before any of it is done: every bad property is named in one exception,
-//! with its code and the range that would be accepted, and nothing is changed unless all of it can be. What a property
-//! does is the engine's; here its name and its range on the wire meet the engine's settings ([`tables`]).
+//! A client's properties are checked as a whole before any change: one exception lists every bad property, with its code and the accepted
+//! range, and nothing is changed unless all are valid. The engine implements a property's effect; this module maps its name and its range
+//! on the wire to the engine's settings ([`tables`]).
 //!
-//! A channel's administrative properties are taken from `set_qos` and the initial QoS too, because clients in the field
-//! send them there.
+//! A channel's administrative properties are accepted in `set_qos` and the initial QoS too, because existing clients send them there.
 
 mod declared;
 mod pools;
@@ -42,7 +41,7 @@ use giop::cdr::{Reader, Writer};
 use giop::typecode::{Kind, Work};
 use giop::value::{AnyRef, AnyValue};
 
-/// Most properties in one call. More than that is nothing a client means.
+/// Maximum number of properties in one call; more are a mistake of the client.
 const PROPERTIES_MAX: u32 = 1024;
 /// Steps and depth that all the values of one call may take.
 const VALUE_STEPS: u32 = 100_000;
@@ -67,7 +66,7 @@ pub(super) static ADMIN_PROPERTIES_ADMIN: Interface = Interface {
 /// Every interface of `CosNotification`, in the order of its IDL.
 pub(super) const ALL: &[&Interface] = &[&QOS_ADMIN, &ADMIN_PROPERTIES_ADMIN];
 
-/// One property as a client sent it.
+/// A property from a client.
 pub(super) struct Given<'a> {
     name: String,
     value: AnyRef<'a>,
@@ -83,7 +82,7 @@ impl Given<'_> {
         self.value.text()
     }
 
-    /// The value with its type; null where it is of a kind that is not read here.
+    /// The value with its type; null if its kind is not supported.
     pub(super) fn decoded(&self) -> AnyValue {
         self.value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH)).unwrap_or_default()
     }
@@ -93,12 +92,12 @@ impl Given<'_> {
     }
 }
 
-/// What is wrong with one property: `CosNotification::PropertyError`.
+/// The error of one property: `CosNotification::PropertyError`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PropertyError {
     code: ErrorCode,
     name: String,
-    /// What would be accepted, where there is such a thing.
+    /// The accepted range, if there is one.
     range: Option<(PropertyValue, PropertyValue)>,
 }
 
@@ -148,7 +147,7 @@ pub(super) fn read_properties<'a>(args: &mut Reader<'a>) -> Result<Vec<Given<'a>
     given.filter(|given| !given.as_ref().is_ok_and(Given::is_nothing)).collect()
 }
 
-/// What is set by such properties, in words: the first few of them.
+/// The first few properties in the arguments, in words, for the log.
 pub(super) fn reported(args: &mut Reader<'_>) -> Option<String> {
     const REPORTED_MAX: usize = 8;
     let given = read_properties(args).ok()?;
@@ -207,8 +206,8 @@ pub(super) fn validate_event_qos(Call { protocol, on, mut args, reply }: Call<'_
     Ok(())
 }
 
-/// Whether an event's own property has any effect beside the other properties that are in effect: `StartTime` and
-/// `StopTime` have one only where they are said to be supported.
+/// Whether an event's own property has any effect, given the properties in effect: `StartTime` and `StopTime` have one only if declared as
+/// supported.
 fn is_heeded(property: &Property, effective: &Effective) -> bool {
     match property.name {
         "StartTime" => effective.settings.start_time_supported,
@@ -276,7 +275,7 @@ fn side_place(side: engine::Side) -> Place {
     }
 }
 
-/// Adds QoS properties to what is wanted.
+/// Adds QoS properties to those requested.
 fn add_qos(
     given: &[Given<'_>],
     place: Place,
@@ -289,7 +288,7 @@ fn add_qos(
     })
 }
 
-/// Adds properties of one table to what is wanted.
+/// Adds properties of one table to those requested.
 fn add(
     given: &[Given<'_>],
     place: Place,
@@ -300,8 +299,8 @@ fn add(
     add_from((given, Table::Admin), here, requested, |name| table.iter().find(|property| property.name == name))
 }
 
-/// Adds all the properties to what is wanted, or says what is wrong with each that cannot be had. Of two with one name the
-/// later one counts. `here` says which properties the object has.
+/// Adds all the properties to those requested, or returns the error of each invalid one. Of two with one name the later counts. `here` says
+/// which properties the object has.
 fn add_from(
     (given, of): (&[Given<'_>], Table),
     here: impl Fn(&Property) -> bool,
@@ -354,8 +353,8 @@ fn add_from(
     if errors.is_empty() { Ok(requested) } else { Err(errors) }
 }
 
-/// Writes the values in effect of all the properties that an object has, as a `CosNotification::PropertySeq`; and behind them what it was
-/// given that is unknown, where that is taken.
+/// Writes the values in effect of all the properties of an object, as a `CosNotification::PropertySeq`; followed by its unknown properties,
+/// where those are accepted.
 fn write_values(
     protocol: &Protocol,
     (table, of): (&[Property], Table),
@@ -386,8 +385,7 @@ fn write_values(
     Ok(())
 }
 
-/// Writes which properties there are beside those that were named, and what values they take, as a
-/// `CosNotification::NamedPropertyRangeSeq`.
+/// Writes the properties beside the named ones, with their ranges, as a `CosNotification::NamedPropertyRangeSeq`.
 fn write_available(named: &[Given<'_>], here: impl Fn(&Property) -> bool, most: Most, out: &mut Writer<'_>) {
     let is_named = |property: &Property| named.iter().any(|given| given.name == property.name);
     let others: Vec<_> = QOS.iter().filter(|property| here(property) && !is_named(property)).collect();

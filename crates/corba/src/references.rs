@@ -1,4 +1,4 @@
-//! References to this service's objects, and what is read out of references to its clients'.
+//! References to this service's objects, and information from clients' references.
 
 use super::keys::ObjectKey;
 use super::table;
@@ -17,20 +17,19 @@ pub struct References {
 }
 
 impl References {
-    /// References that carry this host, as clients are to connect to it, this port, and this as the native narrow code set.
+    /// References with this host, as clients connect to it, this port, and this native narrow code set.
     #[must_use]
     pub fn new(host: &str, port: u16, chars: CharSet) -> Self {
         Self { host: host.into(), port, chars, secure: None }
     }
 
-    /// The same with a second port, at which the service speaks TLS. Where the first is 0, it speaks nothing else.
+    /// Adds a second port, for TLS. If the first is 0, the service speaks TLS only.
     #[must_use]
     pub fn with_tls(self, secure: Option<SecureTransport>) -> Self {
         Self { secure, ..self }
     }
 
-    /// A reference to an object of a type. The same object has the same reference, octet by octet, in every run of the
-    /// service.
+    /// A reference to an object of a type. The same object has the same reference, octet for octet, in every run of the service.
     #[must_use]
     pub fn ior(&self, type_id: &str, key: &ObjectKey) -> Ior {
         self.ior_with(type_id, key, None)
@@ -41,7 +40,7 @@ impl References {
         self.ior(table::type_id(table::FACTORY), &ObjectKey::Factory)
     }
 
-    /// As [`References::ior`], with what the reference says about the priority of requests.
+    /// A reference as from [`References::ior`], with a policy on the priority of requests.
     pub(super) fn ior_with(&self, type_id: &str, key: &ObjectKey, policy: Option<PriorityModelPolicy>) -> Ior {
         let code_sets = CodeSetInfo::preferring(self.chars).to_component();
         let profile = IiopProfile {
@@ -78,9 +77,9 @@ impl References {
     }
 }
 
-/// What a client is called in logs and by `Statistics`: host, port and something of its object's key, all of it printable
-/// ASCII. That is the key's beginning where it is a name, as most ORBs let programs give one; else it is binary, which omniORB
-/// and others make up, and in which the last octets tell one object from another.
+/// A client's name in logs and in `Statistics`: host, port and a part of its object's key, all of it printable ASCII. The part is the key's
+/// beginning if that is a name, as most ORBs let programs give one; else the key is binary, as with omniORB and others, and its last octets
+/// distinguish objects.
 pub(super) fn log_name(profile: &IiopProfile) -> String {
     const NAME_BYTES: usize = 12;
     const BINARY_BYTES: usize = 4;

@@ -80,7 +80,7 @@ fn refused(error: PlanError) -> Raised {
     }
 }
 
-/// An activity and its channel, unless that is a number that no channel has.
+/// Reads an activity and its channel, unless no channel has that number.
 fn read_activity(args: &mut Reader<'_>) -> Result<(Option<u32>, Activity), ReadError> {
     let name = args.text()?;
     let channel = read_id(args)?;

@@ -1,4 +1,5 @@
-//! Interfaces as tables: operation name → what answers it.
+//! Interfaces as tables: operation name → handler. ¶ Every operation of every interface of a Notification Service's IDL modules is in one
+//! of these tables, so that the list of implemented operations (`docs/conformance.md`) can be checked against the code.
 //!
 //! Every operation of every interface of the IDL modules that a Notification Service has to offer stands in one of these
 //! tables, so that the list of what is done (`docs/conformance.md`) can be checked against what runs.
@@ -92,7 +93,7 @@ parts! {
     binding_iterator: Self::BindingIterator(binding_iterator) => u32;
 }
 
-/// One operation of an interface. An attribute is an operation `_get_…` and, where it can be written, `_set_…`.
+/// One operation of an interface. An attribute is an operation `_get_…` and, if writable, `_set_…`.
 pub(super) struct Operation {
     pub(super) name: &'static str,
     pub(super) handler: Handler,
@@ -104,7 +105,7 @@ impl Operation {
     }
 }
 
-/// One IDL interface: the operations that it declares itself, without those that it inherits.
+/// One IDL interface with its own operations, without inherited ones.
 pub(super) struct Interface {
     /// The scoped name in IDL.
     pub(super) name: &'static str,
@@ -317,7 +318,7 @@ pub(super) static NAMING_CONTEXT: Servant = &[&naming::NAMING_CONTEXT_EXT, &nami
 /// Iterators over naming contexts.
 pub(super) static BINDING_ITERATOR: Servant = &[&naming::BINDING_ITERATOR];
 
-/// Clients' interfaces, each with all that it inherits. References often say that their object is exactly of one of these.
+/// Clients' interfaces, each with all that it inherits. References often name exactly one of these as their type.
 static CLIENTS: &[Servant] = &[
     &[&event_service::COMM_PUSH_CONSUMER],
     &[&event_service::COMM_PUSH_SUPPLIER],
@@ -337,7 +338,7 @@ static CLIENTS: &[Servant] = &[
     &[&notify_comm::SEQUENCE_PUSH_SUPPLIER, &notify_comm::NOTIFY_SUBSCRIBE],
 ];
 
-/// The kinds of objects of this service that may stand where a client is asked for: those of another channel.
+/// The kinds of this service's objects that may act as a client: those of another channel.
 static PROXIES: &[Servant] = &[
     STRUCTURED_PROXY_PUSH_CONSUMER,
     PROXY_PUSH_CONSUMER,
@@ -357,8 +358,7 @@ static PROXIES: &[Servant] = &[
     PLAIN_PROXY_PULL_SUPPLIER,
 ];
 
-/// Whether an object of the type that a client's reference names has an interface. `None` for types that are not known
-/// here: programs may have derived their own.
+/// Whether a client's reference of this type supports an interface. `None` for unknown types: programs may have derived their own.
 pub(super) fn client_has(type_id: &str, interface: &Interface) -> Option<bool> {
     let mut known = CLIENTS.iter().chain(PROXIES).copied();
     let inherits = known.find(|kind| self::type_id(kind) == type_id)?;

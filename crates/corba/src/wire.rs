@@ -5,10 +5,10 @@ use engine::EventType;
 use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
 use giop::ior::Ior;
 
-/// Most event types in one list of a call.
+/// Maximum event types in one list of a call.
 const EVENT_TYPES_MAX: u32 = 4096;
 
-/// Largest reference that is kept, in octets of its keys, addresses and components. Real ones have a few hundred.
+/// Maximum size of a stored reference, in octets of its keys, addresses and components. Real ones have a few hundred.
 const REFERENCE_BYTES_MAX: usize = 64 << 10;
 
 /// Reads a `ChannelID`, `AdminID` or `ProxyID`: a `long`. A negative one names nothing.
@@ -39,7 +39,7 @@ pub(super) fn read_enum(args: &mut Reader<'_>, what: &'static str, last: u32) ->
     }
 }
 
-/// Reads a reference, and refuses one that is too large to be kept.
+/// Reads a reference, and refuses one above the maximum size.
 pub(super) fn read_reference(args: &mut Reader<'_>) -> Result<Ior, Raised> {
     let before = args.remaining();
     let reference = Ior::read(args)?;

@@ -13,27 +13,27 @@ use std::sync::Arc;
 /// The least that a structured event takes: three lengths of strings, two counts of properties, the kind of the body.
 const EVENT_BYTES_MIN: usize = 24;
 
-/// Where the events of a `CosNotification::EventBatch` lie. Kept and filled again, it allocates nothing.
+/// Locations of the events in a `CosNotification::EventBatch`. Reused, it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     spans: Vec<Span>,
 }
 
-/// What is known of an event without looking at it again.
+/// Known properties of an event, found when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Its octets.
+    /// Size of the event in octets.
     pub length: usize,
     /// Whether its header has no properties.
     pub is_plain: bool,
-    /// Whether nothing in it lies at a multiple of 8, see [`tag_at`](super::tag_at).
+    /// Whether nothing in it is aligned to 8, see [`tag_at`](super::tag_at).
     pub is_loose: bool,
 }
 
-/// Where an event lies.
+/// Location of an event.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    /// First octet, counted from where the body began.
+    /// First octet, counted from the beginning of the body.
     begin: usize,
     known: Known,
 }
@@ -45,22 +45,20 @@ impl Batch {
         Self { spans: Vec::new() }
     }
 
-    /// Reads the body of `push_structured_events` to its end, within `work`. What was found is had from
-    /// [`Batch::events`].
+    /// Reads the body of `push_structured_events` to its end, within `work`. [`Batch::events`] returns the result.
     ///
     /// # Errors
     ///
-    /// The body is not one sequence of structured events and nothing more (`MARSHAL`), or is too intricate for `work`.
-    /// Then no event is to be taken from it.
+    /// The body is not exactly one sequence of structured events (`MARSHAL`), or exceeds `work`. Then no event may be taken from it.
     pub fn read(&mut self, body: &Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
         self.read_knowing(body, work, |_, _| None)
     }
 
-    /// As [`Batch::read`], asking before each event, at which the reader stands, whether it is known where it ends.
+    /// Reads a body as [`Batch::read`] does; for each event the closure may return its known end, given a reader at the event.
     ///
     /// # Errors
     ///
-    /// As [`Batch::read`].
+    /// The same as of [`Batch::read`].
     pub fn read_knowing<'a>(
         &mut self,
         body: &Reader<'a>,
@@ -101,13 +99,13 @@ impl Batch {
         self.spans.clear();
     }
 
-    /// How many events were found.
+    /// Number of events found.
     #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// How many it can find without more memory.
+    /// Number of events that fit without more memory.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.spans.capacity()
@@ -119,13 +117,13 @@ impl Batch {
         self.spans.is_empty()
     }
 
-    /// The events found in the body that was read, each with a reader over its bytes alone and what is known of it. The
-    /// reader's phase belongs into the event's tag.
+    /// The events in the body that was read, each with a reader over its bytes alone and its known properties. The reader's phase is part
+    /// of the event's tag.
     pub fn events<'a>(&self, body: &Reader<'a>) -> impl ExactSizeIterator<Item = (Reader<'a>, Known)> {
         self.events_in(body, 0..self.len())
     }
 
-    /// Those of the [`events`](Self::events) that are there of these.
+    /// The [`events`](Self::events) within a range.
     pub fn events_in<'a>(
         &self,
         body: &Reader<'a>,
@@ -140,7 +138,7 @@ impl Batch {
     }
 }
 
-/// Moves `rest` behind a structured event and says what was learnt of it.
+/// Moves `rest` behind a structured event and returns its known properties.
 pub(super) fn read_known(rest: &mut Reader<'_>, work: &mut Work) -> Result<Known, ReadError> {
     let begin = rest.position();
     let mut event = rest.clone().without_eights();
@@ -150,8 +148,9 @@ pub(super) fn read_known(rest: &mut Reader<'_>, work: &mut Work) -> Result<Known
     Ok(Known { length, is_plain: !header.has_properties, is_loose: !event.has_eights() })
 }
 
-/// The encoding in which a consumer with this want gets these events in one sequence. Nothing if none of them could be put
-/// into what it needs.
+/// The encoding of a sequence of these events for a consumer with this output form. `None` if none of them could be translated for it. ¶
+/// The events come from different suppliers and may differ in byte order and code set: the sequence has the first one's byte order, and is
+/// in UTF-8 if any of them is.
 ///
 /// They come from different suppliers and may be in different byte orders and code sets: the sequence has the first one's
 /// byte order, and is in UTF-8 if any of them is.
@@ -166,13 +165,12 @@ pub fn batch_encoding(events: &[Arc<Event>], output_form: OutputForm) -> Option<
     Some(encoding_for(output_form, Encoding { chars, ..first }))
 }
 
-/// Writes the body of `push_structured_events` with these events, for a consumer with this want, with a writer in the
-/// [encoding](batch_encoding) for that. Nothing but its buffer grows. An event that lies as it has to is copied as it is;
-/// the others are written anew.
+/// Writes the body of `push_structured_events` with these events, for a consumer with this output form, with a writer in its
+/// [encoding](batch_encoding). Only the writer's buffer grows. Events in the right layout are copied; others are written anew.
 ///
 /// # Errors
 ///
-/// None of the events can be put into what the consumer needs. What was written until then is left.
+/// None of the events can be translated for the consumer. The partial output is left.
 pub fn write_batch(
     events: &[Arc<Event>],
     (output_form, repeated): (OutputForm, bool),
@@ -190,11 +188,11 @@ pub fn write_batch(
 /// An event to be written: its form, its bytes, their tag, and its marks.
 pub(super) type ToWrite<'e> = (Form, &'e [u8], u64, Marks);
 
-/// Writes a `CosNotification::EventBatch` and says how many events are in it, and in `left_out` which had to be left out.
+/// Writes a `CosNotification::EventBatch`, returns the number of events in it, and puts the events left out into `left_out`.
 ///
 /// # Errors
 ///
-/// There are events and none can be written. What was written until then is left.
+/// There are events and none can be written. The partial output is left.
 pub(super) fn write_events<'e>(
     events: impl Iterator<Item = Result<ToWrite<'e>, Untranslatable>>,
     left_out: &mut Vec<u32>,

@@ -1,22 +1,21 @@
-//! What filters read of events, read where it lies and not before it is asked for.
+//! Fields of events for filters, read in place and on demand. ¶ Interpretation of a constraint's paths (OMG Notification Service 1.1, 2.4):
 //!
 //! How a constraint's paths are understood (OMG Notification Service 1.1, 2.4):
 //!
-//! - A path from the event itself (`$.header.fixed_header.event_type.type_name`, `$.filterable_data(name)`,
-//!   `$.remainder_of_body[3]`, and of an Any event `$.member`, `$(name)`, `$[0]` or just `$`) follows the types as the IDL
-//!   has them. Values within an `any` are looked through. Where it begins with a name that the event has no member of
-//!   (`$.type_name`, `$.n`), it is understood as if it began with that name on its own, as TAO does.
-//! - A name on its own (`$name`) is, of a structured event, the first of these that there is: one of the run-time variables
-//!   `$domain_name`, `$type_name`, `$event_name`, `$priority` and `$timeout` (the properties `Priority` and `Timeout` of the
-//!   variable header); another member of the fixed header; the property of that name in the variable header; that in the
-//!   filterable data; the member of that name of the event itself.
-//! - Of an Any event, `$type_name` is `%ANY`, `$domain_name` and `$event_name` are empty, and any other name is a member of
-//!   the structure or union in it, or a named value of the list in it.
-//! - Of a list of properties alone (a typed event, for `match_typed`), `$type_name` is `%TYPED`, `$domain_name` and
-//!   `$event_name` are empty, and any other name is the property of that name.
+//! - A path from the event itself (`$.header.fixed_header.event_type.type_name`, `$.filterable_data(name)`, `$.remainder_of_body[3]`, and
+//!   of an Any event `$.member`, `$(name)`, `$[0]` or just `$`) follows the types as the IDL has them. Values within an `any` are entered.
+//!   If it begins with a name that is no member of the event (`$.type_name`, `$.n`), it is resolved as that name on its own, as in TAO.
+//! - A name on its own (`$name`) is, in a structured event, the first of these that exists: one of the run-time variables `$domain_name`,
+//!   `$type_name`, `$event_name`, `$priority` and `$timeout` (the properties `Priority` and `Timeout` of the variable header); another
+//!   member of the fixed header; the property of that name in the variable header; that in the filterable data; the member of that name of
+//!   the event itself.
+//! - In an Any event, `$type_name` is `%ANY`, `$domain_name` and `$event_name` are empty, and any other name is a member of the structure
+//!   or union in it, or a named value of the list in it.
+//! - In a list of properties alone (a typed event, for `match_typed`), `$type_name` is `%TYPED`, `$domain_name` and `$event_name` are
+//!   empty, and any other name is the property of that name.
 //!
-//! A structured event in an Any can be read both ways: as the structure that it is, and by names as the structured event
-//! that sequence and structured consumers get. An Any in a structured event of the type `%ANY` likewise.
+//! A structured event in an Any can be read both ways: as a structure, and by names as the structured event that sequence and structured
+//! consumers get. The same holds for an Any in a structured event of the type `%ANY`.
 
 mod structured;
 
@@ -33,18 +32,18 @@ use structured::Structured;
 /// Types and values within each other that a path may lead through.
 const DEPTH_MAX: u32 = 128;
 
-/// Octets of text that are compared for one step.
+/// Octets of text that are compared per step.
 const BYTES_PER_STEP: usize = 64;
 
-/// How a lane's filters read events that came through CORBA.
+/// Access of a lane's filters to events that arrived through CORBA.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CorbaForms {
-    /// What `$curtime` is: 100 ns since 15 October 1582, UTC.
+    /// Value of `$curtime`: 100 ns since 15 October 1582, UTC.
     pub utc: u64,
 }
 
 impl CorbaForms {
-    /// For the events that are looked at `now`.
+    /// For events evaluated `now`.
     #[must_use]
     pub fn at(clock: &UtcClock, now: Time) -> Self {
         Self { utc: clock.utc_time(now) }
@@ -79,8 +78,8 @@ pub fn fields_of_properties(source: Reader<'_>, utc: u64) -> EventFields<'_> {
     EventFields::new(Shape::Properties, source, utc)
 }
 
-/// What `parts` lead to from a value that lies somewhere without its type, which `type_code` stands in front of: of an event of another
-/// protocol, of which it would be a property's value.
+/// Resolves `parts` from a value whose type is elsewhere, behind `type_code`: from a value in an event of another protocol, as if it were a
+/// property's.
 pub fn field_behind<'e>(
     type_code: Reader<'e>,
     value: Reader<'e>,
@@ -101,7 +100,7 @@ pub fn is_contained_behind(
     within(steps, |work| has_element(Cursor::typed(type_code, value, work)?, parts, needle, work))
 }
 
-/// What an event consists of.
+/// Structure of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Any,
@@ -139,7 +138,7 @@ impl<'e> EventFields<'e> {
         self.structured.get_or_init(find).as_ref()
     }
 
-    /// Where a path leads to, with the parts of it that are still to be followed.
+    /// Resolves the beginning of a path; returns the rest of its parts, too.
     fn begin<'p>(&self, path: &'p Path, work: &mut Work) -> Found<'e, 'p> {
         match &path.root {
             Root::Name(name) => Ok(self.name(name, work)?.map(|place| (place, &*path.parts))),
@@ -215,7 +214,7 @@ impl<'e> EventFields<'e> {
         has_element(at, parts, needle, work)
     }
 
-    /// As [`Fields::field`], with a value that lives as long as the event.
+    /// Finds a value as [`Fields::field`] does, with the event's lifetime.
     #[must_use]
     pub fn find(&self, path: &Path, steps: &mut Steps) -> Option<Value<'e>> {
         within(steps, |work| self.value(path, work))
@@ -248,7 +247,7 @@ fn within<T>(steps: &mut Steps, read: impl FnOnce(&mut Work) -> Result<Option<T>
     found.ok().flatten()
 }
 
-/// Where a path has led to so far.
+/// The place that a path has reached.
 enum Place<'e> {
     /// A string of the fixed header.
     Text(&'e [u8]),
@@ -258,10 +257,10 @@ enum Place<'e> {
     Value(Cursor<'e>),
 }
 
-/// Where the first parts of a path lead to, and the other parts.
+/// The place that the first parts of a path lead to, and the other parts.
 type Found<'e, 'p> = Result<Option<(Place<'e>, &'p [Part])>, ReadError>;
 
-/// What `$name` is of a value without names of its own.
+/// The meaning of `$name` in a value without names of its own.
 fn generic<'e>(at: &Cursor<'e>, name: &str, work: &mut Work) -> Result<Option<Place<'e>>, ReadError> {
     let member = at.member(name, work)?;
     let found = if member.is_some() { member } else { at.named(name, work)? };
@@ -300,7 +299,7 @@ fn follow<'e>(mut at: Cursor<'e>, parts: &[Part], work: &mut Work) -> Result<Opt
     })
 }
 
-/// What a type without a name is called: its keyword, if that is all that it consists of.
+/// The keyword of a type without a name, if it consists of that alone.
 const fn keyword(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Null | Kind::Void | Kind::Sequence | Kind::Array => None,
@@ -371,7 +370,7 @@ fn label_of(label: &Label) -> cursor::Label<'_> {
     }
 }
 
-/// The value there. An `Any` that was never given one holds nothing.
+/// The value at a cursor. An `Any` that was never given one has none.
 fn value_at<'e>(at: &Cursor<'e>, work: &mut Work) -> Result<Option<Value<'e>>, ReadError> {
     Ok(match at.scalar(work)? {
         Some(scalar) => Some(value_of(scalar, at.reader().encoding().chars)),

@@ -1,4 +1,4 @@
-//! What an event says of itself: its type, its name and its quality of service.
+//! An event's header: its type, its name and its quality of service.
 
 use super::{ANY_TYPE_NAME, PROPERTY_BYTES_MIN, skip_properties};
 use engine::{Event, Reliability, Time};
@@ -8,7 +8,7 @@ use giop::recode::skip_any;
 use giop::typecode::Work;
 use std::time::Duration;
 
-/// What of a structured event decides where and when it goes. Texts are in the code set of the event's encoding.
+/// The parts of a structured event that decide where and when it goes. Texts are in the code set of the event's encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header<'a> {
     /// Domain of the event's type.
@@ -21,9 +21,9 @@ pub struct Header<'a> {
     pub priority: Option<i16>,
     /// `Timeout`: how long after its arrival the event is of use. A `Timeout` of 0 is none.
     pub timeout: Option<Duration>,
-    /// `StartTime`: not to be delivered earlier. In 100 ns since 15 October 1582, UTC.
+    /// `StartTime`: earliest delivery. In 100 ns since 15 October 1582, UTC.
     pub start: Option<u64>,
-    /// `StopTime`: not to be delivered later. In 100 ns since 15 October 1582, UTC.
+    /// `StopTime`: latest delivery. In 100 ns since 15 October 1582, UTC.
     pub stop: Option<u64>,
     /// `EventReliability`: whether it is to outlive the service's process.
     pub reliability: Option<Reliability>,
@@ -31,13 +31,13 @@ pub struct Header<'a> {
     pub has_wrong_property: bool,
     /// Octets from the event's first to behind its type's name. 0 for an Any.
     pub behind_type: usize,
-    /// Whether it has properties.
+    /// Whether the event has properties.
     pub has_properties: bool,
-    /// Whether the event was read to its end and nothing in it lies at a multiple of 8, see [`tag_at`](super::tag_at).
+    /// Whether the event was read to its end and nothing in it is aligned to 8, see [`tag_at`](super::tag_at).
     pub is_loose: bool,
 }
 
-/// That of an Any.
+/// The header of an Any.
 pub const ANY_HEADER: Header<'static> = Header {
     domain: b"",
     type_name: ANY_TYPE_NAME,
@@ -54,7 +54,7 @@ pub const ANY_HEADER: Header<'static> = Header {
 };
 
 impl Header<'_> {
-    /// Whether it may say anything of when and how urgently the event is wanted.
+    /// Whether it may have quality of service that affects delivery.
     #[must_use]
     pub const fn says_quality(&self) -> bool {
         self.has_properties
@@ -125,8 +125,7 @@ fn ticks_at(at: &Cursor<'_>, work: &mut Work) -> Option<u64> {
     }
 }
 
-/// The time of a `TimeBase::UtcT`, which is UTC whatever its displacement factor says of the sender's wall clock (Time
-/// Service 1.1, 1.3.2.4); or a bare `TimeT`.
+/// Reads the time of a `TimeBase::UtcT`, which is UTC whatever its displacement factor (Time Service 1.1, 1.3.2.4); or a bare `TimeT`.
 fn moment(value: Reader<'_>, work: &mut Work) -> Option<u64> {
     let at = Cursor::any(value, work).ok()?;
     match at.member("time", work).ok()? {
@@ -135,7 +134,7 @@ fn moment(value: Reader<'_>, work: &mut Work) -> Option<u64> {
     }
 }
 
-/// So many times 100 ns.
+/// Converts units of 100 ns.
 fn duration(ticks: u64) -> Duration {
     const TICKS_PER_SECOND: u64 = 10_000_000;
     let nanos = u32::try_from(ticks % TICKS_PER_SECOND * 100).unwrap_or(0);
@@ -154,12 +153,12 @@ pub fn read_structured<'a>(mut body: Reader<'a>, work: &mut Work) -> Result<Head
     Ok(header)
 }
 
-/// Reads a structured event to its end as [`read_structured`] does, of which the first `behind_type` octets are known: its type's
-/// names, which the header that is returned does not have.
+/// Reads a structured event to its end as [`read_structured`] does, with its first `behind_type` octets already known: the names of its
+/// type, which the returned header lacks.
 ///
 /// # Errors
 ///
-/// As [`read_structured`].
+/// The same as of [`read_structured`].
 pub fn read_behind_type<'a>(
     mut body: Reader<'a>,
     behind_type: usize,
@@ -213,7 +212,7 @@ fn type_part<'a>(body: &mut Reader<'a>) -> Result<&'a [u8], ReadError> {
     Ok(part)
 }
 
-/// What follows the names of the type.
+/// Reads the part behind the names of the type.
 fn behind_type_name<'a>(
     body: &mut Reader<'a>,
     mut header: Header<'a>,
@@ -231,28 +230,27 @@ fn behind_type_name<'a>(
     Ok(header)
 }
 
-/// From 15 October 1582 to 1 January 1970, in 100 ns.
+/// 1 January 1970 in units of 100 ns since 15 October 1582.
 pub(crate) const UNIX_EPOCH: u64 = 0x01B2_1DD2_1381_4000;
 
-/// What time it is on both of the clocks that matter: the lane's, which only goes forward, and the world's, by which
-/// suppliers say `StartTime` and `StopTime`.
+/// The current time by two clocks: the lane's, which is monotonic, and wall-clock time, by which suppliers set `StartTime` and `StopTime`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UtcClock {
     /// A moment by the lane's clock.
     pub lane: Time,
-    /// The same moment as a `TimeBase::TimeT`: 100 ns since 15 October 1582, UTC.
+    /// Wall-clock time as a `TimeBase::TimeT`: 100 ns since 15 October 1582, UTC.
     pub utc: u64,
 }
 
 impl UtcClock {
-    /// Where the clocks stand: `lane` by the lane's, `since_1970` after 1 January 1970 by the world's.
+    /// The clocks' readings: `lane` by the lane's clock, `since_1970` by wall-clock time.
     #[must_use]
     pub fn new(lane: Time, since_1970: Duration) -> Self {
         let ticks = u64::try_from(since_1970.as_nanos() / 100).unwrap_or(u64::MAX);
         Self { lane, utc: UNIX_EPOCH.saturating_add(ticks) }
     }
 
-    /// A moment of the world's clock by the lane's. What is before the lane's clock began is its beginning.
+    /// Converts wall-clock time to the lane's. Times before the lane's clock began become its beginning.
     #[must_use]
     pub fn lane_time(&self, utc: u64) -> Time {
         match utc.checked_sub(self.utc) {

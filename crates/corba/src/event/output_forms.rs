@@ -1,4 +1,4 @@
-//! What consumers need events to be like, packed into the engine's [`OutputForm`].
+//! Requirements of consumers on events, packed into the engine's [`OutputForm`].
 
 use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, is_repeated, phase_of};
 use crate::exceptions::Raised;
@@ -8,28 +8,28 @@ use giop::cdr::{CharSet, Encoding, Version};
 use giop::codeset::{negotiate, supports};
 use giop::ior::Ior;
 
-/// What events for a consumer have to be like, in the terms of its reference.
+/// A consumer's requirements on events, in the terms of its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Needs {
     form: Form,
-    /// The newest version that it takes, in which it is called.
+    /// The newest version that the consumer supports, used for calls to it.
     version: Version,
     /// The code set that its own reference makes best.
     best: CharSet,
-    /// Whether it takes the other one too.
+    /// Whether the other code set is supported, too.
     other: bool,
-    /// How events come to it.
+    /// The way events reach the consumer.
     manner: Manner,
 }
 
-/// How events come to a consumer.
+/// The way events reach a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// Each in a request of its own, with the event's bytes as its body.
+    /// One event per request, with the event's bytes as its body.
     Single,
     /// Several in a request, into which they are copied one behind the other.
     Batch,
-    /// Copied into the reply to a pull, over a connection that is not known before.
+    /// Copied into the reply to a pull, over a connection not known in advance.
     Pulled,
 }
 
@@ -66,34 +66,32 @@ impl Needs {
     }
 }
 
-/// What a consumer needs that takes events in a form and is reached through a reference. `batches` says that it is a
-/// sequence consumer. Events for it are put together by [`write_batch`](super::write_batch), which changes byte order and
-/// alignment as it has to.
+/// The requirements of a consumer of a form with this reference. `batches` means a sequence consumer. Events for it are assembled by
+/// [`write_batch`](super::write_batch), which adapts byte order and alignment.
 ///
 /// # Errors
 ///
-/// It cannot be reached through IIOP (`BAD_PARAM`), or it offers no code set that is understood here
-/// (`CODESET_INCOMPATIBLE`).
+/// The consumer cannot be reached through IIOP (`BAD_PARAM`), or its reference offers no supported code set (`CODESET_INCOMPATIBLE`).
 pub(crate) fn output_form_for(form: Form, batches: bool, consumer: &Ior) -> Result<OutputForm, Raised> {
     let manner = if batches { Manner::Batch } else { Manner::Single };
     needs_of(form, consumer, manner).map(Needs::pack)
 }
 
-/// What a pull consumer needs: nothing in advance. Its events are put into what the asking connection needs when they
-/// are written to it ([`write_pulled`](super::write_pulled)), so that every event fits.
+/// The requirements of a pull consumer: none in advance. Its events are translated for the requesting connection when they are written to
+/// it ([`write_pulled`](super::write_pulled)), so that every event fits.
 #[must_use]
 pub fn pull_output_form(form: Form) -> OutputForm {
     let manner = Manner::Pulled;
     Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: true, manner }.pack()
 }
 
-/// What another protocol of this service needs that puts events of a form into its own: either code set, in GIOP 1.2.
+/// The requirements of another protocol of this service that translates events of a form into its own: either code set, in GIOP 1.2.
 #[must_use]
 pub fn protocol_output_form(form: Form) -> OutputForm {
     Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: true, manner: Manner::Single }.pack()
 }
 
-/// What another protocol of this service needs that passes events on in a form: UTF-8, in GIOP 1.2.
+/// The requirements of another protocol of this service that passes events on in a form: UTF-8, in GIOP 1.2.
 #[must_use]
 pub fn utf8_output_form(form: Form) -> OutputForm {
     Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: false, manner: Manner::Single }.pack()
@@ -145,22 +143,23 @@ pub fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
     }
 }
 
-/// Whether an event is to be marked for a consumer with this want: an Any has no header that could say so.
+/// Whether an event lacks a mark for a consumer with this output form: an Any has no header for one.
 #[inline]
 fn lacks_mark(form: Form, tag: u64, output_form: OutputForm) -> bool {
     (output_form.marks_numbers() || (is_repeated(tag) && output_form.marks_repeats())) && form == FORM_STRUCTURED
 }
 
-/// Which bytes of an event a consumer gets.
+/// The bytes of an event that a consumer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Those that arrived.
+    /// The bytes as received.
     Native,
-    /// Its alternate of this number.
+    /// The alternate of this number.
     Alternate(usize),
 }
 
-/// Which bytes of an event a consumer with this want gets. Nothing if it could not be put into what the consumer needs.
+/// The bytes of an event that a consumer with this output form gets. `None` if the event could not be translated for it. ¶ Marking of
+/// repeats and numbers may change while an event waits. The event is not translated again for that: its consumer gets it as before.
 ///
 /// Whether repeats and numbers are marked can be decided while an event waits. It is not translated once more for that: its consumer gets
 /// it as it would have before.
@@ -188,7 +187,7 @@ pub(super) fn form_of(output_form: OutputForm) -> Form {
     Needs::unpack(output_form).form
 }
 
-/// Before GIOP 1.2 wide characters are laid out alike.
+/// Whether wide characters have the same layout in both versions, as before GIOP 1.2.
 fn is_same_layout(a: Version, b: Version) -> bool {
     (a < Version::V1_2) == (b < Version::V1_2)
 }

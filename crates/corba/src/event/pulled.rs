@@ -1,4 +1,4 @@
-//! What is pulled: results written for pull consumers of ours, and read from the pull suppliers that we ask.
+//! Results of pulls: written for our pull consumers, and read from the pull suppliers that we call.
 
 use super::batch::{Batch, Known, read_known, write_event, write_events};
 use super::translate::{Marks, Untranslatable, write_as};
@@ -18,7 +18,7 @@ pub enum Pulled {
     Any,
     /// `pull_structured_event` or `try_pull_structured_event`: one structured event.
     Structured,
-    /// `pull_structured_events` or `try_pull_structured_events`: a sequence of them.
+    /// `pull_structured_events` or `try_pull_structured_events`: a sequence of events.
     Batch,
 }
 
@@ -32,13 +32,13 @@ impl Pulled {
     }
 }
 
-/// Writes the result of an operation that pulled `events`: the first of them, or all for [`Pulled::Batch`]. `tried` says
-/// that the operation was a `try_…`; without events it found none. `left_out` are the places of the events of a batch that had to be left
-/// out because they cannot be put into what the writer's encoding allows, rising. `output_form` says how the others are marked.
+/// Writes the result of an operation that pulled `events`: the first event, or all for [`Pulled::Batch`]. `tried` means a `try_…`
+/// operation, which without events found none. `left_out` are the indexes, rising, of a batch's events that cannot be translated to the
+/// writer's encoding. `output_form` determines the marks of the others.
 ///
 /// # Errors
 ///
-/// No event can be. What was written is taken back.
+/// No event can be written. The output is removed.
 pub fn write_pulled(
     events: &[Arc<Event>],
     pulled: Pulled,
@@ -73,8 +73,8 @@ pub fn write_pulled(
     written
 }
 
-/// Bytes of an event that are written for consumers that pull, and their form: those that arrived or, if another protocol's form is unknown
-/// here, the structured event into which that protocol has put it.
+/// An event's bytes for pull consumers, and their form: the bytes as received or, if their form is another protocol's, the structured event
+/// into which that protocol has translated them.
 fn pulled_source(event: &Event, output_form: OutputForm) -> (Form, &[u8], u64) {
     let arrived = (event.form, event.bytes.as_slice(), event.tag);
     if event.form == FORM_ANY || event.form == FORM_STRUCTURED {
@@ -83,11 +83,11 @@ fn pulled_source(event: &Event, output_form: OutputForm) -> (Form, &[u8], u64) {
     event.alternates.find(output_form).map_or(arrived, |alternate| (FORM_STRUCTURED, &*alternate.bytes, alternate.tag))
 }
 
-/// Writes one event as an Any or as a structured event, as the argument of a remote filter is.
+/// Writes one event as an Any or as a structured event, in the form of a remote filter's argument.
 ///
 /// # Errors
 ///
-/// It cannot be put into what the writer's encoding allows. What was written is taken back.
+/// The event cannot be translated to the writer's encoding. The output is removed.
 pub fn write_one(
     (form, tag, bytes): (Form, u64, &[u8]),
     pulled: Pulled,
@@ -119,12 +119,12 @@ pub fn write_nothing(pulled: Pulled, tried: bool, out: &mut Writer<'_>) {
     }
 }
 
-/// Reads the result of `pull`, `try_pull` (`tried`) or one of their structured counterparts: a reader over the bytes of the
-/// event alone and what is known of it; or nothing if there was none. The reader's phase belongs into the event's tag.
+/// Reads the result of `pull`, `try_pull` (`tried`) or one of their structured counterparts: a reader over the bytes of the event alone and
+/// its known properties; `None` if there was no event. The reader's phase is part of the event's tag.
 ///
 /// # Errors
 ///
-/// The body is not such a result and nothing more, or is too intricate for `work`.
+/// The body is not exactly such a result, or exceeds `work`.
 pub fn read_pulled<'a>(
     form: Form,
     tried: bool,

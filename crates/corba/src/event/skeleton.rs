@@ -1,4 +1,6 @@
-//! What is the same in all events that differ in nothing but the value of their body.
+//! The common part of events that differ only in the value of their body. ¶ A supplier's events usually begin with the same octets, from
+//! their type's names to the type of their body. Those octets are read once; for an event with the same beginning only the value is
+//! checked.
 //!
 //! A supplier's events mostly begin with the same octets, from their type's names to the type of their body. Those octets
 //! are read once; of an event that begins so too only the value behind them is left to be checked.
@@ -13,9 +15,9 @@ use std::time::Duration;
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skeleton {
-    /// Octets that are the same: up to the value.
+    /// Number of common octets: up to the value.
     pub length: usize,
-    /// Where the type of the value begins.
+    /// Position of the value's type.
     type_at: usize,
     shape: Shape,
     /// Whether something lies at a multiple of 8: in front of the value, or, unless that varies, in the value too.
@@ -26,12 +28,12 @@ pub struct Skeleton {
 }
 
 impl Skeleton {
-    /// That of an event of which `header` was read and that was read to its end. Nothing of one that says until or from when
-    /// it is wanted, which is a matter of the clock, or that says it wrongly, which is counted each time.
+    /// The skeleton of an event that was read to its end, with its `header`. `None` for an event with a start or stop time, which depends
+    /// on the clock, or with invalid quality of service, which is counted each time.
     ///
     /// # Errors
     ///
-    /// The event was not read to its end, or it is too intricate for `work`.
+    /// The event was not read to its end, or exceeds `work`.
     pub fn of(form: Form, event: &Reader<'_>, header: &Header<'_>, work: &mut Work) -> Result<Option<Self>, ReadError> {
         if header.start.is_some() || header.stop.is_some() || header.has_wrong_property {
             return Ok(None);
@@ -52,7 +54,7 @@ impl Skeleton {
         Ok(Some(Self { length: type_at + type_length, type_at, shape, has_eights, priority, timeout, reliability }))
     }
 
-    /// What there is to know of an event that begins with the same octets. Nothing if what follows is not what has to.
+    /// The known properties of an event with the same beginning. `None` if the rest is not as required.
     #[inline]
     #[must_use]
     pub fn known(&self, event: &Reader<'_>, work: &mut Work) -> Option<Known> {
@@ -76,7 +78,7 @@ impl Skeleton {
         self.priority.is_some() || self.timeout.is_some() || self.reliability.is_some()
     }
 
-    /// What its header says of its quality of service.
+    /// The quality of service of its header.
     #[inline]
     #[must_use]
     pub fn header(&self) -> Header<'static> {

@@ -14,16 +14,16 @@ use std::fmt;
 /// Repository id of `CosNotification::StructuredEvent`.
 const STRUCTURED_EVENT_ID: &str = "IDL:omg.org/CosNotification/StructuredEvent:1.0";
 
-/// What became of an event for a consumer.
+/// Result of translating an event for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Translated {
-    /// Nothing: it can be sent as it is.
+    /// No translation: the event can be sent as it is.
     AlreadyFits,
-    /// Other bytes.
+    /// The event was translated.
     Written {
-        /// How they are to be read, see [`tag_at`].
+        /// The tag of the new bytes, see [`tag_at`].
         tag: u64,
-        /// Where the event's number is yet to be filled in, if they say that.
+        /// Position for the event's number to be filled in later, if the bytes have one.
         number_at: Option<NumberPlace>,
     },
 }
@@ -31,11 +31,11 @@ pub enum Translated {
 /// An event that cannot be put into what a consumer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untranslatable {
-    /// Its bytes cannot be walked through: text that is not valid in its code set, a type that is not supported.
+    /// The bytes cannot be read: text that is not valid in its code set, an unsupported type.
     Bytes(ReadError),
-    /// It has a form of which nothing is known here.
+    /// The form is unknown here.
     Form(Form),
-    /// It was tried when it arrived, and failed.
+    /// The translation failed when the event arrived.
     Already,
 }
 
@@ -91,12 +91,11 @@ pub fn translate(
     Ok(Translated::Written { tag: tag_at(encoding, 0, is_loose), number_at })
 }
 
-/// Writes an event that is in one form in another (or the same), in the writer's encoding and at its place, and, where it has a
-/// header, with these marks.
+/// Writes an event of one form in another (or the same), in the writer's encoding and position, with these marks if it has a header.
 ///
 /// # Errors
 ///
-/// It cannot be done; what was written is taken back.
+/// The event cannot be translated; the output is removed.
 pub(super) fn write_as(
     form: Form,
     source: Reader<'_>,
@@ -118,16 +117,16 @@ pub(super) fn write_as(
     })
 }
 
-/// Properties in the variable header of an event that was undeliverable for a consumer, in the channel that takes such events: why, for
-/// which consumer, and the number of the channel in which it was. Each is a `string`.
+/// Properties in the variable header of a dead letter, an event that was undeliverable for a consumer: the reason, the consumer, and the
+/// number of the original channel. Each is a `string`.
 pub const DEAD_LETTER: [&[u8]; 3] = [b"DeadLetterReason", b"DeadLetterConsumer", b"DeadLetterOf"];
 
-/// Writes an event as a structured event with these values, which are ASCII, for [`DEAD_LETTER`] in its variable header, behind what is in
-/// it, appended to `out`. Gives its tag.
+/// Writes an event as a structured event with these values, which are ASCII, for [`DEAD_LETTER`] at the end of its variable header,
+/// appended to `out`. Returns its tag.
 ///
 /// # Errors
 ///
-/// It cannot be done.
+/// The event cannot be translated.
 pub fn as_dead_letter(
     (form, tag, bytes): (Form, u64, &[u8]),
     values: [&str; 3],
@@ -184,7 +183,7 @@ fn structured_to_any(
     copy_structured(&mut source, marks, out, work)
 }
 
-/// The Any of which a structured event was made, if it was and has come to hold nothing else.
+/// The Any from which a structured event was made, if it was and contains nothing else.
 pub(super) fn any_inside<'a>(mut event: Reader<'a>, work: &mut Work) -> Option<Reader<'a>> {
     if !event.string().ok()?.is_empty() || event.string().ok()? != ANY_TYPE_NAME {
         return None;
@@ -217,7 +216,7 @@ fn any_to_structured(
     copy_any(&mut source.clone(), out, work)
 }
 
-/// Whether an Any says of itself that it holds a structured event.
+/// Whether an Any's type is that of a structured event.
 pub(super) fn says_structured_event(mut any: Reader<'_>) -> bool {
     let is_struct = any.u32().is_ok_and(|kind| kind == Kind::Struct.number());
     let is_that_id = |mut params: Reader<'_>| params.string().is_ok_and(|id| id == STRUCTURED_EVENT_ID.as_bytes());
@@ -268,7 +267,7 @@ fn copy_properties(source: &mut Reader<'_>, out: &mut Writer<'_>, work: &mut Wor
     Ok(())
 }
 
-/// Copies a variable header and puts the marks behind what is in it, in the place of those that it has.
+/// Copies a variable header and appends the marks, in place of existing ones.
 fn copy_header_marked(
     source: &mut Reader<'_>,
     marks: &mut Marks,
@@ -295,21 +294,21 @@ fn copy_header_marked(
     Ok(())
 }
 
-/// What an event's variable header says beside what its supplier put there.
+/// Properties that the service adds to an event's variable header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// That it may have come before.
+    /// Whether the event may be repeated.
     pub(super) repeated: bool,
-    /// When it came, in 100 ns since 15 October 1582.
+    /// Time of arrival, in 100 ns since 15 October 1582.
     pub(super) time: Option<u64>,
-    /// Its number, which may be yet to be filled in.
+    /// The event's number, which may be filled in later.
     pub(super) number: Option<u64>,
-    /// Where the number was written.
+    /// Position of the written number.
     pub(super) number_at: Option<usize>,
 }
 
 impl Marks {
-    /// Those of an event with this tag for consumers with a want, which get its number if it is known, and when it came.
+    /// The marks of an event with this tag for consumers with an output form: the event's number if known, and its time of arrival.
     pub(super) fn of(tag: u64, output_form: OutputForm, (number, time): (Option<u64>, Option<u64>)) -> Self {
         Self {
             repeated: is_repeated(tag) && output_form.marks_repeats(),
@@ -319,14 +318,14 @@ impl Marks {
         }
     }
 
-    /// Whether one of them stands in the place of the property of this name.
+    /// Whether a mark replaces the property of this name.
     fn replace(&self, name: &[u8]) -> bool {
         (name == POSSIBLY_REPEATED && self.repeated)
             || (name == EVENT_TIME && self.time.is_some())
             || (name == EVENT_NUMBER && self.number.is_some())
     }
 
-    /// How many properties they are.
+    /// Number of marks.
     pub(super) fn count(&self) -> u32 {
         [self.repeated, self.time.is_some(), self.number.is_some()].map(u32::from).iter().sum()
     }

@@ -13,12 +13,12 @@ pub(super) fn structured_event(endian: Endian) -> &'static [u8] {
     }
 }
 
-/// At a structured event that lies somewhere without its type.
+/// A cursor at a structured event without its type at hand.
 pub(super) fn structured<'a>(event: Reader<'a>, work: &mut Work) -> Result<Cursor<'a>, ReadError> {
     typed(structured_event(Endian::NATIVE), event, work)
 }
 
-/// At a `CosNotification::PropertySeq` that lies somewhere without its type.
+/// A cursor at a `CosNotification::PropertySeq` without its type at hand.
 pub(super) fn properties<'a>(list: Reader<'a>, work: &mut Work) -> Result<Cursor<'a>, ReadError> {
     typed(&PROPERTIES_TYPE, list, work)
 }

@@ -1,4 +1,4 @@
-//! Callbacks: clients that are notified when the event types that a filter's constraints are for change.
+//! Callbacks: clients notified of changes of the event types in a filter's constraints.
 
 use super::store::{Constraints, Filter, Filters, Role};
 use super::topology::callback_to;
@@ -14,7 +14,7 @@ use giop::ior::Ior;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Most callbacks of one filter.
+/// Maximum number of callbacks of one filter.
 const CALLBACKS_MAX: usize = 256;
 
 /// A filter's callbacks by id. Ids are not used again.
@@ -22,7 +22,7 @@ const CALLBACKS_MAX: usize = 256;
 pub(super) struct Callbacks {
     by_id: BTreeMap<u32, Callback>,
     next: u32,
-    /// What they take, with their references.
+    /// Memory of the callbacks and their references, in octets.
     octets: u64,
 }
 
@@ -49,16 +49,16 @@ impl Callbacks {
     }
 }
 
-/// A registered callback. It has one call unanswered at most, so that a slow one delays no other; what changes meanwhile
-/// goes into one call.
+/// A registered callback. At most one call is unanswered, so that a slow callback delays no other; changes meanwhile are merged into one
+/// call.
 #[derive(Debug)]
 struct Callback {
     to: Ior,
-    /// The event types that it knows of, with those of the call that is unanswered.
+    /// The event types it has been sent, including those of the unanswered call.
     known: Arc<[EventType]>,
-    /// What it knew before that call.
+    /// The event types it knew before that call.
     before: Option<Arc<[EventType]>>,
-    /// Whether it has the operation, as far as is known. One that says it has not is left in peace.
+    /// Whether it supports the operation, as far as known. One without it is not called again.
     hears: bool,
 }
 
@@ -131,7 +131,7 @@ impl InContext<'_, Filters> {
         }
     }
 
-    /// Adds a callback. It is not notified of what was before.
+    /// Adds a callback. It is not notified of earlier changes.
     fn add_callback(&mut self, filter: FilterId, to: Ior) -> Result<u32, Raised> {
         let now = types_of(&self.own.get(filter)?.constraints);
         let callbacks = self.own.callbacks(filter)?;
@@ -149,7 +149,7 @@ impl InContext<'_, Filters> {
         Ok(id)
     }
 
-    /// Restores a filter's callbacks. They are not notified of what was before.
+    /// Restores a filter's callbacks. They are not notified of earlier changes.
     pub(super) fn restore_callbacks(
         &mut self,
         filter: FilterId,

@@ -12,17 +12,17 @@ use giop::value::{AnyRef, Value};
 /// Steps and depth that all the values of one call may take.
 const VALUE_STEPS: u32 = 100_000;
 const VALUE_DEPTH: u32 = 64;
-/// Largest value of a mapping filter, in octets with its type. Those that the service itself makes use of have 12 or 16.
+/// Maximum size of a mapping filter's value, in octets with its type. Values that the service itself uses have 12 or 16.
 const VALUE_BYTES_MAX: usize = 4_096;
 /// Octets that the event types of one constraint may take. A list of everything that ALMA sends takes some thousand.
 const TYPE_BYTES_MAX: usize = 64 << 10;
 
-/// `CosNotifyFilter::ConstraintExp`: for which event types, and what is asked of them.
+/// `CosNotifyFilter::ConstraintExp`: event types, and a constraint on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expression {
-    /// None means any.
+    /// The event types; empty means any.
     pub(super) types: Vec<EventType>,
-    /// As the client wrote it.
+    /// The constraint as the client wrote it.
     pub(super) text: String,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct MappedValue {
     number: Option<Number>,
 }
 
-/// A value that is an integer, in whatever width.
+/// An integer value, of any width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Number {
     value: i128,
@@ -103,12 +103,12 @@ impl MappedValue {
         Work::new(VALUE_STEPS, VALUE_DEPTH)
     }
 
-    /// Octets that it takes, with its type.
+    /// Size in octets, type included.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Its type as the client sent it.
+    /// The type as the client sent it.
     pub(super) fn type_code(&self) -> &TypeCode {
         &self.type_code
     }
@@ -127,20 +127,20 @@ impl MappedValue {
         }
     }
 
-    /// As a priority, if it is one: an integer in the range of `short`.
+    /// The value as a priority, if it is an integer in the range of `short`.
     pub(super) fn priority(&self) -> Option<i64> {
         i16::try_from(self.number?.value).ok().map(i64::from)
     }
 
-    /// As a lifetime in nanoseconds, if it is one: an integer that is not negative, in units of 100 ns. 0 stands for no
-    /// end; lifetimes of more than 292 years are cut to that.
+    /// The value as a lifetime in nanoseconds, if it is a non-negative integer, in units of 100 ns. 0 stands for no end; lifetimes of more
+    /// than 292 years are cut to that.
     pub(super) fn lifetime_ns(&self) -> Option<i64> {
         let value = self.number?.value;
         (value >= 0).then(|| i64::try_from(value * 100).unwrap_or(i64::MAX))
     }
 
-    /// The larger, the better: a higher priority, a longer lifetime. A `TimeT` of 0 is a lifetime without end. Values that
-    /// are no integers are all the same.
+    /// Rank of the value, larger is better: a higher priority, a longer lifetime. A `TimeT` of 0 is a lifetime without end. Values that are
+    /// no integers are all equal.
     pub(super) fn rank(&self) -> i128 {
         match self.number {
             Some(Number { value: 0, is_time: true }) => i128::MAX,
@@ -150,11 +150,11 @@ impl MappedValue {
     }
 }
 
-/// One constraint as a client sent it.
+/// One constraint from a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct New {
     pub(super) expression: Expression,
-    /// What it maps to, of a mapping filter.
+    /// The value of a mapping filter's constraint.
     pub(super) value: Option<MappedValue>,
 }
 

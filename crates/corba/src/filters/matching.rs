@@ -1,4 +1,6 @@
-//! A filter asked about an event by a client: `match…`, of filters and mapping filters.
+//! Filters evaluated on a client's request: `match…`, of filters and mapping filters. ¶ The event is treated as in a channel: an Any has
+//! the type `%ANY` in no domain, a list of properties the type `%TYPED` in none, and a structured event its own type. Constraints for other
+//! types are skipped.
 //!
 //! The event is taken as a channel would take it: an Any is of the type `%ANY` in no domain, a list of properties is of the
 //! type `%TYPED` in none, and a structured event says of which type it is. Constraints for other types are not looked at.
@@ -19,11 +21,11 @@ use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
 use giop::recode::skip_any;
 use std::sync::Arc;
 
-/// What a step of an evaluation takes at most, for a time to be made into steps.
+/// Maximum duration of an evaluation step, to convert time to steps.
 const STEP_NS: u64 = 16;
-/// Octets of event types that are compared in the time of a step.
+/// Octets of event types compared in the time of a step.
 const OCTETS_IN_STEP: usize = 16;
-/// 1 January 1970 in `TimeBase::TimeT`, that is, 100 ns since 15 October 1582.
+/// 1 January 1970 in units of 100 ns since 15 October 1582, as `TimeBase::TimeT`.
 const TIME_1970: u64 = 0x01B2_1DD2_1381_4000;
 
 pub(super) fn match_any(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
@@ -133,7 +135,7 @@ fn read_typed_argument(args: &mut Reader<'_>) -> Result<(), Raised> {
     skip_properties(args, &mut work).map_err(unreadable)
 }
 
-/// Data of a type that cannot be read here is well formed for all that is known of it.
+/// The exception for data that cannot be read: data of an unsupported type counts as well formed.
 fn unreadable(error: ReadError) -> Raised {
     match error.kind {
         ReadErrorKind::Unsupported { .. } => UserException::UnsupportedFilterableData.into(),
@@ -154,13 +156,12 @@ fn read_utc(args: &mut Reader<'_>) -> Result<u64, ReadError> {
 // ---- evaluation ----
 
 impl InContext<'_, Filters> {
-    /// What the evaluation of one event may cost.
+    /// The step limit for evaluating one event.
     fn steps(&self, on: Target) -> Result<Steps, Raised> {
         Ok(Steps::new(self.limits(on.filter()?)?.filter_steps_max))
     }
 
-    /// What it may cost where it has to be over by a certain time. A time before 1970 is no point in time that anyone can
-    /// mean, but how long it may take from now on.
+    /// The step limit with a deadline. A time before 1970 is taken as a duration from now on.
     fn steps_until(&self, on: Target, timeout: u64) -> Result<Steps, Raised> {
         let left = if timeout < TIME_1970 { timeout } else { timeout.saturating_sub(self.clock.utc) };
         let affordable = left.saturating_mul(100) / STEP_NS;
@@ -250,7 +251,8 @@ fn evaluate(
     (outcome, None)
 }
 
-/// Whether a constraint for these types is for events of that one; `None` if the steps are over before that is known.
+/// Whether a constraint with these types applies to an event type; `None` if the steps run out. ¶ The types come from the filter's creator
+/// and the event's from the requesting client, both as long as a message may be: so comparing them is charged as evaluation is.
 ///
 /// The types come from the filter's maker and the event's from the client that asks, both as long as a message may be: so looking through
 /// them is charged as evaluating is.

@@ -1,4 +1,8 @@
-//! `CosNotifyFilter` and TAO's `CosNotifyFilterExt`: filters of both kinds, their factories, and the admins and proxies that have them.
+//! `CosNotifyFilter` and TAO's `CosNotifyFilterExt`: filters of both kinds, their factories, and the admins and proxies that use them. ¶
+//! The values of a mapping filter may be of any type until it is used. Used for priorities they must be integers in the range of `short`,
+//! for lifetimes non-negative integers, in the 100 ns of `TimeBase::TimeT`. One filter can be used for both, as the attributes
+//! `priority_filter` and `lifetime_filter` of other objects. ¶ A filter of an admin or a proxy may be this service's, evaluated on the
+//! event path, or another server's, which is then called ([`engine::FilterRef`]).
 //!
 //! The values of a mapping filter may be of any type as long as it is not used. Used for priorities they have to be
 //! integers in the range of `short`, for lifetimes integers that are not negative, in the 100 ns of `TimeBase::TimeT`.
@@ -60,7 +64,7 @@ pub(super) fn remove_made_filter(Call { protocol, on, mut args, .. }: Call<'_, '
     protocol.objects.filters().destroy(filter)
 }
 
-/// `CosNotifyFilterExt::FilterFactory::get_filterid`. The IDL has no exception for a filter that was made elsewhere.
+/// `CosNotifyFilterExt::FilterFactory::get_filterid`. The IDL has no exception for a foreign filter.
 pub(super) fn get_filterid(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let reference = read_reference(&mut args)?;
     args.finish("the arguments of get_filterid")?;
@@ -68,8 +72,8 @@ pub(super) fn get_filterid(Call { protocol, on, mut args, reply }: Call<'_, '_>)
     Ok(())
 }
 
-/// `CosNotifyFilterExt::FilterFactory::get_filter`: nil where there is none of that number, since the IDL has no exception for it, or
-/// `INTERNAL`, as TAO has it.
+/// `CosNotifyFilterExt::FilterFactory::get_filter`: nil for an unknown number, since the IDL has no exception for it, or `INTERNAL`, as in
+/// TAO.
 pub(super) fn get_made_filter(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_filter")?;
@@ -247,7 +251,7 @@ fn set(protocol: &mut Protocol, on: Target, mapping: Mapping, mut args: Reader<'
 /// The filter language's name in CORBA.
 const GRAMMAR: &str = "EXTENDED_TCL";
 
-/// Admin or proxy that has the filters of an operation.
+/// The admin or proxy of an operation on filters.
 pub(super) fn target_of(on: Target) -> Result<FilterTarget, Raised> {
     match on.level()? {
         Level::Admin(AdminKey { channel, side, admin }) => Ok(FilterTarget::Admin { channel, side, admin }),
@@ -321,8 +325,8 @@ pub(super) fn remove_all_filters(Call { protocol, on, args, .. }: Call<'_, '_>) 
 }
 
 impl Objects {
-    /// The filter of this service that a reference leads to, if there is one. Clients know this host under other names too;
-    /// the number drawn at random in a filter's key says which service it belongs to.
+    /// This service's filter that a reference leads to, if there is one. Clients may use other names of this host; the random number in a
+    /// filter's key identifies the service.
     pub(super) fn own(&self, reference: &Ior) -> Option<Target> {
         let target = self.target(&reference.iiop()?.key)?;
         matches!(target, Target::Filter(_) | Target::MappingFilter(_)).then_some(target)
@@ -351,7 +355,7 @@ impl Objects {
         })
     }
 
-    /// Has events for a proxy pass a constraint.
+    /// Makes a filter so that a proxy gets only events that match a constraint.
     pub(crate) fn filter_for(&mut self, key: ProxyKey, constraint: String) -> Result<FilterId, Raised> {
         let filter = self.filters().create(key.channel, GRAMMAR.to_owned(), Role::Decides(Callbacks::default()))?;
         let new = New { expression: Expression { types: Vec::new(), text: constraint }, value: None };
@@ -364,7 +368,7 @@ impl Objects {
         Ok(filter)
     }
 
-    /// The proxy is gone that it belonged to.
+    /// Destroys the filter of a local proxy that is gone.
     pub(crate) fn destroy_filter_of_local_proxy(&mut self, filter: FilterId) {
         let is_there = self.filters.channel(filter).is_some_and(|channel| self.has_channel(channel));
         if !is_there || self.filters().destroy(filter).is_err() {
@@ -373,7 +377,7 @@ impl Objects {
         }
     }
 
-    /// An admin or proxy is gone: forgets the filters of other servers that it had.
+    /// Forgets the foreign filters of an admin or proxy that is gone.
     pub(crate) fn forget_filters_of(&mut self, target: FilterTarget) {
         let peers = self.filters.remote.remove(&target).unwrap_or_default();
         self.drop_peers(peers);

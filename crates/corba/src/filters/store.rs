@@ -19,22 +19,22 @@ pub(crate) struct Filters {
     pub(super) objects: BTreeMap<FilterId, Filter>,
     /// The engine's filters that give lifetimes: the mapping filter that each is the other half of.
     pub(super) lifetimes: BTreeMap<FilterId, FilterId>,
-    /// What the constraints and values of each channel's filters take together.
+    /// Octets of the constraints and values of each channel's filters.
     bytes: BTreeMap<ChannelId, usize>,
-    /// Calls of filters that were cut off, since they were last asked for.
+    /// Filter evaluations that were cut off since this was last read.
     pub(crate) cuts: u64,
-    /// Filters of other servers, by the admin or proxy that has them.
+    /// Foreign filters, by the admin or proxy that uses them.
     pub(super) remote: BTreeMap<FilterTarget, Vec<Peer>>,
 }
 
 impl Filters {
-    /// Something in a channel that has filters of other servers.
+    /// An admin or proxy in a channel that uses foreign filters.
     pub(crate) fn with_remote(&self, channel: ChannelId) -> Option<FilterTarget> {
         let mut remote = self.remote.iter().filter(|(target, peers)| target.channel() == channel && !peers.is_empty());
         remote.next().map(|(target, _)| *target)
     }
 
-    /// Takes note that a filter of a channel takes `now` octets, no longer `before`; refuses what is too much.
+    /// Notes that a filter's size in a channel changes from `before` to `now` octets; refuses to exceed the limit.
     fn weigh(&mut self, channel: ChannelId, before: usize, now: usize) -> Result<(), Raised> {
         let bytes = self.bytes.entry(channel).or_default();
         let after = bytes.saturating_sub(before) + now;
@@ -50,7 +50,7 @@ impl Filters {
         Ok(())
     }
 
-    /// How many octets a filter takes, much as they are in memory.
+    /// Approximate size of a filter in memory, in octets.
     pub(crate) fn weight(&self, id: FilterId) -> Option<u64> {
         self.objects.get(&id).map(Filter::weight)
     }
@@ -80,7 +80,7 @@ impl Filters {
         }
     }
 
-    /// Some of a filter's constraints, in the order asked for.
+    /// Some of a filter's constraints, in the requested order.
     pub(super) fn some_constraints(&self, id: FilterId, ids: &[i32]) -> Result<Vec<Arc<Installed>>, Raised> {
         let filter = self.get(id)?;
         ids.iter().map(|id| filter.constraints.get(*id).cloned()).collect()
@@ -97,8 +97,8 @@ impl Filters {
     }
 }
 
-/// Octets that the constraints, with their event types and values, of all filters of a channel may take together. What is
-/// kept to evaluate them takes some times as much.
+/// Maximum octets of the constraints, with their event types and values, of all filters of a channel. Their compiled form takes several
+/// times as much.
 const CHANNEL_BYTES_MAX: usize = 64 << 20;
 
 /// A filter or mapping filter.
@@ -111,7 +111,7 @@ pub(super) struct Filter {
     pub(super) role: Role,
 }
 
-/// What a filter is for.
+/// The kind of a filter.
 #[derive(Debug)]
 pub(super) enum Role {
     /// Says which events pass.
@@ -120,35 +120,35 @@ pub(super) enum Role {
     Maps(Mapping),
 }
 
-/// What a mapping filter has beside its constraints.
+/// Properties of a mapping filter beside its constraints.
 #[derive(Debug)]
 pub(super) struct Mapping {
     pub(super) default: MappedValue,
-    /// Whether it was ever given to someone as a filter of priorities.
+    /// Whether it has ever been used for priorities.
     pub(super) for_priority: bool,
-    /// The engine's filter with its values as lifetimes, if it was ever given to someone as a filter of those.
+    /// The engine's filter with its values as lifetimes, if it has ever been used for them.
     pub(super) for_lifetime: Option<FilterId>,
 }
 
-/// A constraint that was found good.
+/// A valid constraint.
 #[derive(Debug)]
 pub(super) struct Installed {
     pub(super) id: i32,
     pub(super) types: Arc<[EventType]>,
     pub(super) program: Arc<Constraint>,
-    /// Of a mapping filter.
+    /// The value of a mapping filter's constraint.
     pub(super) value: Option<MappedValue>,
 }
 
 impl Installed {
-    /// What it takes, much as on the wire.
+    /// Approximate size on the wire, in octets.
     fn bytes(&self) -> usize {
         const EACH: usize = 16;
         let types: usize = self.types.iter().map(|kind| EACH + kind.domain.len() + kind.name.len()).sum();
         EACH + types + self.program.text().len() + self.value.as_ref().map_or(0, MappedValue::len)
     }
 
-    /// As it was sent.
+    /// The constraint as it was sent.
     pub(super) fn expression(&self) -> Expression {
         Expression { types: self.types.to_vec(), text: self.program.text().into() }
     }
@@ -177,7 +177,7 @@ impl Filter {
 pub(super) struct Constraints {
     by_id: BTreeMap<i32, Arc<Installed>>,
     next: i32,
-    /// What they take together.
+    /// Octets of all constraints.
     bytes: usize,
 }
 
@@ -200,19 +200,19 @@ impl Constraints {
         self.by_id.get(&id).ok_or_else(|| UserException::ConstraintNotFound(id).into())
     }
 
-    /// In the order in which they are tried: the best value first (OMG Notification Service 1.1, 3.2.2.10), then the older.
+    /// The constraints in order of evaluation: the best value first (OMG Notification Service 1.1, 3.2.2.10), then the older.
     pub(super) fn in_order(&self) -> Vec<&Arc<Installed>> {
         let mut ordered: Vec<_> = self.by_id.values().collect();
         ordered.sort_by_key(|installed| core::cmp::Reverse(installed.value.as_ref().map_or(0, MappedValue::rank)));
         ordered
     }
 
-    /// The number of the constraint that is added next.
+    /// The next constraint's number.
     pub(super) fn next_id(&self) -> i32 {
         self.next
     }
 
-    /// Has the next constraint get that number at least.
+    /// Raises the next constraint's number to at least this one.
     pub(super) fn skip_to(&mut self, next: i32) {
         self.next = self.next.max(next);
     }
@@ -247,7 +247,7 @@ impl Constraints {
     }
 }
 
-/// A constraint that was found good and has no id yet.
+/// A valid constraint that has no id yet.
 struct Checked {
     types: Arc<[EventType]>,
     program: Arc<Constraint>,
@@ -284,14 +284,14 @@ impl InContext<'_, Filters> {
         Ok(())
     }
 
-    /// A filter of a channel that is gone is gone from the engine.
+    /// Removes a filter from the engine, after its channel is gone.
     pub(crate) fn forget(&mut self, id: FilterId) {
         self.own.objects.remove(&id);
         self.own.lifetimes.remove(&id);
         self.ledger.remove(Thing::Filter(id));
     }
 
-    /// Changes a filter in a way that may make it so many octets heavier. Nothing is changed if that is too much.
+    /// Changes a filter in a way that may add so many octets. On a refusal nothing is changed.
     pub(super) fn change<R>(
         &mut self,
         id: FilterId,
@@ -309,7 +309,7 @@ impl InContext<'_, Filters> {
         Ok(*self.hierarchy.channel(self.own.get(id)?.channel)?.limits())
     }
 
-    /// The same for constraints that come now: no longer than the service takes, whatever was granted to the channel before a restart.
+    /// The limits for new constraints: no longer than the service accepts, whatever was granted to the channel before a restart.
     fn limits_of_new(&self, id: FilterId) -> Result<ChannelLimits, Raised> {
         let limits = self.limits(id)?;
         let constraint_bytes_max = limits.constraint_bytes_max.min(self.hierarchy.constraint_bytes_max());
@@ -401,7 +401,7 @@ impl InContext<'_, Filters> {
         Ok(())
     }
 
-    /// Readies a mapping filter for use as one of priorities, and gives the engine's name of it.
+    /// Prepares a mapping filter for priorities, and returns the engine's id.
     pub(crate) fn mapping_of_priority(&mut self, id: FilterId) -> Result<FilterId, Raised> {
         let filter = self.own.get_mut(id)?;
         let Role::Maps(mapping) = &mut filter.role else { return Err(Raised::internal()) };
@@ -413,7 +413,7 @@ impl InContext<'_, Filters> {
         Ok(id)
     }
 
-    /// Readies a mapping filter for use as one of lifetimes, and gives the engine's name of it.
+    /// Prepares a mapping filter for lifetimes, and returns the engine's id.
     pub(crate) fn mapping_of_lifetime(&mut self, id: FilterId) -> Result<FilterId, Raised> {
         let filter = self.own.get_mut(id)?;
         let Role::Maps(mapping) = &mut filter.role else { return Err(Raised::internal()) };
@@ -450,7 +450,7 @@ fn engine_constraint(installed: &Installed, value: i64) -> FilterConstraint {
     FilterConstraint { types: Arc::clone(&installed.types), program: Arc::clone(&installed.program), value }
 }
 
-/// Checks a constraint and makes it ready. What is wrong with it is logged, since the exception has no room for it.
+/// Checks and compiles a constraint. Errors are logged, since the exception has no room for them.
 fn check(new: New, role: &Role, limits: &ChannelLimits) -> Result<Checked, Raised> {
     let New { expression, value } = new;
     let language =
@@ -475,8 +475,7 @@ fn check(new: New, role: &Role, limits: &ChannelLimits) -> Result<Checked, Raise
     Ok(Checked { types: expression.types.into(), program, value })
 }
 
-/// Whether a mapping filter can take a value: it has the default's type, and where the filter is in use it is a priority
-/// or lifetime.
+/// Whether a mapping filter accepts a value: the value has the default's type, and is a priority or lifetime if the filter is used so.
 fn is_acceptable(value: &MappedValue, role: &Role) -> bool {
     let Role::Maps(mapping) = role else { return false };
     value.type_code().equivalent(mapping.default.type_code())
@@ -484,7 +483,7 @@ fn is_acceptable(value: &MappedValue, role: &Role) -> bool {
         && (mapping.for_lifetime.is_none() || value.lifetime_ns().is_some())
 }
 
-/// A constraint for a log line: its beginning, with nothing in it that is not printable.
+/// The beginning of a constraint, printable, for a log line.
 fn shown(text: &str) -> String {
     const CHARS: usize = 200;
     let beginning: String = text.chars().take(CHARS).collect();

@@ -12,7 +12,7 @@ use giop::ior::Ior;
 use std::collections::BTreeMap;
 use topology as t;
 
-/// How values are written.
+/// Encoding of stored values.
 fn encoding() -> Encoding {
     Encoding { chars: CharSet::Utf8, ..Encoding::new(Endian::Little) }
 }
@@ -39,17 +39,17 @@ fn constraint_to(installed: &Installed) -> t::Constraint {
 }
 
 impl Filters {
-    /// How many filters and constraints there are.
+    /// Number of filters and constraints.
     pub(crate) fn constraints_count(&self) -> usize {
         self.objects.values().map(|filter| 1 + filter.constraints.len()).sum()
     }
 
-    /// All filters' numbers.
+    /// Numbers of all filters.
     pub(crate) fn numbers(&self) -> Vec<FilterId> {
         self.objects.keys().copied().collect()
     }
 
-    /// The filter that clients know, of which this is the whole or the half that gives lifetimes.
+    /// The clients' filter for an engine's filter, which may be its half for lifetimes.
     pub(crate) fn whole_of(&self, filter: FilterId) -> FilterId {
         self.lifetimes.get(&filter).copied().unwrap_or(filter)
     }
@@ -100,7 +100,7 @@ impl Filters {
 }
 
 impl InContext<'_, Filters> {
-    /// Makes the filters that there were, by rising number.
+    /// Restores the filters, by rising number.
     pub(crate) fn restore<'f>(
         &mut self,
         filters: impl Iterator<Item = (ChannelId, &'f t::Filter)>,
@@ -172,7 +172,7 @@ impl InContext<'_, Filters> {
     }
 }
 
-/// A callback's reference, for the module that has them.
+/// A callback's reference, as stored.
 pub(super) fn callback_to(id: u32, reference: &Ior) -> t::Callback {
     t::Callback { id, reference: reference.to_string(), unreachable_s: 0 }
 }

@@ -8,7 +8,7 @@ use super::{CHANNELS_KIND, NamingLimits};
 use crate::exceptions::{Raised, UserException};
 use giop::cdr::{ReadError, Reader, Writer};
 
-/// One component of a name. Both fields count when names are compared.
+/// One component of a name. Both fields count in comparisons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameComponent {
     /// The identifier, what people take for the name.
@@ -30,8 +30,8 @@ impl NameComponent {
         Self { id: id.into(), kind: kind.into() }
     }
 
-    /// The name of the channel that it is for: as a channel of events, `{id "Weather@DOMAIN", kind "channels"}`, with or without its naming
-    /// domain, or as a declared one, `Weather`. Nothing if it is of another kind.
+    /// The name of the channel in a component: of an event channel, `{id "Weather@DOMAIN", kind "channels"}`, with or without its naming
+    /// domain, or of a declared channel, `Weather`. `None` for another kind.
     pub(crate) fn channel(&self) -> Option<&str> {
         match self.kind.as_str() {
             "" => Some(&self.id),
@@ -56,8 +56,7 @@ impl NameComponent {
     }
 }
 
-/// Reads a `CosNaming::Name`. Whether it is a valid one is for [`check`] to say, but for one that has too many components:
-/// that one is not even read.
+/// Reads a `CosNaming::Name`. Only the number of components is checked here, before reading them; [`check`] does the rest.
 pub(super) fn read(args: &mut Reader<'_>, limits: &NamingLimits) -> Result<Vec<NameComponent>, Raised> {
     // A component takes at least two lengths; `seq_len` refuses a count that the bytes cannot hold.
     let count = args.seq_len(8)?;
@@ -76,7 +75,7 @@ pub(crate) fn write(name: &[NameComponent], out: &mut Writer<'_>) {
     }
 }
 
-/// Refuses a name of no components, and one that is longer than is kept.
+/// Refuses a name without components, or longer than the limit.
 pub(super) fn check(name: &[NameComponent], limits: &NamingLimits) -> Result<(), Raised> {
     let fits = |component: &NameComponent| component.len() <= limits.component_bytes_max;
     if name.is_empty() || name.len() > limits.components_max || !name.iter().all(fits) {
@@ -131,7 +130,7 @@ pub(super) fn from_text(text: &str) -> Option<Vec<NameComponent>> {
     Some(name)
 }
 
-/// A component of which part of the text was read.
+/// The component being parsed.
 #[derive(Default)]
 struct Reading {
     component: NameComponent,

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use topology as t;
 
 impl Naming {
-    /// What a name of one component stands for in the root context.
+    /// The object bound to a name of one component in the root context.
     pub(crate) fn bound_in_root(&self, name: &str, kind: &str) -> Option<&Ior> {
         self.tree.resolve(ROOT, &[NameComponent::with_kind(name, kind)]).ok().map(Binding::reference)
     }
 
-    /// The names in the root context that are for a channel of events of a name, in whichever naming domain.
+    /// The names in the root context for an event channel of this name, in any naming domain.
     pub(crate) fn channels_in_root(&self, name: &str) -> Vec<NameComponent> {
         let with_domain = format!("{name}@");
         let behind = NameComponent::new(&with_domain);
@@ -29,7 +29,7 @@ impl Naming {
         alone.into_iter().chain(found.filter(is_meant).cloned()).collect()
     }
 
-    /// Gives an object such a name, whatever had it.
+    /// Binds such a name to an object, replacing any other.
     pub(crate) fn rebind_in_root(&mut self, name: &str, kind: &str, object: Ior) -> Result<(), Raised> {
         let name = [NameComponent::with_kind(name, kind)];
         // It may be bound as a context, which an object does not replace.
@@ -37,7 +37,7 @@ impl Naming {
         self.tree.bind(ROOT, &name, Binding::Object(object), None)
     }
 
-    /// How many names and contexts there are.
+    /// Number of names and contexts.
     pub(crate) fn bindings_count(&self) -> usize {
         self.tree.size()
     }
@@ -50,22 +50,22 @@ impl Naming {
         t::Naming { nonce: self.nonce, next_context: self.tree.next_context(), contexts: contexts.collect() }
     }
 
-    /// The number in contexts' keys, and that of the context that is made next.
+    /// The number in contexts' keys, and that of the next context.
     pub(crate) fn numbers(&self) -> (u128, u32) {
         (self.nonce, self.tree.next_context())
     }
 
-    /// Has changes noted from now on, for [`poll_changed_part`](Self::poll_changed_part).
+    /// Records changes from now on, for [`poll_changed_part`](Self::poll_changed_part).
     pub(crate) fn note_changed_parts(&mut self) {
         self.tree.note_changed();
     }
 
-    /// How many changes were noted so far.
+    /// Number of changes recorded so far.
     pub(crate) const fn changes_noted(&self) -> u64 {
         self.tree.changes_noted()
     }
 
-    /// A part that may have changed, and what it says now; nothing if it is gone, or of the numbers.
+    /// A part that may have changed, with its current content; `None` if it is gone. Also for the numbers.
     pub(crate) fn poll_changed_part(&mut self, references: &References) -> Option<(t::Part, Option<Vec<u8>>)> {
         Some(match self.tree.poll_changed()? {
             Place::Numbers => (t::Part::Numbers, None),
@@ -79,7 +79,7 @@ impl Naming {
         })
     }
 
-    /// Charges an account for everything there is, beyond what would be granted if need be.
+    /// Charges all contents to an account, even beyond its quota.
     pub(crate) fn charge_all_to(&mut self, account: &Arc<Account>) {
         self.tree.charge(|bound| {
             let octets = bound.map_or(weights::CONTEXT, |(name, binding)| octets_of_binding(name, binding.reference()));
@@ -87,7 +87,7 @@ impl Naming {
         });
     }
 
-    /// Has what there was take the place of what there is.
+    /// Replaces the contents by stored ones.
     pub(crate) fn restore(&mut self, naming: &t::Naming, references: &References) -> Result<(), Raised> {
         let mut tree = Tree::new(self.tree.limits().clone());
         for context in naming.contexts.iter().filter(|context| context.id != ROOT) {

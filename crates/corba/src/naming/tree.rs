@@ -1,4 +1,5 @@
-//! The tree of naming contexts: what is bound where.
+//! The tree of naming contexts. ¶ A context binds name components to references. Local contexts are followed; at a context that is remote
+//! or was destroyed, the client gets a reference to continue by itself ([`UserException::CannotProceed`]).
 //!
 //! A context binds name components to references. What is bound as a context and lives here is walked through; what is
 //! bound as a context and lives elsewhere, or was destroyed, is handed back to the client, which can go on there by
@@ -12,16 +13,16 @@ use giop::ior::Ior;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// What a name component stands for.
+/// The object bound to a name component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// Any object; names end here.
+    /// Any object; a leaf of the tree.
     Object(Ior),
     /// A naming context; names lead on.
     Context {
         /// The reference as it was bound.
         reference: Ior,
-        /// Its number where the context is one of this tree's.
+        /// Its number if the context is in this tree.
         here: Option<u32>,
     },
 }
@@ -49,7 +50,7 @@ pub(super) enum BindingKind {
     Context = 1,
 }
 
-/// What is kept for a name, and what its maker is charged for it.
+/// A binding, and the charge for it.
 #[derive(Debug)]
 struct Bound {
     binding: Binding,
@@ -69,7 +70,7 @@ pub(super) type Entry = (NameComponent, BindingKind);
 /// Number of the root context.
 pub(super) const ROOT: u32 = 0;
 
-/// All contexts, and the iterators over them.
+/// All contexts, and their iterators.
 #[derive(Debug)]
 pub(super) struct Tree {
     contexts: BTreeMap<u32, Context>,
@@ -79,24 +80,24 @@ pub(super) struct Tree {
     iterators: BTreeMap<u32, Cursor>,
     iterator_next: u32,
     limits: NamingLimits,
-    /// What has changed, where that is noted.
+    /// The recorded changes, if recording is on.
     changed: Option<BTreeSet<Place>>,
     noted: u64,
 }
 
-/// Something in a tree that an image of it has a place of its own for.
+/// A part of a tree that its image stores separately.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
-    /// The number of the context that is made next.
+    /// The next context's number.
     Numbers,
-    /// That there is a context.
+    /// The existence of a context.
     Context(u32),
-    /// What a name stands for in a context.
+    /// The binding of a name in a context.
     Name(u32, NameComponent),
 }
 
-/// Where an iterator stands. It holds no copy of the context, so that many of them cost little; what is bound or unbound
-/// behind it in the meantime is seen or not seen as it is found.
+/// The position of an iterator. It has no copy of the context, so that many of them cost little; changes behind the position in the
+/// meantime may be seen or not.
 #[derive(Debug)]
 struct Cursor {
     context: u32,
@@ -123,34 +124,34 @@ impl Tree {
         &self.limits
     }
 
-    /// All contexts, by rising number, with what is bound in them.
+    /// All contexts, by rising number, with their bindings.
     pub(super) fn contexts(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = (&NameComponent, &Binding)>)> {
         self.contexts
             .iter()
             .map(|(id, context)| (*id, context.bindings.iter().map(|(name, bound)| (name, &bound.binding))))
     }
 
-    /// How many contexts and bindings there are.
+    /// Number of contexts and bindings.
     pub(super) fn size(&self) -> usize {
         self.contexts.len() + self.bindings
     }
 
-    /// The number of the context that is made next.
+    /// The next context's number.
     pub(super) fn next_context(&self) -> u32 {
         self.context_next
     }
 
-    /// Has the next context get that number at least.
+    /// Raises the next context's number to at least this one.
     pub(super) fn skip_contexts(&mut self, next: u32) {
         self.context_next = self.context_next.max(next);
     }
 
-    /// Has changes noted from now on, for [`poll_changed`](Self::poll_changed).
+    /// Records changes from now on, for [`poll_changed`](Self::poll_changed).
     pub(super) fn note_changed(&mut self) {
         self.changed.get_or_insert_default();
     }
 
-    /// Takes the place of another, all of which is gone with that.
+    /// Replaces another tree, which is dropped.
     pub(super) fn replace(&mut self, other: &mut Self) {
         if let Some(mut changed) = other.changed.take() {
             changed.insert(Place::Numbers);
@@ -168,7 +169,7 @@ impl Tree {
         self.changed.as_mut()?.pop_first()
     }
 
-    /// Has contexts but the root, and all names, be charged as `charge` says.
+    /// Charges contexts but the root, and all names, as `charge` says.
     pub(super) fn charge(&mut self, mut charge: impl FnMut(Option<(&NameComponent, &Binding)>) -> Option<Charge>) {
         for (id, context) in &mut self.contexts {
             if *id != ROOT {
@@ -180,7 +181,7 @@ impl Tree {
         }
     }
 
-    /// What is bound to a name in a context.
+    /// The binding of a name in a context.
     pub(super) fn bound(&self, context: u32, name: &NameComponent) -> Option<&Binding> {
         Some(&self.contexts.get(&context)?.bindings.get(name)?.binding)
     }
@@ -192,7 +193,7 @@ impl Tree {
         }
     }
 
-    /// How many changes were noted so far.
+    /// Number of changes recorded so far.
     pub(super) const fn changes_noted(&self) -> u64 {
         self.noted
     }
@@ -205,7 +206,7 @@ impl Tree {
         self.iterators.contains_key(&id)
     }
 
-    /// Makes a context that is bound nowhere yet.
+    /// Makes an unbound context.
     pub(super) fn new_context(&mut self, charge: Option<Charge>) -> Result<u32, Raised> {
         if self.contexts.len() >= self.limits.contexts_max {
             return Err(Raised::limit());
@@ -247,7 +248,7 @@ impl Tree {
         self.insert(context, last, Bound { binding, _charge: charge })
     }
 
-    /// Binds a name that may be bound already, but then to the same kind of thing.
+    /// Binds a name, replacing only a binding of the same kind.
     pub(super) fn rebind(
         &mut self,
         context: u32,
@@ -268,7 +269,7 @@ impl Tree {
         self.insert(context, last, Bound { binding, _charge: charge })
     }
 
-    /// What a name is bound to.
+    /// Resolves a name.
     pub(super) fn resolve(&self, context: u32, name: &[NameComponent]) -> Result<&Binding, Raised> {
         let (context, last) = self.walk(context, name)?;
         let found = self.bindings_of(context)?.get(last);
@@ -301,13 +302,13 @@ impl Tree {
         id
     }
 
-    /// The context of an iterator, and the name behind which it goes on.
+    /// The context of an iterator, and the name behind which it continues.
     pub(super) fn cursor(&self, iterator: u32) -> Result<(u32, Option<NameComponent>), Raised> {
         let Cursor { context, after } = self.iterators.get(&iterator).ok_or_else(Raised::object_not_exist)?;
         Ok((*context, after.clone()))
     }
 
-    /// Has an iterator go on behind a name.
+    /// Moves an iterator behind a name.
     pub(super) fn move_cursor(&mut self, iterator: u32, after: &NameComponent) {
         if let Some(cursor) = self.iterators.get_mut(&iterator) {
             cursor.after = Some(after.clone());
@@ -318,7 +319,7 @@ impl Tree {
         self.iterators.remove(&iterator).map(drop).ok_or_else(Raised::object_not_exist)
     }
 
-    /// Names that are bound in a context, in their order, from one on.
+    /// Names bound in a context, in order, from one on.
     pub(super) fn names_from<'a>(
         &'a self,
         context: u32,
@@ -341,7 +342,7 @@ impl Tree {
             .collect()
     }
 
-    /// Follows all components but the last, and gives the context in which that one is to be looked up.
+    /// Follows all components but the last, and returns the context to look that one up in.
     fn walk<'n>(&self, mut at: u32, name: &'n [NameComponent]) -> Result<(u32, &'n NameComponent), Raised> {
         let Some((last, path)) = name.split_last() else {
             return Err(UserException::InvalidName.into());

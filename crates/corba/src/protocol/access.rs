@@ -1,11 +1,11 @@
 //! Access control: each request is checked against the rules before it is carried out.
 //!
-//! What an operation needs is said by its object and its name ([`needs`](mod@needs)); what is not known to need less needs the right to administer.
-//! The client that made a thing, or is connected to it, may use, change and end it with the right to its side; other clients need the right
-//! to administer its channel. What a consumer may get of what it wants goes to the engine with its connection
+//! The object and the name of an operation determine the right it needs ([`needs`](mod@needs)), by default the right to administer. The
+//! client that made an object, or is connected to it, may use, change and end it with the right to its side; other clients need the right
+//! to administer its channel. The event types permitted to a consumer go to the engine with its connection
 //! ([`Hierarchy::permit`](engine::Hierarchy)).
 //!
-//! Pushes that lanes know how to serve do not come here: lanes check them against the same rules, by [`Access`].
+//! Pushes served by lanes do not come here: lanes check them against the same rules, by [`Access`].
 
 mod acts;
 mod needs;
@@ -45,15 +45,15 @@ impl Access {
         Channel { id: Some(id), name: self.names.get(&id).map(AsRef::as_ref) }
     }
 
-    /// What a client may on a channel.
+    /// The grant of a right to a client on a channel.
     #[must_use]
     pub fn grant(&self, account: &Account, right: Right, channel: ChannelId) -> Grant {
         self.rules.grant(&Who::of(account), right, self.channel(channel))
     }
 
-    /// Whether an account is the owner of a thing: the same certificate, else the same token, else the same address. Of an owner that has
-    /// shown neither, another address is the same where the same entries of the rules admit both to a side that the thing is on: addresses
-    /// change, and what the operator wrote about them does not.
+    /// Whether an account owns an object: the same certificate, else the same token, else the same address. An owner without certificate
+    /// and token also matches another address if the same entries of the rules admit both to a side of the object: addresses change, but
+    /// not the operator's entries for them.
     #[must_use]
     pub fn is_owner(&self, who: &Account, owner: &Account, side: Option<Side>, channel: ChannelId) -> bool {
         let is_bare = |account: &Account| Who::of(account).is_bare();
@@ -71,7 +71,7 @@ impl Access {
         Arc::ptr_eq(&self.rules, &other.rules) && Arc::ptr_eq(&self.names, &other.names)
     }
 
-    /// A line about something that was not allowed, which names the rule, or the rules where each decides of some event types.
+    /// Text of a denial, with the rule, or the rules if each decides for some event types.
     #[must_use]
     pub fn denial(&self, who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why: Why<'_>) -> String {
         denial_text(who, what, on, &self.rules.denial(why))
@@ -85,7 +85,7 @@ fn denial_text(who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why
 /// Something that a client asked for and may not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// Right that was missing; `None` if the service would have to call a forbidden address.
+    /// The missing right; `None` if the service would have to call a forbidden address.
     pub right: Option<Right>,
     /// The client's address, as its account has it.
     pub ip: IpAddr,
@@ -98,39 +98,39 @@ pub struct Denied {
 pub struct Forbidden {
     /// Account, operation, channel and rule, in a sentence.
     pub why: String,
-    /// The rule that says so, by number and name, or the rules where each decides of some event types; `no rule` if none speaks of it.
+    /// The deciding rule, by number and name, or the rules if each decides for some event types; `no rule` if none applies.
     pub rule: String,
 }
 
-/// Denials that are remembered until they are asked for: a request has one, as a rule.
+/// Maximum denials stored until they are polled: a request usually has one.
 const DENIED_MAX: usize = 16;
 /// Maximum cached lists of event types; clients granted by the same rules share one.
 const PERMITTED_MAX: usize = 4_096;
 
-/// State of access control: the rules, and what was denied or done under them.
+/// State of access control: the rules, and recent denials and acts.
 #[derive(Debug, Default)]
 pub struct Guard {
     access: Option<Access>,
     permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
     denied: VecDeque<Denied>,
-    /// Which rules did not allow what was denied last.
+    /// The rules that caused the last denial.
     why: Option<String>,
     acts: VecDeque<Act>,
     /// Addresses that the service must not call.
     outgoing: Arc<OutgoingPolicy>,
     /// Whether an address is this machine's.
     is_here: Option<fn(IpAddr) -> bool>,
-    /// The rules, or the names of channels, are others than those published.
+    /// Whether the rules, or the names of channels, have changed since they were published.
     has_changed: bool,
 }
 
 impl Guard {
-    /// What lanes are to know.
+    /// The rules for lanes.
     pub(super) const fn access(&self) -> Option<&Access> {
         self.access.as_ref()
     }
 
-    /// Whether that is another than what was published, which it is not any more.
+    /// Whether the rules changed since the last call.
     pub(super) const fn take_changed(&mut self) -> bool {
         core::mem::replace(&mut self.has_changed, false)
     }
@@ -171,8 +171,7 @@ impl Guard {
         Some(Arc::clone(self.permitted.entry(rules).or_insert_with(|| Arc::new(types.clone()))))
     }
 
-    /// Replaces the rules, also for clients that are connected; without rules, everything is allowed. What lanes have to know of them goes
-    /// with what is published next.
+    /// Replaces the rules, also for connected clients; without rules, everything is allowed. Lanes get them with the next publication.
     pub fn set_access(&mut self, objects: &mut Objects, rules: Option<Rules>, accounts: &Arc<Accounts>) {
         let names = objects.hierarchy.channels().map(engine::Channel::id);
         let named = |channel: ChannelId| Some((channel, objects.names.for_rules(channel).cloned()?));
@@ -185,7 +184,7 @@ impl Guard {
         self.permit_all(objects);
     }
 
-    /// The same, once that was called.
+    /// Replaces the rules in all parts, once [`set_access`](Self::set_access) was called.
     pub fn replace_access(&mut self, objects: &mut Objects, rules: Option<Rules>) {
         if let Some(accounts) = objects.ledger.accounts.clone() {
             self.set_access(objects, rules, &accounts);
@@ -199,8 +198,8 @@ impl Guard {
         self.is_here = Some(is_here);
     }
 
-    /// Refuses a client if the service must not call any of its addresses. Of a reference that has others, too, such an address is passed
-    /// over; where a reference has a name, that is found out when it is called.
+    /// Refuses a client if the service must not call any of its addresses. A forbidden address beside permitted ones is skipped; a host
+    /// name is checked when it is called.
     pub(super) fn check_outgoing(&mut self, objects: &Objects, reference: &Ior) -> Result<(), Raised> {
         let here = objects.settings.host.parse::<IpAddr>().ok();
         let is_here = |ip: IpAddr| Some(ip) == here || self.is_here.is_some_and(|is_here| is_here(ip));
@@ -332,7 +331,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect any client. A denial is noted.
+    /// Whether a client may operate the service as a whole: read everything, and disconnect any client. A denial is noted.
     pub fn may_operate(&mut self, objects: &mut Objects, account: &Arc<Account>, what: &str) -> bool {
         let before = objects.ledger.principal.replace(Arc::clone(account));
         let may = self.authorize_on(objects, Right::Administer, (Channel::SERVICE, None), what).is_ok();
@@ -340,11 +339,11 @@ impl Guard {
         may
     }
 
-    /// Checks that an account may do something on a channel or, without a channel, on the whole service. Without a right, checks that it
-    /// may know that the channel is there. A denial is noted.
+    /// Checks that an account has a right on a channel or, without a channel, on the whole service. Without a right, checks that it may
+    /// know the channel. A denial is noted.
     ///
     /// # Errors
-    /// What it may not, and which rule says so.
+    /// The denied right, and the rule.
     pub fn permits(
         &mut self,
         account: &Account,
@@ -433,7 +432,7 @@ impl Guard {
         self.denied.pop_front()
     }
 
-    /// Whether the requesting client may know that there is a channel.
+    /// Whether the requesting client may know a channel.
     pub(crate) fn knows(&self, objects: &Objects, channel: ChannelId) -> bool {
         match (&self.access, &objects.ledger.principal) {
             (Some(access), Some(account)) => access.rules.knows(&Who::of(account), access.channel(channel)),
@@ -441,7 +440,7 @@ impl Guard {
         }
     }
 
-    /// Whether a client may know that there is a channel of a name, at whichever service.
+    /// Whether a client may know a channel by name, at any service.
     pub(super) fn knows_name(&self, account: Option<&Account>, name: &str) -> bool {
         match (&self.access, account) {
             (Some(access), Some(account)) => {
@@ -457,7 +456,7 @@ impl Guard {
         self.access.as_ref().is_none_or(|access| access.rules.grant(&Who::of(account), Right::Publish, on).is_any())
     }
 
-    /// Has rules of access know a channel by the name that it has now.
+    /// Tells the rules of access a channel's current name.
     pub(super) fn note_name_for_rules(&mut self, objects: &Objects, channel: ChannelId) {
         self.note_name(channel, objects.names.for_rules(channel).cloned());
     }
@@ -503,7 +502,7 @@ fn rights_to(side: Option<Side>) -> [Right; 2] {
     side.map_or([Right::Publish, Right::Subscribe], |side| [right_to(side); 2])
 }
 
-/// Whether two connections are of one principal: the same certificate, else the same token, else the same address.
+/// Whether two connections belong to one principal: the same certificate, else the same token, else the same address.
 fn is_same(one: &Account, other: &Account) -> bool {
     let (one_shows, other_shows) = (one.identity(), other.identity());
     match (one_shows.certified(), other_shows.certified()) {
@@ -518,7 +517,7 @@ fn is_same(one: &Account, other: &Account) -> bool {
     }
 }
 
-/// Number of a client address. Its consumers have together what each of them may have suppliers wait for.
+/// Number of a client address. Its consumers share the grants for blocking suppliers.
 fn client_address(ip: IpAddr) -> ClientAddress {
     match ip {
         IpAddr::V4(ip) => ClientAddress(0xFFFF_0000_0000 | u64::from(ip.to_bits())),

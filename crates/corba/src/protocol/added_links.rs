@@ -1,5 +1,5 @@
-//! Links to other services that operators have added, which are stored with all else that is configured. What a link does, and whether it
-//! may be added, only the service knows.
+//! Links to other services that operators have added, stored with the rest of the configuration. The service itself knows a link's
+//! function, and whether it may be added.
 
 use super::Objects;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use topology as t;
 #[derive(Debug, Default)]
 pub(super) struct AddedLinks {
     by_name: BTreeMap<String, t::Link>,
-    /// Names of those that were added or removed, where that is noted.
+    /// Names of added or removed links, if changes are recorded.
     changed: Option<BTreeSet<String>>,
     changes: u64,
 }
@@ -30,7 +30,7 @@ impl AddedLinks {
         self.changed.get_or_insert_default();
     }
 
-    /// A link that may have changed, and what it is now; nothing if it is gone.
+    /// A link that may have changed, with its current content; `None` if it is gone.
     pub(super) fn poll_changed_part(&mut self) -> Option<(t::Part, Option<Vec<u8>>)> {
         let name = self.changed.as_mut()?.pop_first()?;
         let value = self.by_name.get(&name).map(t::written);
@@ -50,13 +50,13 @@ impl AddedLinks {
 }
 
 impl Objects {
-    /// Stores a link, in place of one of the same name.
+    /// Stores a link, replacing one of the same name.
     pub fn add_link(&mut self, link: t::Link) {
         self.links.note(&link.name);
         self.links.by_name.insert(link.name.clone(), link);
     }
 
-    /// Forgets a link. False if there is none of the name.
+    /// Removes a link. Returns false if none has the name.
     pub fn remove_link(&mut self, name: &str) -> bool {
         let removed = self.links.by_name.remove(name).is_some();
         if removed {

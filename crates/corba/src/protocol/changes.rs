@@ -1,5 +1,13 @@
-//! Offers and subscriptions: consumers are notified of what their channel's suppliers offer, suppliers of what its consumers want (OMG
-//! Notification Service 1.1, `offer_change` and `subscription_change`).
+//! Offers and subscriptions: consumers are notified of their channel's offers, suppliers of its subscriptions (OMG Notification Service
+//! 1.1, `offer_change` and `subscription_change`). ¶ A client is notified of the *sum* of the other side's connected clients. A consumer
+//! without a subscription counts as subscribed to everything; a supplier without an offer announces nothing, though its events pass all the
+//! same. A supplier assumes that everything is subscribed to until it is notified or asks, so that everything is no news to it: in JacORB's
+//! and TAO's services, too, a consumer without a subscription is not announced. ¶ The sum is computed once for each batch of requests, for
+//! the channels in which it may have changed (also by filters, since their constraints name event types). Each client on the other side
+//! gets the difference to its last notification, beginning with the state at its connection. A client has at most one such call unanswered,
+//! so that a slow one delays no other; changes meanwhile are merged into one call. A client without the operation is not called again. ¶
+//! With `tao_event_types` notifications are as in TAO's service: only named types, never everything; all of them to a client that connects;
+//! and for a client that has named types itself, other added types and its own removed types.
 //!
 //! A client is notified of what the connected clients of the other side offer or want *together*. A consumer that never said what it wants
 //! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same. A supplier that was
@@ -33,19 +41,19 @@ const CALLS_MAX: usize = 256;
 /// Maximum event types sent to a client. Beyond it, the client is notified that everything may come or be wanted.
 const TYPES_MAX: usize = 4096;
 
-/// Maximum octets of these types, for the same. A client with a call unanswered has a list of its own, and the one that it knew before.
+/// Maximum octets of these types, for the same purpose. A client with a call unanswered has a list of its own, and the previous one.
 const TYPES_OCTETS_MAX: usize = 256 << 10;
 
-/// How an `ObtainInfoMode` is split up.
+/// An `ObtainInfoMode`, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InfoMode {
-    /// Whether the client asks for what is known now.
+    /// Whether the client asks for the current types.
     pub(crate) all_now: bool,
     /// Whether the client asks to be notified of later changes.
     pub(crate) updates: bool,
 }
 
-/// What each side of a channel offers or wants together.
+/// Sums of offers and subscriptions of each side of a channel.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     known: BTreeMap<(ChannelId, Side), Known>,
@@ -53,11 +61,11 @@ pub(crate) struct Changes {
     requested_types: BTreeMap<ProxyKey, Knowledge>,
     calls: usize,
     waiting: VecDeque<Peer>,
-    /// The last change that was encoded; most clients are sent the same.
+    /// The last encoded change; most clients get the same.
     written: Option<Written>,
 }
 
-/// What a side offers or wants together, and the version of the engine's lists of which that was found.
+/// A side's sum of offers or subscriptions, with the version of the engine's lists it was computed from.
 #[derive(Debug)]
 struct Known {
     version: u64,
@@ -73,7 +81,7 @@ struct Written {
     body: Vec<u8>,
 }
 
-/// What a client knows of the other side.
+/// A client's knowledge of the other side.
 #[derive(Clone, Debug, Default)]
 struct Knowledge {
     /// Types against which the next difference is computed.
@@ -85,10 +93,10 @@ struct Knowledge {
 /// Progress of notifying a client of changes.
 #[derive(Clone, Debug)]
 pub(super) struct NotifyProgress {
-    /// Whether it has the operation, as far as is known.
+    /// Whether it supports the operation, as far as known.
     hears: bool,
     last: Knowledge,
-    /// What it knew before the call that is unanswered.
+    /// Its knowledge before the unanswered call.
     before: Option<Knowledge>,
     waits: bool,
 }
@@ -128,7 +136,7 @@ impl Changes {
         body
     }
 
-    /// Initial knowledge of a connecting client: what was there before counts as known, unless it asked.
+    /// Initial knowledge of a connecting client: the current state counts as known, unless it asked before.
     pub(super) fn initial_progress(
         &mut self,
         objects: &Objects,
@@ -155,7 +163,7 @@ impl Changes {
         NotifyProgress { hears, last, before: None, waits: false }
     }
 
-    /// A client has connected: it may have asked before, and not know any more what there is.
+    /// Notifies a newly connected client that may have asked before, of changes since.
     pub(super) fn notify_of_changes_since_request(&mut self, objects: &mut Objects, peer: Peer) {
         let Some(client) = objects.clients.by_peer.get(&peer) else { return };
         if *client.notifying.last.types != *self.types_for(client.proxy.channel, client.side, &client.notifying.last) {
@@ -163,8 +171,8 @@ impl Changes {
         }
     }
 
-    /// Answers `obtain_offered_types` and `obtain_subscription_types`: what the other side offers or wants now, if that is asked for; and
-    /// sets whether the client is notified of changes from now on.
+    /// Answers `obtain_offered_types` and `obtain_subscription_types`: returns the other side's current types, if requested, and sets
+    /// whether the client is notified of changes.
     pub(crate) fn obtain_types(
         &mut self,
         objects: &mut Objects,
@@ -206,12 +214,12 @@ impl Changes {
         self.tell_waiting(objects);
     }
 
-    /// Whether a client waits to be notified and a call may be made now.
+    /// Whether a client waits for a notification and a call may be made now.
     pub(crate) fn has_more_to_tell(&self) -> bool {
         self.calls < CALLS_MAX && !self.waiting.is_empty()
     }
 
-    /// Notifies waiting clients while calls may be made. Looks at [`CALLS_MAX`] at most: for some of them there may be no news.
+    /// Notifies waiting clients while calls may be made. Visits at most [`CALLS_MAX`]: some of them may have no news.
     pub(super) fn tell_waiting(&mut self, objects: &mut Objects) {
         for _ in 0..CALLS_MAX {
             if !self.has_more_to_tell() {
@@ -225,7 +233,7 @@ impl Changes {
         }
     }
 
-    /// Queues a client for what it does not know yet, until there is room for a call.
+    /// Queues a client for notification, until there is room for a call.
     pub(super) fn queue_notification(&mut self, objects: &mut Objects, peer: Peer) {
         let Some(client) = objects.clients.by_peer.get_mut(&peer) else { return };
         if client.notifying.hears && !client.notifying.waits && !client.notifying.has_pending_call() {
@@ -234,7 +242,7 @@ impl Changes {
         }
     }
 
-    /// Works out what both sides of a channel offer and want, and queues the clients to which that is news.
+    /// Computes both sums of a channel, and queues the clients with news.
     fn find_out(&mut self, objects: &mut Objects, channel: ChannelId) {
         for side in SIDES {
             let Ok(version) = objects.hierarchy.types_version(channel, side) else { continue };
@@ -289,13 +297,12 @@ impl Changes {
         self.calls += 1;
     }
 
-    /// What a side was found to offer or want together.
+    /// The computed sum of a side.
     fn types_known(&self, channel: ChannelId, side: Side) -> Arc<[EventType]> {
         self.known.get(&(channel, side)).map_or_else(|| Arc::from([]), |known| Arc::clone(&known.types))
     }
 
-    /// What a client of a side is to know next of the other side. That everything is wanted is no news to a supplier that was not yet
-    /// notified of any type.
+    /// The next state for a client of a side. A subscription to everything is no news to a supplier that was not yet notified of any type.
     fn types_for(&self, channel: ChannelId, side: Side, known: &Knowledge) -> Arc<[EventType]> {
         let types = self.types_known(channel, other(side));
         let assumes = side == Side::Suppliers && !known.was_informed && known.types.is_empty();
@@ -329,12 +336,12 @@ fn tells_as_tao(objects: &Objects) -> bool {
     objects.settings.hierarchy.tao_event_types
 }
 
-/// Types that a client has named itself, sorted, where these limit what it is notified of; `None` where it is notified of all.
+/// The types that a client has named itself, sorted, if these limit its notifications; `None` if not.
 fn own_types(objects: &Objects, proxy: ProxyKey) -> Option<Vec<EventType>> {
     if tells_as_tao(objects) { objects.hierarchy.types_named_by(proxy).ok().flatten() } else { None }
 }
 
-/// What the connected clients of a side offer or want together, sorted.
+/// The sum of offers or subscriptions of a side's connected clients, sorted.
 fn types_of(objects: &Objects, channel: ChannelId, side: Side) -> Vec<EventType> {
     let types = match side {
         _ if tells_as_tao(objects) => objects.hierarchy.named_types(channel, side),
@@ -345,7 +352,7 @@ fn types_of(objects: &Objects, channel: ChannelId, side: Side) -> Vec<EventType>
     if is_much(&types) { vec![EventType::everything()] } else { types }
 }
 
-/// Whether event types are too many to be told.
+/// Whether event types are too many for a notification.
 pub(super) fn is_much(types: &[EventType]) -> bool {
     let octets = || types.iter().map(|kind| kind.domain.len() + kind.name.len()).sum::<usize>();
     types.len() > TYPES_MAX || octets() > TYPES_OCTETS_MAX
@@ -375,8 +382,8 @@ pub(crate) fn difference(before: &[EventType], now: &[EventType], chars: CharSet
     change([only(now, before).collect(), only(before, now).collect()], chars)
 }
 
-/// Arguments of a change for a client that has named the types `own` itself, as TAO says it: of what came the other types, of what went
-/// these. All lists are sorted. `None` where nothing is left.
+/// Arguments of a change for a client that has named the types `own` itself, as in TAO: other types among the added, these among the
+/// removed. All lists are sorted. `None` if nothing is left.
 fn difference_for(own: &[EventType], before: &[EventType], now: &[EventType], chars: CharSet) -> Option<Vec<u8>> {
     let is_own = |kind: &EventType| own.binary_search(kind).is_ok();
     let came: Vec<&EventType> = only(now, before).filter(|kind| !is_own(kind)).collect();
@@ -384,7 +391,7 @@ fn difference_for(own: &[EventType], before: &[EventType], now: &[EventType], ch
     (!came.is_empty() || !went.is_empty()).then(|| change([came, went], chars))
 }
 
-/// What is in the first list and not in the second, both of them sorted.
+/// The items of the first list missing in the second, both sorted.
 fn only<'a>(these: &'a [EventType], those: &'a [EventType]) -> impl Iterator<Item = &'a EventType> {
     these.iter().filter(|kind| those.binary_search(kind).is_err())
 }

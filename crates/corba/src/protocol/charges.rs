@@ -1,4 +1,7 @@
-//! Charges for what the protocol stores: each thing is charged to the client that asked for it, until it is gone.
+//! Charges for stored objects: each is charged to the client that requested it, until it is gone. ¶ Every [`Thing`] is weighed when it is
+//! made or changed, by an estimate of its memory in octets, and its weight is charged to the client that increased it last. The charge
+//! stays with that client's address when its connection is closed. Requests beyond the limit, or beyond the client's quota, are refused
+//! before anything is changed.
 //!
 //! Every [`Thing`] is weighed when it is made or changed, by an estimate of the octets that it takes in memory, and its weight is charged
 //! to the client that made it heavier last. It stays charged to that client's address when the client's connection is closed. What would
@@ -16,14 +19,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use topology as t;
 
-/// Something that is kept because a client asked for it.
+/// An object stored at a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Thing {
     /// A channel with its properties.
     Channel(ChannelId),
     /// An admin with its properties, event types and filters' places.
     Admin(AdminKey),
-    /// A proxy with the same, and its client's reference.
+    /// A proxy with its settings, and its client's reference.
     Proxy(ProxyKey),
     /// A filter or mapping filter with its constraints and callbacks.
     Filter(FilterId),
@@ -52,17 +55,17 @@ impl From<FilterTarget> for Thing {
     }
 }
 
-/// What is charged for one thing.
+/// The charges for one object.
 #[derive(Debug, Default)]
 pub(super) struct Charged {
     octets: Option<Charge>,
-    /// The event types that it wants.
+    /// The charge for its subscribed event types.
     types: Option<Charge>,
-    /// The one channel or proxy that it is.
+    /// The charge for the channel or proxy itself, counted as one.
     pub(super) one: Option<Charge>,
     /// The threads of its pool.
     threads: Option<Charge>,
-    /// Owner: the client that made it or is connected to it. `None` if it was restored without one.
+    /// Owner: the client that made the object or is connected to it. `None` if it was restored without one.
     pub(super) owner: Option<Arc<Account>>,
 }
 
@@ -74,14 +77,14 @@ pub(crate) struct Ledger {
     pub(super) principal: Option<Arc<Account>>,
     /// Accounts, in which the owners of restored things are found.
     pub(super) accounts: Option<Arc<Accounts>>,
-    /// The owner that was restored last: as a rule the next thing is its own, too.
+    /// The owner restored last, usually of the next object, too.
     pub(super) restored: Option<(t::Principal, Arc<Account>)>,
-    /// Claims that were refused and are not reported yet.
+    /// Refused claims that are not reported yet.
     refused: Vec<Refused>,
 }
 
 impl Charged {
-    /// Where it is kept what a thing is charged that grows and shrinks.
+    /// The charge for a resource whose amount changes.
     fn of(&mut self, resource: Resource) -> &mut Option<Charge> {
         match resource {
             Resource::EventTypes => &mut self.types,
@@ -105,7 +108,7 @@ impl Charged {
 }
 
 impl Ledger {
-    /// A thing is gone: what was charged for it is given back.
+    /// Releases the charges for an object that is gone.
     pub(crate) fn remove(&mut self, thing: Thing) {
         self.things.remove(&thing);
     }
@@ -149,7 +152,7 @@ impl Ledger {
         Raised::no_resources()
     }
 
-    /// Claims so much more for a thing, and what it is charged now where another account is charged for it.
+    /// Claims more of a resource for an object, including its current amount if another account is charged for that.
     pub(crate) fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
         let held = self.things.get_mut(&thing).and_then(|charged| charged.of(resource).as_ref());
         let asker = self.principal.as_ref();
@@ -163,7 +166,7 @@ impl Ledger {
         self.claim(thing, Resource::EventTypes, places_of_types(added))
     }
 
-    /// Charges a thing by its weight, to the requesting client if it has become heavier. Nothing is charged for one that is gone.
+    /// Charges an object by its weight, to the requesting client if the weight has increased. An object that is gone is not charged.
     pub(crate) fn adjust(&mut self, thing: Thing, weight: Option<u64>, claim: Option<Charge>) {
         let Some(weight) = weight else { return };
         self.entry(thing).adjust(Resource::RetainedBytes, weight, claim);
@@ -218,7 +221,7 @@ pub(crate) mod weights {
     pub(crate) const ADMIN: u64 = 1 << 10;
     /// A proxy without a connected client.
     pub(crate) const PROXY: u64 = 512;
-    /// A client that is connected to a proxy, beside its reference.
+    /// Weight of a client connected to a proxy, beside its reference.
     pub(crate) const CLIENT: u64 = 3 << 10;
     /// A filter without constraints.
     pub(crate) const FILTER: u64 = 1 << 10;
@@ -226,7 +229,7 @@ pub(crate) mod weights {
     pub(crate) const CALLBACK: u64 = 512;
     /// A place of a filter at an admin or proxy.
     pub(crate) const PLACE: u64 = 128;
-    /// An octet of a constraint as it was sent, in the program and the lists by which it is found.
+    /// Weight of a constraint's octet as sent, in the compiled program and its index.
     pub(crate) const CONSTRAINT_OCTET: u64 = 16;
     /// A name in the naming service, beside its text and its reference.
     pub(crate) const BINDING: u64 = 256;
@@ -246,8 +249,8 @@ pub(crate) fn octets_of_name(name: Option<&str>) -> u64 {
     name.map_or(0, |name| (EACH + name.len()) as u64)
 }
 
-/// What event types cost that are held against an event's: one each, one for every 64 octets of its names, and 8 for every star
-/// where something is looked for between two, which takes as long as the event's names are.
+/// Cost of comparing event types with an event's: one each, one for every 64 octets of its names, and 8 for every star between two texts,
+/// whose search takes as long as the event's names are.
 fn places_of_types(types: &[EventType]) -> u64 {
     let places = |kind: &EventType| {
         let octets = kind.domain.len() + kind.name.len();
@@ -278,12 +281,12 @@ impl Objects {
         owner.is_outside().then(|| owner.ip())
     }
 
-    /// The next claim that was not granted, to be counted and logged.
+    /// Takes the next refused claim, to be counted and logged.
     pub fn poll_refused(&mut self) -> Option<Refused> {
         self.ledger.refused.pop()
     }
 
-    /// Changes a thing in a way that may make it so many octets heavier. Nothing is changed if that is too much.
+    /// Changes an object in a way that may add so many octets. On a refusal nothing is changed.
     pub(crate) fn change_thing<R>(
         &mut self,
         thing: Thing,
@@ -302,7 +305,7 @@ impl Objects {
         self.properties.unknown.remove(&thing);
     }
 
-    /// Charges a consumer, or an admin of consumers, for the event types that it wants now.
+    /// Charges a consumer, or an admin of consumers, for its current event types.
     pub(super) fn adjust_types(&mut self, thing: Thing, claim: Option<Charge>) {
         let requested = match thing {
             Thing::Admin(AdminKey { channel, side, admin }) => {
@@ -317,14 +320,14 @@ impl Objects {
         self.ledger.entry(thing).adjust(Resource::EventTypes, places, claim);
     }
 
-    /// Charges a thing that was made or changed by its weight, to the requesting client if it has become heavier.
+    /// Charges an object that was made or changed by its weight, to the requesting client if the weight has increased.
     pub(crate) fn adjust(&mut self, thing: Thing, claim: Option<Charge>) {
         let weight = self.weight(thing);
         self.ledger.adjust(thing, weight, claim);
     }
 
-    /// Charges an account for everything there is, beyond limits and shares if need be: what was stored stays, and what is beyond is not
-    /// granted once more to others.
+    /// Charges an account for all objects, even beyond limits and quotas: stored objects stay, and further ones are refused until there is
+    /// room.
     pub fn charge_all_to(&mut self, account: &Arc<Account>) {
         let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
         for channel in self.hierarchy.channels() {
@@ -381,7 +384,7 @@ impl Objects {
         self.adjust(thing, claim);
     }
 
-    /// How many octets a thing takes, much as they are in memory; nothing if it is gone.
+    /// Approximate memory of an object in octets; `None` if it is gone.
     fn weight(&self, thing: Thing) -> Option<u64> {
         use self::weights::{ADMIN, CHANNEL, CLIENT, PLACE, PROXY};
         let places = |filters: &[_]| filters.len() as u64 * PLACE;

@@ -31,22 +31,22 @@ pub(super) struct Client {
     pub(super) address: Arc<PeerAddress>,
     /// Progress of notifying it about the other side of its channel.
     pub(super) notifying: NotifyProgress,
-    /// Whether it is alive, as far as is known.
+    /// Its health, as far as known.
     pub(super) health: Health,
-    /// The connection on which it connected, if that is known.
+    /// Its connection when it connected to the proxy, if known.
     pub(super) line: Option<Arc<Line>>,
-    /// When it connected.
+    /// Time of its connection to the proxy.
     pub(super) connected: Time,
-    /// Since when deliveries to it fail, or calls to it, if they do.
+    /// Since when deliveries or calls to it fail, if they do.
     pub(super) failing_since: Option<Time>,
-    /// Where it is a proxy of this service: from which channel to which its events go.
+    /// If it is a proxy of this service: the two channels that it links.
     link: Option<Link>,
 }
 
 /// Connected clients, and other objects that the event path calls.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    /// Those that gave a reference.
+    /// Clients with a reference, by peer.
     pub(super) by_peer: HashMap<Peer, Client>,
     /// Clients that the service calls to transfer events.
     pub(super) called: Peers,
@@ -54,20 +54,20 @@ pub(super) struct Clients {
     next: u64,
 }
 
-/// Two channels of this service of which one supplies the other.
+/// Two channels of this service, one of which supplies the other.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     from: ChannelId,
     to: ChannelId,
 }
 
-/// Whether the client of a proxy that is gone is notified.
+/// Whether to notify the client of a proxy that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tell {
-    /// It knows, or is no more.
+    /// No: it knows, or does not exist any more.
     No,
     Yes,
-    /// And a request is answered when it has been.
+    /// Yes, and the request is answered afterwards.
     AndWait(DelayedReply),
 }
 
@@ -120,7 +120,7 @@ impl Objects {
         self.clients.called.get(peer).map(AsRef::as_ref)
     }
 
-    /// Forgets a peer that is not going to be called any more.
+    /// Forgets a peer that will not be called any more.
     pub(crate) fn drop_peer(&mut self, peer: Peer) {
         self.ledger.remove(Thing::Remote(peer));
         if self.clients.called.remove(peer) {
@@ -129,14 +129,14 @@ impl Objects {
         }
     }
 
-    /// For how long the client of a proxy has been out of reach, if that is announced.
+    /// Time for which the client of a proxy has been unreachable, if announced.
     #[must_use]
     pub fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
         let client = self.clients.by_peer.get(&self.hierarchy.proxy(key).ok()?.peer?)?;
         client.health.announced_for(self.clock.time)
     }
 
-    /// Refuses a client that must be called and cannot be, or that has a reference to another interface.
+    /// Refuses a client that has to be called but cannot be, or has a reference to another interface.
     pub(super) fn check_called(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Result<(), Raised> {
         if client.iiop().is_none() {
             // Nowhere to push to or to pull from: the IDL of the Event Service asks for this exception.
@@ -155,8 +155,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Where a client is in this service itself: only as a proxy of another channel, so that the one channel supplies the
-    /// other, and only where events can never come back to the channel that they came from.
+    /// The link that a client within this service makes: it must be a proxy of another channel, so that the one channel supplies the other,
+    /// and events must never return to their original channel.
     fn link(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Result<Option<Link>, Raised> {
         let refused = |why: &str| {
             log_line!(Warn, "a client cannot connect to {key}: its reference {why}");
@@ -215,7 +215,7 @@ impl Protocol {
         self.connect_as(key, client, true)
     }
 
-    /// The same for one that was connected when a former process ended, and goes on.
+    /// Reconnects a client that was connected when an earlier process ended.
     pub(crate) fn connect_again(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
         self.connect_as(key, client, false)
     }
@@ -240,7 +240,7 @@ impl Protocol {
         Ok(())
     }
 
-    /// Connects a client to a proxy, or to one that is connected, in the place of the client that is.
+    /// Connects a client to a proxy, or replaces the connected client.
     fn connect_client(&mut self, key: ProxyKey, client: Ior, reconnects: bool) -> Result<(), Raised> {
         let kind = self.objects.proxy_kind(key)?;
         let side = self.objects.hierarchy.proxy(key)?.side;
@@ -307,7 +307,7 @@ impl Protocol {
         Ok(())
     }
 
-    /// Another client has taken the place of a proxy's, which is not called about that: it may be the same program.
+    /// Forgets a proxy's former client after another one has taken its place. The former is not called, since it may be the same program.
     fn leave(&mut self, key: ProxyKey, former: Option<Peer>) {
         let Some((peer, client)) = former.and_then(|peer| Some((peer, self.objects.clients.by_peer.remove(&peer)?)))
         else {
@@ -327,7 +327,7 @@ impl Protocol {
     }
 
     /// Destroys a proxy that its client has disconnected. The object with which it connected, which may be another program's, is called
-    /// behind the reply.
+    /// after the reply.
     pub(crate) fn disconnected_by_client(&mut self, key: ProxyKey) -> Result<(), Raised> {
         let removed = self.objects.hierarchy.destroy_proxy(key)?;
         let counterpart =
@@ -343,15 +343,15 @@ impl Protocol {
         Ok(())
     }
 
-    /// Disconnects a proxy's client, because an operator says so. The client is notified, where it gave a reference.
-    /// Returns what the proxy was called in logs; `None` if there is no such proxy.
+    /// Disconnects a proxy's client on an operator's command. A client with a reference is notified. Returns the proxy's name in logs;
+    /// `None` if there is no such proxy.
     pub fn dismiss(&mut self, key: ProxyKey) -> Option<String> {
         let side = self.objects.hierarchy.proxy(key).ok()?.side;
         let name = self.objects.name(side_name(side), key);
         self.disconnect(key).then_some(name)
     }
 
-    /// Disconnects a proxy's client on behalf of another client, which may do that. False if there is no such proxy.
+    /// Disconnects a proxy's client for another client with the right to do so. False if there is no such proxy.
     pub(crate) fn dismiss_for_client(&mut self, key: ProxyKey) -> bool {
         let dismissed = self.dismiss(key);
         let is_gone = dismissed.is_some();
@@ -368,8 +368,8 @@ impl Protocol {
         removed.is_ok()
     }
 
-    /// Disconnects suppliers that cannot be asked whether they exist and were not heard of for so long, because an operator
-    /// says so; a number of them at most. Says how many it was.
+    /// Disconnects suppliers that cannot be probed and have been silent for so long, on an operator's command, up to a maximum. Returns
+    /// their number.
     pub fn disconnect_idle(&mut self, idle_for: Duration) -> usize {
         let idle = self.idle.idle_suppliers(&self.objects, idle_for);
         let count = idle.len();
@@ -385,7 +385,7 @@ impl Protocol {
         }
     }
 
-    /// Disconnects a client that is dead: at once, or after it was unreachable for so long. It is not notified.
+    /// Disconnects a dead client: at once, or after it was unreachable for so long. It is not notified.
     pub(super) fn reap(&mut self, peer: Peer, unreachable_for: Option<Duration>) {
         let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
         let (proxy, name) = (client.proxy, client.address.name.clone());
@@ -398,7 +398,7 @@ impl Protocol {
         }
     }
 
-    /// Drops what is stored for a proxy that is gone, and notifies its client as `tell` says.
+    /// Removes stored data of a proxy that is gone, and notifies its client as `tell` says.
     pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
         let Some(kind) = self.objects.proxies.kinds.remove(&removed.key) else { return };
         self.objects.names.forget_proxy(removed.key, removed.side);
@@ -447,7 +447,7 @@ pub(super) const fn side_name(side: Side) -> &'static str {
     }
 }
 
-/// What events for a client have to be like.
+/// Requirements of a client on events.
 fn output_form(kind: ProxyKind, side: Side, client: &Ior) -> Result<OutputForm, Raised> {
     match (side, kind.pull) {
         (Side::Suppliers, _) => Ok(OutputForm::default()),

@@ -1,5 +1,5 @@
-//! What a configuration declares and operators set, beside what clients do by their objects. A channel that is declared has its name as one
-//! that `create_named_channel` makes, and in the naming service's root.
+//! Declarations of the configuration and settings of operators, beside clients' own objects. A declared channel has its name like one made
+//! by `create_named_channel`, and in the naming service's root.
 
 use super::names::{NAME_BYTES_MAX, Named};
 use super::{Objects, Protocol};
@@ -16,11 +16,11 @@ const CHANNELS_AT_ONCE: usize = 256;
 /// A channel, as it stands in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedChannel {
-    /// Its number.
+    /// The channel's number.
     pub id: ChannelId,
-    /// What its creator called it.
+    /// The name given by its creator.
     pub name: Option<String>,
-    /// How many admins it has,
+    /// Number of its admins,
     pub admins: usize,
     /// and how many proxies, connected or not.
     pub proxies: usize,
@@ -33,11 +33,11 @@ pub enum Settable {
     Channel(ChannelId),
     /// An admin's.
     Admin {
-        /// Its channel.
+        /// The admin's channel.
         channel: ChannelId,
-        /// Its side.
+        /// The admin's side.
         side: Side,
-        /// Its number.
+        /// The admin's number.
         admin: AdminId,
     },
     /// A proxy's.
@@ -52,7 +52,7 @@ impl Objects {
         }
     }
 
-    /// Has names in the naming service's root lead to a declared channel. Adds the channels to which they led to the others.
+    /// Binds names in the naming service's root to a declared channel. Adds the channels bound before to the others.
     fn lead_to_declared(&mut self, of: (ChannelId, &str), reference: &Ior, others: &mut BTreeSet<ChannelId>) {
         let (channel, name) = of;
         let mut led_elsewhere = false;
@@ -83,21 +83,20 @@ impl Objects {
         }
     }
 
-    /// The channel that a client, a setting or a command means by a name: the one that has it, however it got it; else the one with that
-    /// number.
+    /// The channel that a client, a setting or a command names: the one with that name, however it got it; else the one with that number.
     #[must_use]
     pub fn channel_called(&self, name: &str) -> Option<ChannelId> {
         let numbered = || name.parse().ok().map(ChannelId).filter(|channel| self.has_channel(*channel));
         self.names.channel_named(name).or_else(numbered)
     }
 
-    /// Whether nothing is reached by a reference: it is nil, or leads to an object of this service that is gone.
+    /// Whether a reference leads nowhere: it is nil, or its object of this service is gone.
     fn leads_nowhere(&self, reference: &Ior) -> bool {
         reference.iiop().is_none_or(|profile| self.references.is_here(profile) && self.target(&profile.key).is_none())
     }
 
-    /// Binds in the naming service's root what leads to the service itself: the well-known names, and the one that the factory is
-    /// configured to have. One that a client has given to something else stays, unless that is an object of this service that is gone.
+    /// Binds the service's own names in the naming service's root: the well-known names, and the configured one of the factory. Other
+    /// bindings of clients stay, unless they lead to an object of this service that is gone.
     pub fn bind_own_names(&mut self) {
         let factory = (self.factory_name().to_owned(), "", self.factory_reference());
         let well_known: Vec<_> =
@@ -115,7 +114,7 @@ impl Objects {
         }
     }
 
-    /// The channels by number, behind one of them if that is said: 256 at most.
+    /// The channels by number, from behind a given one: 256 at most.
     #[must_use]
     pub fn listed_channels(&self, behind: Option<ChannelId>) -> Vec<ListedChannel> {
         let channels = self.hierarchy.channels().filter(|channel| behind.is_none_or(|behind| channel.id() > behind));
@@ -144,9 +143,11 @@ impl Objects {
 }
 
 impl Protocol {
-    /// Has a channel of that name and with these properties: the one that has the name already is set to them, whichever client made it,
-    /// and otherwise one is made. Its name in the naming service's root, and the names of channels of events (kind `channels`) there, lead
-    /// to it from then on, whatever clients have bound.
+    /// Declares a channel with this name and these properties: an existing channel of the name gets the properties, whichever client made
+    /// it, otherwise one is made. Its name in the naming service's root, and the names of event channels (kind `channels`) there, are then
+    /// bound to it, replacing clients' bindings. ¶ A channel without a name that is bound to the name in the root counts as the one with
+    /// the name if there is no other. During restoration it takes precedence over a channel of that name that was never declared: earlier
+    /// releases gave declared channels no other name, so that clients could make a second one, which stays without the name.
     ///
     /// What the root has of that name and has no name itself counts as the one that has it where there is no other. While a topology is
     /// restored it counts before a channel of that name that was never declared: earlier releases gave declared channels no other name, so
@@ -154,7 +155,7 @@ impl Protocol {
     ///
     /// # Errors
     ///
-    /// What is wrong with the name or the properties, for people. A channel that was there is as it was.
+    /// The problem of the name or the properties, for people. An existing channel is unchanged.
     pub fn declare_channel(&mut self, name: &str, properties: &[(String, Declared)]) -> Result<ChannelId, String> {
         let is_own = WELL_KNOWN.iter().any(|(known, kind, _)| (*known, *kind) == (name, ""))
             || name == self.objects.factory_name();
@@ -191,11 +192,11 @@ impl Protocol {
         Ok(channel)
     }
 
-    /// Sets properties as a configuration file has them.
+    /// Sets properties in the format of a configuration file.
     ///
     /// # Errors
     ///
-    /// What is wrong with the first that cannot be had, for people; nothing is changed then.
+    /// The problem of the first invalid property, for people; nothing is changed.
     pub fn set_declared(&mut self, on: Settable, properties: &[(String, Declared)]) -> Result<(), String> {
         let channel = match on {
             Settable::Channel(channel) | Settable::Admin { channel, .. } => channel,
@@ -235,7 +236,7 @@ impl Protocol {
         in_root.filter(is_nameless).or(named).or_else(|| of_events().find(is_nameless))
     }
 
-    /// Has a declared channel have its name. Gives the others that had it, now or before.
+    /// Gives a declared channel its name. Returns the other channels that had it, now or before.
     fn have_channel_named(&mut self, channel: ChannelId, name: &str) -> BTreeSet<ChannelId> {
         if let Some(other) = self.objects.names.channel_named(name).filter(|other| *other != channel) {
             self.objects.names.keep_as_former(other);
@@ -252,7 +253,7 @@ impl Protocol {
     }
 }
 
-/// One line about channels that a declared one has the name of.
+/// Logs the other channels with a declared channel's name.
 fn tell_of_others(channel: ChannelId, name: &str, others: &BTreeSet<ChannelId>) {
     let Some(first) = others.first() else { return };
     let numbers: Vec<String> = others.iter().map(|other| other.0.to_string()).collect();

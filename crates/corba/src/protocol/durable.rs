@@ -1,4 +1,6 @@
-//! Durable local consumers: proxies of other protocols' clients that stay when their connections end, and when the process does.
+//! Durable local consumers: proxies of other protocols' clients that outlive their connections, and the process. ¶ Each has a name in its
+//! channel, by which a returning client finds it. Without a client, events are queued as for a suspended consumer. It is destroyed by an
+//! operator, with its channel, or when no link of the configuration has its name.
 //!
 //! Each has a name in its channel, by which a client that comes again finds it. While there is no client, what comes is kept as for a
 //! suspended consumer. It ends when it is destroyed: by an operator, with its channel, or when no link of the configuration has its name.
@@ -16,14 +18,14 @@ use topology as t;
 /// Maximum octets of a durable consumer's name.
 pub const DURABLE_NAME_BYTES_MAX: usize = 255;
 
-/// Names of destroyed consumers that are kept until lanes report what went with them.
+/// Maximum names of destroyed consumers, stored until lanes report their events.
 const GONE_MAX: usize = 256;
 
 /// Durable consumers by channel and name.
 #[derive(Debug, Default)]
 pub(super) struct Durables {
     by_name: BTreeMap<(ChannelId, Arc<str>), ProxyKey>,
-    /// What those were called that were destroyed.
+    /// Names in logs of destroyed consumers.
     gone: BTreeMap<ProxyKey, String>,
 }
 
@@ -32,7 +34,7 @@ impl Durables {
         self.by_name.get(&(channel, Arc::from(name))).copied()
     }
 
-    /// One is destroyed that was `called` so in logs.
+    /// Removes a destroyed consumer with its name in logs.
     pub(super) fn remove(&mut self, name: &Arc<str>, key: ProxyKey, called: String) {
         self.by_name.remove(&(key.channel, Arc::clone(name)));
         self.gone.insert(key, called);
@@ -43,7 +45,7 @@ impl Durables {
 }
 
 impl Objects {
-    /// How often event types were too many, and everything was taken for them, since this was last asked.
+    /// Times that event types were too many, and everything was subscribed to instead, since the last call.
     pub fn take_widened(&mut self) -> u64 {
         core::mem::take(&mut self.proxies.widened)
     }
@@ -61,18 +63,18 @@ impl Objects {
         named.collect()
     }
 
-    /// What a destroyed durable consumer was called in logs.
+    /// Takes a destroyed durable consumer's name in logs.
     pub fn take_gone_durable(&mut self, key: ProxyKey) -> Option<String> {
         self.proxies.durables.gone.remove(&key)
     }
 
-    /// What is stored of a proxy that makes it a durable consumer.
+    /// The stored properties of a durable consumer's proxy.
     pub(super) fn stored_durable(&self, key: ProxyKey, output_form: OutputForm) -> Option<t::Durable> {
         let name = self.proxies.local.get(&key)?.durable.as_ref()?;
         Some(t::Durable { name: name.to_string(), output_form: output_form.0 })
     }
 
-    /// Keeps what is known of a local proxy, and finds it by its name if it is a durable consumer.
+    /// Stores the state of a local proxy, and its name if it is a durable consumer.
     pub(super) fn note_local_proxy(&mut self, key: ProxyKey, local_proxy: LocalProxyState) {
         if let Some(name) = &local_proxy.durable {
             self.proxies.durables.by_name.insert((key.channel, Arc::clone(name)), key);
@@ -80,7 +82,7 @@ impl Objects {
         self.proxies.local.insert(key, local_proxy);
     }
 
-    /// Has a local proxy get events of these types alone, of all or none. Nothing is changed on an error.
+    /// Subscribes a local proxy to these types alone, to all if there are none. Nothing is changed on an error.
     pub(super) fn select_types(
         &mut self,
         key: ProxyKey,
@@ -107,7 +109,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Has a local proxy get events that match a constraint alone; all if that is empty.
+    /// Limits a local proxy to events that match a constraint; none if that is empty.
     pub(super) fn select_matches(&mut self, key: ProxyKey, constraint: &str) -> Result<(), RegisterError> {
         let former = self.proxies.local.get(&key).and_then(|local_proxy| local_proxy.filter);
         let constraint = constraint.trim();
@@ -142,7 +144,7 @@ impl Protocol {
         Ok(self.objects.proxies.durables.find(channel, name))
     }
 
-    /// Connects a client to the durable consumer that it had before. What it selects may hold from then on although it is refused.
+    /// Reconnects a client to its durable consumer. Its new selection may apply even if it is then refused.
     pub(super) fn rejoin(&mut self, key: ProxyKey, local_proxy: LocalProxy) -> Result<ProxyKey, RegisterError> {
         let LocalProxy { peer, name, part, .. } = local_proxy;
         let settings = part.settings();
@@ -210,7 +212,7 @@ impl Protocol {
         self.note_unpublished();
     }
 
-    /// Destroys the durable consumers that are not among these, by their channels' names and their own. A lane reports what goes with each.
+    /// Destroys the durable consumers that are not listed, by their channels' names and their own. A lane reports the events of each.
     pub fn retain_durable(&mut self, names: &[(String, String)]) {
         let names: BTreeSet<(&str, &str)> =
             names.iter().map(|(channel, durable)| (channel.as_str(), durable.as_str())).collect();

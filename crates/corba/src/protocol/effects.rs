@@ -1,4 +1,4 @@
-//! What follows from requests: what is to be done outside, and what clients answer to what they are asked.
+//! Effects of requests: actions outside, and clients' answers to calls.
 
 use super::{AdvertisedName, DelayedReply, Subscribed};
 use accounts::Account;
@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What follows from a request beside its reply.
+/// An effect of a request beside its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// An operation to be called on a client. It returns nothing, and how it ends is of interest to the log only.
+    /// Calls an operation on a client. It has no result, and its outcome is only logged.
     Call {
         /// The client's object.
         to: Ior,
@@ -19,14 +19,15 @@ pub enum Effect {
         by: Option<Arc<Account>>,
         /// The operation.
         operation: &'static str,
-        /// Its arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty for those that take none.
+        /// The arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty without any.
         body: Vec<u8>,
-        /// What waits for its end ([`DelayedReplies::notified`](super::DelayedReplies::notified)).
+        /// The reply that waits for its end ([`DelayedReplies::notified`](super::DelayedReplies::notified)).
         delayed_reply: Option<DelayedReply>,
     },
-    /// The same, with the outcome handed back to the protocol ([`Protocol::handle_answer`](super::Protocol::handle_answer)).
+    /// Calls an operation on a client, and passes the outcome to the protocol
+    /// ([`Protocol::handle_answer`](super::Protocol::handle_answer)).
     Ask {
-        /// To be handed back with the answer.
+        /// Passed back with the answer.
         client_call: ClientCall,
         /// The client's object.
         to: Ior,
@@ -34,52 +35,52 @@ pub enum Effect {
         by: Option<Arc<Account>>,
         /// The operation.
         operation: &'static str,
-        /// Its arguments, as those of [`Effect::Call`].
+        /// The arguments, as in [`Effect::Call`].
         body: Vec<u8>,
     },
     /// A client was found dead and its proxy is gone.
     Reaped {
         /// The proxy.
         proxy: ProxyKey,
-        /// What the client is called in logs.
+        /// The client's name in logs.
         name: String,
-        /// How long it could not be reached; nothing if it said, or its server did, that it is no more.
+        /// Time for which it was unreachable; `None` if it, or its server, said that it does not exist.
         unreachable_for: Option<Duration>,
     },
     /// A client has been out of reach for a minute, and stays connected. Reported once in each episode.
     Unreachable {
-        /// Its proxy.
+        /// The client's proxy.
         proxy: ProxyKey,
-        /// What it is called in logs.
+        /// The client's name in logs.
         name: String,
-        /// How long it has been out of reach.
+        /// Time for which it has been unreachable.
         unreachable_for: Duration,
         /// Further time out of reach after which the client is disconnected; `None`: it never is.
         left: Option<Duration>,
     },
-    /// Such a client has answered again.
+    /// An announced client has answered again.
     Reached {
-        /// Its proxy.
+        /// The client's proxy.
         proxy: ProxyKey,
-        /// What it is called in logs.
+        /// The client's name in logs.
         name: String,
-        /// How long it was out of reach.
+        /// Time for which it was unreachable.
         after: Duration,
     },
-    /// A client was not heard of for so long that it was disconnected.
+    /// A client was disconnected because of its silence.
     IdleDisconnected {
         /// The proxy.
         proxy: ProxyKey,
-        /// Whether it supplied or consumed.
+        /// The client's side.
         side: Side,
-        /// The address from which it connected.
+        /// Its address when it connected.
         address: Option<IpAddr>,
-        /// How long it was not heard of.
+        /// Duration of its silence.
         idle: Duration,
     },
     /// A client has disconnected another one, as an operator.
     Dismissed {
-        /// What the other one was called in logs.
+        /// The disconnected client's name in logs.
         name: String,
         /// Address of the client that caused it.
         by: IpAddr,
@@ -87,11 +88,11 @@ pub enum Effect {
     /// `Persistent`, to which only a store gives effect, was taken without one
     /// ([`Compatibility::persistent_without_store`](super::Compatibility)).
     WithoutStore {
-        /// What it was set on, as logs call it.
+        /// The name in logs of the object that was configured.
         of: String,
         /// The client that set it, if one did.
         by: Option<IpAddr>,
-        /// Whether it is the first one: that there is no store is one episode, from the start to the end.
+        /// Whether it is the first one: the lack of a store is one episode, from start to end.
         is_first: bool,
     },
     /// A client that may has asked for the end of the service.
@@ -103,11 +104,11 @@ pub enum Effect {
     LocalProxyGone(Peer),
     /// The sum of the subscriptions of a channel that the client with this handle watches.
     Subscribed(Peer, Subscribed),
-    /// All names of channels that the far side of the link with this handle is told.
+    /// All names of channels to advertise to the far side of the link with this handle.
     Names(Peer, Vec<AdvertisedName>),
     /// A client came or went: a log line for troubleshooting. Made only where such lines are logged.
     DebugLine(String),
-    /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
+    /// The handle is unused now: data stored for it, such as its connection, can be dropped.
     ReleasePeer(Peer),
 }
 
@@ -117,43 +118,43 @@ pub enum Effect {
 pub struct Parting {
     /// The client's object.
     pub to: Ior,
-    /// The client that gave its reference, if that is known.
+    /// The client that gave its reference, if known.
     pub by: Option<Arc<Account>>,
     /// The operation, which has no arguments.
     pub operation: &'static str,
 }
 
-/// What a client was asked. Opaque; only the protocol knows what to make of the answer.
+/// The purpose of a client call. Opaque; only the protocol interprets the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientCall(pub(crate) CallPurpose);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallPurpose {
-    /// To take note of a change of offers or subscriptions.
+    /// To notify of a change of offers or subscriptions.
     Change(Peer),
-    /// Whether it does not exist.
+    /// To ask whether it exists.
     Probe(Peer),
-    /// To take note that the service is there again.
+    /// To notify that the service is available again.
     Reconnect(u32),
     /// Whether a reconnection callback does not exist.
     Registered(u32),
-    /// To take note of other event types of a filter that it is a callback of.
+    /// To notify a filter's callback of changed event types.
     FilterChange { filter: FilterId, callback: u32 },
 }
 
-/// How a client answered, as far as it matters.
+/// A client's answer, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAnswer {
     /// The operation returned; with a boolean, if the reply begins with one.
     Returned(Option<bool>),
-    /// `NO_IMPLEMENT` or `BAD_OPERATION`: it has no such operation.
+    /// `NO_IMPLEMENT` or `BAD_OPERATION`: the operation is not supported.
     NotImplemented,
-    /// `OBJECT_NOT_EXIST`: there is no such object any more.
+    /// `OBJECT_NOT_EXIST`: the object does not exist any more.
     Gone,
     /// Any other exception.
     Raised,
-    /// It could not be connected to, or the connection was lost.
+    /// Connecting failed, or the connection was lost.
     Unreachable,
-    /// It was called and did not answer in time.
+    /// The call was not answered in time.
     TimedOut,
 }

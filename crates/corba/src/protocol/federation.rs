@@ -1,4 +1,9 @@
-//! Names of channels that linked services have ("federated names"): read-only, and below all that this service has itself.
+//! Names of linked services' channels ("federated names"): read-only, with lower precedence than this service's own names. ¶ Each link has
+//! a table of the names that its far side advertised. The index has the best of them for each name: the nearest channel, among equals that
+//! of the lowest service. It answers `resolve` and `list` of the root context, and requests for `corbaloc::HOST:PORT/NAME`. A far side gets
+//! this service's own channels and the index, without its own names (split horizon); at [`DISTANCE_MAX`] a name is dropped, so that a ring
+//! does not repeat removed names for ever. ¶ Names of a far side are accepted if the rules of access let it publish in a channel of that
+//! name.
 //!
 //! Each link has a table of the names that its far side told. The index has the best of them for each name: the nearest channel, of these
 //! the one of the lowest service. It answers `resolve` and `list` of the root context, and requests for `corbaloc::HOST:PORT/NAME`.
@@ -20,17 +25,17 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names that are this far away are dropped.
+/// Distance at which names are dropped.
 const DISTANCE_MAX: u8 = 8;
-/// Octets of a name that is told, at most: as of a name on a link.
+/// Maximum octets of an advertised name, as of a name on a link.
 const NAME_BYTES_MAX: usize = 255;
 /// Octets of a reference as text, at most: as on a link.
 const REFERENCE_BYTES_MAX: usize = 2 << 10;
-/// Names that a far side is told, at most; the own ones come first.
+/// Maximum number of names advertised to a far side; the service's own come first.
 pub const NAMES_MAX: usize = 4_096;
-/// Names of all links together, at most; those of links that are gone give way.
+/// Maximum number of names of all links together; those of lost links are dropped first.
 const ALL_NAMES_MAX: usize = 16 * NAMES_MAX;
-/// Far sides that are told names, at most.
+/// Maximum number of far sides that names are advertised to.
 const WATCHES_MAX: usize = 256;
 /// Shortest time between two reports to a watch.
 const REPORTED_EVERY: Duration = Duration::from_secs(1);
@@ -39,20 +44,20 @@ const CONTESTED_LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// Shortest time between two of the index.
 const INDEXED_EVERY: Duration = Duration::from_millis(250);
 
-/// A name that a far side is told.
+/// A name advertised to a far side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdvertisedName {
     /// The channel's name, at most 255 octets.
     pub name: Arc<str>,
     /// Number of links between the channel and this service.
     pub distance: u8,
-    /// The service that has the channel; nothing if it is this one.
+    /// The service that has the channel; `None` for this one.
     pub service: Option<u64>,
     /// The channel's reference, as text, at most 2 KiB.
     pub reference: Arc<str>,
 }
 
-/// A name that a far side told.
+/// A name advertised by a far side.
 #[derive(Debug)]
 pub struct FarName {
     /// Number of links between the channel and the far side.
@@ -61,24 +66,24 @@ pub struct FarName {
     pub service: u64,
     /// The channel's reference, as text.
     pub reference: Arc<str>,
-    /// What the name's memory is charged to.
+    /// The charge for the name's memory.
     pub charge: Charge,
 }
 
-/// All names that a far side has told.
+/// All names advertised by a far side.
 #[derive(Clone, Debug)]
 pub struct FarNames {
     /// Identity of the far side.
     pub service: u64,
-    /// What the link is called in logs.
+    /// The link's name in logs.
     pub link: String,
-    /// Whether its connection comes from this machine: then references to the loopback address mean the same there and here.
+    /// Whether its connection comes from this machine: then references to the loopback address are valid here as well.
     pub is_here: bool,
     /// The names.
     pub names: Vec<(Arc<str>, Arc<FarName>)>,
 }
 
-/// What is known of the names of linked services.
+/// State of the names of linked services.
 #[derive(Debug, Default)]
 pub struct Federation {
     watches: BTreeMap<Peer, Watch>,
@@ -95,11 +100,11 @@ pub struct Federation {
     /// References of this service's own channels as text.
     texts: BTreeMap<ChannelId, Arc<str>>,
     rejected: u64,
-    /// Names of the index that this service has no channel of, and the state of both that they were counted in.
+    /// Number of names in the index without a channel here, and the two versions from which it was counted.
     counted: (u64, u64, usize),
 }
 
-/// A far side that is told names.
+/// A far side that names are advertised to.
 #[derive(Debug)]
 struct Watch {
     service: u64,
@@ -108,27 +113,27 @@ struct Watch {
     seen: Option<(u64, u64)>,
     last: Option<Vec<AdvertisedName>>,
     not_before: Time,
-    /// That it has more than [`NAMES_MAX`] was logged.
+    /// Whether it was logged that it has more than [`NAMES_MAX`].
     is_full: bool,
 }
 
-/// The names that a far side told.
+/// The names advertised by a far side.
 #[derive(Debug)]
 struct Table {
     service: u64,
     link: String,
     account: Arc<Account>,
     names: BTreeMap<Arc<str>, Entry>,
-    /// That names are not taken was logged.
+    /// Whether rejected names were logged.
     is_logged: bool,
-    /// When the names are forgotten, since the link is gone.
+    /// When the names are dropped, after the loss of the link.
     ends: Option<Time>,
 }
 
 #[derive(Debug)]
 struct Entry {
     advertised: Arc<FarName>,
-    /// Nothing if it was rejected.
+    /// The reference; `None` if rejected.
     reference: Option<Arc<Ior>>,
     /// The rules of access do not let the far side have this name.
     is_denied: bool,
@@ -139,7 +144,7 @@ struct Entry {
 struct Federated {
     service: u64,
     distance: u8,
-    /// Identity of the far side that told it.
+    /// Identity of the advertising far side.
     from: u64,
     reference: Arc<Ior>,
     text: Arc<str>,
@@ -176,12 +181,12 @@ impl Federation {
         self.counted.2
     }
 
-    /// Names that were rejected since this was last asked.
+    /// Names rejected since the last call.
     pub const fn take_rejected(&mut self) -> u64 {
         core::mem::replace(&mut self.rejected, 0)
     }
 
-    /// Number of names that one more table may have, once tables of links that are gone have given way to this many.
+    /// Room for the names of one more table, after dropping tables of lost links as needed.
     fn room_for(&mut self, count: usize) -> usize {
         loop {
             let all: usize = self.tables.values().map(|table| table.names.len()).sum();
@@ -210,8 +215,8 @@ impl Federation {
 }
 
 impl Protocol {
-    /// Tells a far side which names of channels this service leads to, now and whenever they have changed, by [`Effect::Names`]: those
-    /// that `account` may know of, and of other services.
+    /// Advertises to a far side the names of channels that this service leads to, now and after each change, by [`Effect::Names`]: those
+    /// that `account` may know, other services' included.
     pub fn watch_names(&mut self, peer: Peer, service: u64, account: &Arc<Account>) {
         if self.federation.watches.len() >= WATCHES_MAX && !self.federation.watches.contains_key(&peer) {
             self.federation.rejected += 1;
@@ -225,7 +230,7 @@ impl Protocol {
             .insert(peer, Watch { service, account, seen: None, last: None, not_before, is_full: false });
     }
 
-    /// Takes over all names that a far side has told, in place of those that it had told before.
+    /// Replaces all names advertised by a far side.
     pub fn set_far_names(&mut self, peer: Peer, far: FarNames, account: &Arc<Account>) {
         let FarNames { service, link, is_here, mut names } = far;
         let Self { federation, objects, .. } = self;
@@ -270,7 +275,7 @@ impl Protocol {
         federation.is_stale = true;
     }
 
-    /// A link is gone: its far side is told nothing more, and what it told is forgotten later.
+    /// Handles the loss of a link: ends the advertisements to its far side, and drops its names later.
     pub fn end_names(&mut self, peer: Peer, forgotten_after: Duration) {
         self.federation.watches.remove(&peer);
         if self.federation.tables.get(&peer).is_some_and(|table| table.names.is_empty()) {
@@ -280,13 +285,13 @@ impl Protocol {
         }
     }
 
-    /// The channel of another service that has a name, as far as the requesting client may know, and this service has none.
+    /// Another service's channel of that name, if the requesting client may know it and this service has none.
     pub(crate) fn federated(&self, name: &str) -> Option<&Ior> {
         let found = self.federation.index.get(name).filter(|_| self.leads_elsewhere(name))?;
         Some(&found.reference)
     }
 
-    /// Where that is: host and port.
+    /// Host and port of another service's channel of that name.
     pub(super) fn federated_at(&self, name: &str) -> Option<String> {
         let profile = self.federated(name)?.iiop()?;
         let port = match profile.port {
@@ -297,12 +302,12 @@ impl Protocol {
         Some(if is_v6 { format!("[{}]:{port}", profile.host) } else { format!("{}:{port}", profile.host) })
     }
 
-    /// Where a request for a name as an object key is to go.
+    /// The destination of a request with a name as its object key.
     pub(super) fn forward(&self, key: &[u8]) -> Option<Ior> {
         self.federated(core::str::from_utf8(key).ok()?).cloned()
     }
 
-    /// Where a client that looks for an object which is not here is led: the answer to its `LocateRequest`.
+    /// The forward for a client that looks for an object missing here: the answer to its `LocateRequest`.
     pub fn locate_elsewhere(&mut self, key: &[u8], principal: &Arc<Account>) -> Option<Ior> {
         self.objects.ledger.principal = Some(Arc::clone(principal));
         let elsewhere = self.forward(key);
@@ -329,7 +334,7 @@ impl Protocol {
             && self.guard.knows_name(self.objects.ledger.principal.as_deref(), name)
     }
 
-    /// Makes the index anew if it is due, and the report to one far side that is to be told.
+    /// Rebuilds the index if due, and sends the report to one far side if due.
     pub(super) fn report_names(&mut self) {
         let now = self.objects.clock.time;
         self.federation.forget(now);
@@ -363,12 +368,12 @@ impl Protocol {
         self.federation.watches.insert(peer, watch);
     }
 
-    /// When [`Self::report_names`] has something to do.
+    /// When [`Self::report_names`] is due.
     pub(super) fn next_names(&self) -> Option<Time> {
         self.federation.next(self.objects.names.version())
     }
 
-    /// What a far side is told.
+    /// The names to advertise to a far side.
     fn names_for(&mut self, watch: &mut Watch) -> Vec<AdvertisedName> {
         let Self { federation: Federation { index, texts, .. }, objects, guard, .. } = self;
         let may_know = |name: &str| guard.knows_name(Some(&watch.account), name);
@@ -409,7 +414,7 @@ impl Protocol {
         names
     }
 
-    /// Makes the index of what the far sides have told.
+    /// Builds the index of all far sides' names.
     fn make_index(&mut self) {
         let Self { federation, guard, objects, .. } = self;
         let now = objects.clock.time;
@@ -449,7 +454,7 @@ impl Protocol {
 }
 
 impl Table {
-    /// Looks anew which names the far side may not have. Gives how many it might before, or told since.
+    /// Recomputes which names the far side may not advertise. Returns the number newly denied.
     fn note_denied(&mut self, may_lead_to: impl Fn(&Account, &str) -> bool) -> u64 {
         let (mut count, mut first) = (0_usize, None);
         for (name, entry) in self.names.iter_mut().filter(|(_, entry)| entry.reference.is_some()) {
@@ -468,7 +473,7 @@ impl Table {
     }
 }
 
-/// One line about names of a link that are not taken: one for each connection.
+/// Logs that names of a link are rejected, once per connection.
 fn log_first(is_logged: &mut bool, link: &str, count: usize, why: &str) {
     if !core::mem::replace(is_logged, true) {
         log::warn!(target: "campanile::corba", "{link}: {count} names of channels are not taken: {why}");
@@ -489,7 +494,7 @@ impl Entry {
     }
 }
 
-/// The reference that a far side told with a name.
+/// The reference advertised with a name.
 fn reference_of(objects: &Objects, name: &str, advertised: &FarName, is_here: bool) -> Result<Ior, Rejection> {
     if client_name::unprintable(name).is_some() {
         return Err(Rejection::Unprintable);

@@ -1,29 +1,28 @@
-//! Clients that exist no more: they are found by probes, or by their silence, and disconnected.
+//! Detection and disconnection of clients that do not exist any more, by probes or by their silence.
 //!
-//! Probes: clients are asked from time to time whether they still exist (`_non_existent`).
+//! Probes: clients are called from time to time to ask whether they exist (`_non_existent`).
 //!
-//! A client is dead if it says so, if its server says `OBJECT_NOT_EXIST`, or if it could not be reached for `GiveUpAfter`
-//! without interruption. Any other exception is a sign of life. A client that does not answer in time is neither: it may
-//! be busy. One that only calls this service (a supplier that pushes, a consumer that pulls) need not be reachable at all: it
-//! shows by its calls that it lives, and is dead if it has not used its proxy for `GiveUpAfter` either. One that never was
-//! reached, since it is behind a wall, has more time: as long as the connection is open on which it connected, and if it is a
-//! supplier a week, since one that pushes once a day is nothing out of the ordinary, and its proxy costs no event anything.
-//! Clients that gave no reference cannot be asked; they are found out by their silence.
-//! Proxies without a connected client stay until they are destroyed.
+//! A client is dead if it says so, if its server says `OBJECT_NOT_EXIST`, or if it could not be reached for `GiveUpAfter` without
+//! interruption. Any other exception is a sign of life. A client that does not answer in time is neither dead nor alive: it may be busy.
+//! One that only calls this service (a supplier that pushes, a consumer that pulls) need not be reachable at all: its calls show that it
+//! lives, and it is dead only if it has not used its proxy for `GiveUpAfter` either. A client that was never reached, as behind a firewall,
+//! has more time: as long as its connection to this service is open, and a week for a supplier, since pushing once a day is not unusual,
+//! and its proxy costs nothing per event. Clients without a reference cannot be probed; their silence is measured instead. Proxies without
+//! a connected client stay until they are destroyed.
 //!
-//! A client that was out of reach for a minute, and is not disconnected for that yet, is announced, once in each episode: where connections
-//! are persistent it has days, and all that while its backlog grows.
+//! A client that has been unreachable for a minute, but is not disconnected yet, is announced once per episode: with a persistent
+//! connection it has days, while its backlog grows.
 //!
-//! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration finishes: the
-//! number of clients that are due only gets smaller while the time stands still.
+//! In any case a client is probed at most once per interval. So its next probe is always in the future, and administration finishes: at a
+//! fixed time the number of due clients only decreases.
 //!
-//! Silence: a client that calls need not be reachable: without a reference, or with one at which it never was
-//! reached, it cannot be asked whether it still exists, and its proxy would stay for ever when its program ends.
+//! Silence: a calling client need not be reachable: without a reference, or with one that never worked, it cannot be probed, and its proxy
+//! would stay for ever when its program ends.
 //!
-//! Such a supplier is disconnected when nothing has come from it for `SupplierLinger` and the connection on which it connected is closed;
-//! an operator may say at any time that so long was long enough. A consumer that pulls and gave no reference is disconnected when it has
-//! not pulled for `GiveUpAfter`, or for `ConnectionExpiry` where its connection is persistent, none of its pulls waits, and that connection
-//! is closed: events are kept for it. Lanes note the last sign of life of a client ([`engine::Activity`]); no client is asked for one.
+//! Such a supplier is disconnected when it has sent nothing for `SupplierLinger` and its connection is closed; an operator may disconnect
+//! such suppliers at any time, after any silence. A consumer that pulls and gave no reference is disconnected when it has not pulled for
+//! `GiveUpAfter`, or for `ConnectionExpiry` where its connection is persistent, none of its pulls waits, and that connection is closed:
+//! events are kept for it. Lanes note the last sign of life of a client ([`engine::Activity`]); no client is asked for one.
 
 use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Objects, PeerAddress};
 use crate::table::{AdminKey, Level};
@@ -39,7 +38,7 @@ use std::time::Duration;
 const PROBES_MAX: usize = 64;
 /// A supplier that pushes and was never reached is not taken for dead as long as it was heard of within this time.
 const QUIET_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Clients that are looked at in one go; requests are served before the next.
+/// Maximum clients checked in one go; other requests are served in between.
 const LOOKED_AT_MAX: usize = 64;
 /// Time out of reach after which a client is announced.
 const ANNOUNCED_AFTER: Duration = Duration::from_secs(60);
@@ -49,11 +48,11 @@ const ANNOUNCED_AFTER: Duration = Duration::from_secs(60);
 pub struct Probes {
     due: BTreeSet<(Time, Peer)>,
     unanswered: usize,
-    /// Clients that are announced to be out of reach.
+    /// Number of clients announced as unreachable.
     announced: usize,
 }
 
-/// What a probe has shown.
+/// The result of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Probed {
     Alive,
@@ -62,41 +61,41 @@ pub(super) enum Probed {
     Unknown,
 }
 
-/// How a client stands with its probes.
+/// A client's health, by its probes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Health {
-    /// When it is to be asked; nothing while it is being asked, or never is.
+    /// When it is due for a probe; `None` during one, or if it never is.
     due: Option<Time>,
     probe_pending: bool,
-    /// When it was last asked, or connected.
+    /// Time of its last probe, or of its connection.
     last_probed: Time,
-    /// When it was asked for the first time of those in a row at which it could not be reached.
+    /// Time of the first of its consecutive failed probes.
     unreachable_since: Option<Time>,
-    /// Whether it could ever be reached.
+    /// Whether it was ever reached.
     was_reached: bool,
-    /// When it last answered.
+    /// Time of its last answer.
     heard: Option<Time>,
-    /// Whether it is announced to be out of reach.
+    /// Whether it is announced as unreachable.
     is_announced: bool,
 }
 
 impl Health {
-    /// When it last answered.
+    /// Time of its last answer.
     pub(super) const fn heard(&self) -> Option<Time> {
         self.heard
     }
 
-    /// Since when it could not be reached, if it cannot.
+    /// Since when it has been unreachable, if it is.
     pub(super) const fn unreachable_since(&self) -> Option<Time> {
         self.unreachable_since
     }
 
-    /// For how long it has been out of reach, if that is announced.
+    /// Time for which it has been unreachable, if announced.
     pub(super) fn announced_for(&self, now: Time) -> Option<Duration> {
         self.unreachable_since.filter(|_| self.is_announced).map(|since| now.since(since))
     }
 
-    /// Whether one that cannot be reached is dead: since it has to be called, or was reached before.
+    /// Whether an unreachable client is dead: it has to be called, or was reached before.
     pub(super) fn has_to_be_reached(&self, address: &PeerAddress) -> bool {
         self.was_reached || !address.operation.is_empty()
     }
@@ -132,7 +131,7 @@ impl Probes {
         self.due.insert((due, peer));
     }
 
-    /// Takes note that a client connected, which is no sign yet that it can be reached.
+    /// Notes a connected client, which is no sign yet that it can be reached.
     pub(super) fn begin_probes(&mut self, objects: &mut Objects, peer: Peer) {
         if let Some(client) = objects.clients.by_peer.get_mut(&peer) {
             client.health.last_probed = objects.clock.time;
@@ -155,7 +154,7 @@ impl Probes {
         self.unanswered += 1;
     }
 
-    /// Says once in each episode that a client cannot be reached, and what becomes of it.
+    /// Announces an unreachable client once per episode, and what will happen to it.
     fn announce(&mut self, objects: &mut Objects, peer: Peer, failing: Duration, give_up_after: Duration) {
         let Some(client) = objects.clients.by_peer.get_mut(&peer).filter(|client| !client.health.is_announced) else {
             return;
@@ -181,7 +180,7 @@ impl Probes {
         }
     }
 
-    /// When the first is to be asked. While as many are being asked as may be, the next answer is what is waited for.
+    /// When the first probe is due; `None` while the maximum number of probes is under way, until an answer.
     pub(super) fn next(&self) -> Option<Time> {
         self.due.first().filter(|_| self.unanswered < PROBES_MAX).map(|(due, _)| *due)
     }
@@ -233,24 +232,24 @@ impl Probes {
         Probed::Unknown
     }
 
-    /// How many clients are announced to be out of reach.
+    /// Number of clients announced as unreachable.
     #[must_use]
     pub const fn unreachable_clients(&self) -> usize {
         self.announced
     }
 }
 
-/// A client is not asked more often, whatever its `ProbeInterval`.
+/// Minimum time between probes of a client, whatever its `ProbeInterval`.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// How often a client is asked, and how long it may be unreachable; zero is never and for ever.
+/// A client's probe interval, and how long it may be unreachable; zero means never and for ever.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     interval: Duration,
     give_up_after: Duration,
 }
 
-/// Whether one that cannot be reached shows in no other way either that it lives.
+/// Whether an unreachable client shows no other sign of life.
 fn is_silent(objects: &Objects, peer: Peer, give_up_after: Duration) -> bool {
     let Some(client) = objects.clients.by_peer.get(&peer).filter(|client| client.address.operation.is_empty()) else {
         return true;
@@ -271,21 +270,22 @@ fn pace(objects: &Objects, key: ProxyKey) -> Option<Pace> {
     Some(Pace { interval: settings.probe_interval, give_up_after: settings.gives_up_after() })
 }
 
-/// Proxies that are looked at before other requests are served.
+/// Maximum proxies checked before other requests are served.
 const RESCHEDULED_AT_ONCE: usize = 256;
 
 /// A channel, or one of its admins.
 type Whose = (ChannelId, Option<(Side, AdminId)>);
 
-/// Channels and admins with proxies that need new times.
+/// Channels and admins with proxies that need new due times. ¶ The probe intervals and idle limits of 65,536 clients can be changed with
+/// one request: their due times are computed in chunks, between other clients' requests.
 ///
 /// How often clients are asked, and how long suppliers may be idle, can be said anew for 65,536 of them with one request: what that means
 /// for each is worked out a piece at a time, between other clients' requests.
 #[derive(Debug, Default)]
 pub(super) struct Rescheduling {
-    /// Each with the proxy that was looked at last.
+    /// Levels to process, each with the proxy processed last.
     waiting: VecDeque<(Whose, Option<ProxyId>)>,
-    /// Those of them of which none was looked at.
+    /// Levels of which no proxy was processed yet.
     fresh: BTreeSet<Whose>,
 }
 
@@ -294,7 +294,7 @@ impl Rescheduling {
         self.waiting.is_empty()
     }
 
-    /// How often a level's clients are asked has changed, or how long its suppliers may be idle.
+    /// Handles a change of a level's probe interval, or of its suppliers' idle limit.
     pub(super) fn reschedule(&mut self, level: Level, objects: &mut Objects, probes: &mut Probes, idle: &mut Idle) {
         let whose = match level {
             Level::Channel(channel) => (channel, None),
@@ -337,22 +337,22 @@ fn reschedule_proxy(key: ProxyKey, objects: &mut Objects, probes: &mut Probes, i
     }
 }
 
-/// Suppliers that are looked at in one go, and pull consumers; requests are served before the next.
+/// Maximum suppliers, and pull consumers, checked in one go; other requests are served in between.
 const CALLERS_LOOKED_AT_MAX: usize = 64;
 /// Maximum suppliers listed, or disconnected, with one call.
 pub const AT_ONCE_MAX: usize = 1_024;
-/// A client is not looked at more often, whatever its `SupplierLinger` or `GiveUpAfter`.
+/// Minimum time between checks of a client, whatever its `SupplierLinger` or `GiveUpAfter`.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 
 /// Clients that call this service and need not be reachable.
 #[derive(Debug, Default)]
 pub struct Idle {
     suppliers: Callers,
-    /// Those that gave no reference.
+    /// Pull consumers without a reference.
     pull_consumers: Callers,
 }
 
-/// Clients of one side that are connected and call, and when they are to be looked at.
+/// Calling clients of one side, and when each is due for a check.
 #[derive(Debug, Default)]
 pub(super) struct Callers {
     connected: BTreeMap<ProxyKey, Connected>,
@@ -378,22 +378,22 @@ impl Callers {
     }
 }
 
-/// How a connected supplier stands.
+/// Status of a connected supplier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SupplierStatus {
-    /// Its proxy.
+    /// The supplier's proxy.
     pub key: ProxyKey,
-    /// The address from which it connected.
+    /// Its address when it connected.
     pub address: Option<IpAddr>,
-    /// Whether it is asked for its events. It pushes them otherwise.
+    /// Whether its events are pulled. It pushes them otherwise.
     pub is_pulled: bool,
-    /// Whether it gave a reference at which it was reached, or has to be, so that it is found out when it is dead.
+    /// Whether its death is detected by probes: it gave a reference at which it was reached, or has to be.
     pub is_probed: bool,
-    /// Whether the connection on which it connected is open.
+    /// Whether its connection is open.
     pub is_open: bool,
     /// Events that came from it.
     pub events: u64,
-    /// How long ago it was last heard of: that it connected, or an event.
+    /// Time since its last sign of life: its connection, or an event.
     pub idle: Duration,
 }
 
@@ -408,7 +408,7 @@ impl Idle {
         self.schedule_look(objects, key, activity.last());
     }
 
-    /// Looks at the clients that are due, a few in one go: gives those that were silent for too long, and are to be disconnected.
+    /// Checks some of the due clients: returns those silent for too long, to be disconnected.
     pub(super) fn look_at_callers(&mut self, objects: &mut Objects) -> Vec<SupplierStatus> {
         let mut silent = Vec::new();
         for side in [Side::Suppliers, Side::Consumers] {
@@ -441,13 +441,13 @@ impl Idle {
         Some((status, then))
     }
 
-    /// Suppliers that cannot be asked whether they exist and were not heard of for so long; a number of them at most.
+    /// Suppliers that cannot be probed and have been silent for so long, up to a maximum.
     pub(super) fn idle_suppliers(&self, objects: &Objects, idle_for: Duration) -> Vec<SupplierStatus> {
         let is_idle = |supplier: &SupplierStatus| !supplier.is_probed && supplier.idle >= idle_for;
         self.suppliers(objects, None).filter(is_idle).take(AT_ONCE_MAX).collect()
     }
 
-    /// When the first of them is to be looked at.
+    /// When the first check is due.
     pub(super) fn next(&self) -> Option<Time> {
         self.suppliers.next().into_iter().chain(self.pull_consumers.next()).min()
     }
@@ -459,7 +459,7 @@ impl Idle {
         }
     }
 
-    /// Arranges for when a client is to be looked at: when it has not been heard of for so long since `then`.
+    /// Schedules the check of a client: when it will have been silent for too long since `then`.
     pub(super) fn schedule_look(&mut self, objects: &mut Objects, key: ProxyKey, then: Time) {
         let (Some((side, patience)), now) = (patience(objects, key), objects.clock.time) else { return };
         let callers = self.callers_mut(side);
@@ -475,7 +475,7 @@ impl Idle {
         callers.due.insert((due, key));
     }
 
-    /// The suppliers that are connected, by channel and proxy, behind one of them if that is said.
+    /// The connected suppliers, by channel and proxy, from behind a given one.
     pub fn suppliers(&self, objects: &Objects, behind: Option<ProxyKey>) -> impl Iterator<Item = SupplierStatus> {
         let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         let range = self.suppliers.connected.range((from, Bound::Unbounded));
@@ -483,7 +483,7 @@ impl Idle {
     }
 }
 
-/// How long a client may be silent; nothing if for ever.
+/// Time that a client may be silent; `None` for ever.
 fn patience(objects: &Objects, key: ProxyKey) -> Option<(Side, Duration)> {
     let proxy = objects.hierarchy.proxy(key).ok()?;
     let patience = match proxy.side {

@@ -1,4 +1,7 @@
-//! Clients of other protocols: each has a proxy, beside those of CORBA's clients, and no object that could be called.
+//! Clients of other protocols: each has a proxy, beside those of CORBA's clients, and no callable object. ¶ Their proxies belong to the
+//! channels' default admins and are visible there to all clients that read the hierarchy. They are charged, limited and filtered like all
+//! others, and end with [`LocalProxyGone`](super::Effect::LocalProxyGone) if another client ends them. Their connections and proxies are on
+//! the main lane, whatever thread pools exist.
 //!
 //! Their proxies belong to the channels' default admins and are visible there to all clients that look at the hierarchy. They are charged,
 //! limited and filtered like all others, and end with [`LocalProxyGone`](super::Effect::LocalProxyGone) where another client ends them. Their connections are the
@@ -26,13 +29,13 @@ use std::time::Duration;
 /// A channel as a client of another protocol names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalChannel {
-    /// By its number.
+    /// A channel by number.
     Number(ChannelId),
-    /// By its name, whatever that consists of.
+    /// A channel by name, even if that is a number.
     Name {
         /// The name.
         name: String,
-        /// Whether the channel is made if there is none of that name.
+        /// Whether the channel is made if it does not exist.
         create: bool,
     },
 }
@@ -43,12 +46,12 @@ impl From<ChannelId> for LocalChannel {
     }
 }
 
-/// A channel as clients of other protocols are told of it.
+/// A channel in a list for clients of other protocols.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedLocally {
-    /// Its number.
+    /// The channel's number.
     pub id: ChannelId,
-    /// Its name, if it has one.
+    /// The channel's name, if it has one.
     pub name: Option<String>,
     /// Connected consumers.
     pub consumers: u32,
@@ -59,7 +62,7 @@ pub struct ListedLocally {
 /// A page of the channels that a client may know of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalChannels {
-    /// By number, [`LocalChannels::AT_ONCE`] at most.
+    /// Channels by number, [`LocalChannels::AT_ONCE`] at most.
     pub channels: Vec<ListedLocally>,
     /// The channel behind which the next page begins; nothing if this is the last.
     pub next: Option<ChannelId>,
@@ -68,63 +71,63 @@ pub struct LocalChannels {
 impl LocalChannels {
     /// Maximum channels in a page.
     pub const AT_ONCE: usize = 100;
-    /// Maximum channels that are looked at for a page, the ones that the client may not know of included.
+    /// Maximum channels visited for a page, including those that the client may not know.
     const LOOKED_AT: usize = 1_024;
 }
 
-/// What a client of another protocol wants.
+/// The request of a client of another protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalProxy {
     /// The channel.
     pub channel: LocalChannel,
-    /// By which its protocol knows it: [`LocalProxy::FIRST_PEER`] or one behind it, and never one that was used before.
+    /// The handle given by its protocol: [`LocalProxy::FIRST_PEER`] or above, never reused.
     pub peer: Peer,
-    /// What the client is called in logs.
+    /// The client's name in logs.
     pub name: String,
-    /// What it takes part as.
+    /// The client's role.
     pub part: Part,
-    /// The event type that it is about, where that is one: a denial names the rule that decides of it.
+    /// The event type, if there is just one: a denial then names its deciding rule.
     pub about: Option<EventType>,
 }
 
 impl LocalProxy {
-    /// The first of the handles that other protocols give; those below are CORBA clients'.
+    /// The first of other protocols' handles; those below belong to CORBA clients.
     pub const FIRST_PEER: Peer = Peer(1 << 63);
 }
 
-/// What a client of another protocol takes part as.
+/// The role of a client of another protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// It pushes events.
+    /// Supplies events by pushes.
     Supplier,
-    /// It is sent events, and does not answer them.
+    /// Consumes events without answers.
     Consumer {
-        /// Of which types; of all if there is none.
+        /// The subscribed types; empty for all.
         types: Vec<EventType>,
-        /// Which of them, in the filter language; all if it is empty.
+        /// A constraint in the filter language; empty for all.
         constraint: String,
-        /// What its protocol needs them translated to.
+        /// The protocol's requirements for translation.
         output_form: OutputForm,
-        /// Where it begins in the channel's history. Its events say their numbers then.
+        /// Where it begins in the channel's history. Its events then have numbers.
         start: Option<StartFrom>,
-        /// It only looks: it never blocks suppliers, and of what it has no room for it loses the oldest.
+        /// Whether it only watches: it never blocks suppliers, and loses the oldest events when full.
         looks_on: bool,
-        /// Its name in its channel, of 1 to 255 octets, if it is durable: the proxy outlives its connections and the process, is found by the
-        /// name, and keeps events meanwhile. It never blocks suppliers: what there is no room for is discarded.
+        /// The name of a durable consumer in its channel, of 1 to 255 octets: the proxy outlives its connections and the process, is found
+        /// by the name, and queues events meanwhile. It never blocks suppliers: events without room are discarded.
         durable: Option<String>,
-        /// Its deliveries end with an answer ([`Outcome::Delivered`](engine::Outcome::Delivered)), for which its protocol has time limits of
-        /// its own: up to 1,024 may be under way. Those of others end when their sockets have them.
+        /// Whether its deliveries end with an answer ([`Outcome::Delivered`](engine::Outcome::Delivered)), with time limits of its
+        /// protocol: up to 1,024 may be under way. Other deliveries end when the socket has them.
         confirms: bool,
-        /// A durable one that has no room has persistent events refused to their suppliers, instead of losing them. Others, and what lanes
-        /// of thread pools have taken already, are discarded all the same.
+        /// Whether a full durable consumer refuses persistent events to their suppliers, instead of losing them. Other events, and events
+        /// that lanes of thread pools have taken already, are discarded all the same.
         refuses: bool,
-        /// Maximum bytes of events that wait for it; `None` where the channel's budgets alone bound them.
+        /// Maximum bytes of its queued events; `None` if only the channel's budgets limit them.
         backlog_bytes_max: Option<NonZeroU64>,
     },
 }
 
 impl Part {
-    /// What its proxy says of its settings.
+    /// The settings of its proxy.
     pub(super) fn settings(&self) -> SettingsPatch {
         let Self::Consumer { start, looks_on, durable, confirms, refuses, backlog_bytes_max, .. } = self else {
             return SettingsPatch::default();
@@ -154,7 +157,7 @@ impl Part {
 /// Maximum events queued for a local proxy that only looks.
 const EVENTS_OF_ONLOOKER_MAX: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 
-/// Why there is no proxy, or an event is not taken, for a client that the rules of access do not let.
+/// Text of a denial of a proxy, or an event, by the rules of access.
 pub const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
 
 /// Why a client of another protocol may not take part.
@@ -163,19 +166,19 @@ pub const NOT_PERMITTED: &str = "it is not permitted: the service's rules of acc
 pub enum RegisterError {
     /// The engine refuses.
     Refused(Refusal),
-    /// Its share of what the service has is used up, or there is none left.
+    /// The client's quota, or the service's limit, is used up.
     Spent,
     /// The constraint cannot be read.
     Constraint(ConstraintError),
     /// The channel has as many constraints as it may.
     TooManyConstraints,
-    /// The channel stores no history in which it could begin.
+    /// The channel has no history to begin in.
     NoHistory,
     /// The rules do not allow it.
     Denied,
-    /// No channel has that name, as far as the client may know; the name that is near, if there is one.
+    /// No channel known to the client has that name; a similar name, if there is one.
     NoChannel(String, Option<String>),
-    /// No channel here has that name, and one of a linked service has, at that host and port.
+    /// No channel here has that name, but a linked service's has, at that host and port.
     Elsewhere(String, String),
     /// The channel of that name cannot be made, and why.
     NotMade(String, String),
@@ -233,11 +236,11 @@ pub(super) struct LocalProxyState {
 }
 
 impl Protocol {
-    /// Lets a client of another protocol take part, on behalf of `principal`. The answer to it has to wait until that is
-    /// published, as with [`Protocol::handle`].
+    /// Connects a client of another protocol, on behalf of `principal`. The answer must wait until this is published, as with
+    /// [`Protocol::handle`].
     ///
     /// # Errors
-    /// Says why it may not; then nothing was changed.
+    /// The reason of the refusal; nothing was changed.
     pub fn register_local_proxy(
         &mut self,
         local_proxy: LocalProxy,
@@ -260,7 +263,7 @@ impl Protocol {
         }
     }
 
-    /// Some of the channels that `principal` may know of, behind one of them if that is said.
+    /// Some of the channels known to `principal`, from behind a given one.
     pub fn local_channels(&mut self, behind: Option<ChannelId>, principal: &Arc<Account>) -> LocalChannels {
         self.objects.ledger.principal = Some(Arc::clone(principal));
         let mut page = LocalChannels::default();
@@ -313,7 +316,7 @@ impl Protocol {
         }
     }
 
-    /// The channel that has a name, if the requesting client may know of it.
+    /// The channel of that name, if the requesting client may know it.
     fn channel_known_as(&self, name: &str) -> Option<ChannelId> {
         self.objects.names.channel_named(name).filter(|channel| self.guard.knows(&self.objects, *channel))
     }
@@ -434,7 +437,7 @@ impl Protocol {
     }
 }
 
-/// Says what is wrong with a constraint, for which an exception would have no room.
+/// The error of a constraint, for which an exception has no room.
 fn check_constraint(objects: &Objects, channel: ChannelId, constraint: &str) -> Result<(), RegisterError> {
     let limits = objects.hierarchy.channel(channel)?.limits();
     let bytes_max = limits.constraint_bytes_max.min(objects.hierarchy.constraint_bytes_max());

@@ -1,4 +1,7 @@
-//! Names that clients give channels, admins and proxies (TAO's `NotifyMonitoringExt`), and the conditions for having one.
+//! Names that clients give channels, admins and proxies (TAO's `NotifyMonitoringExt`), with their rules. ¶ A name is unique among the
+//! channels, among a channel's admins of one side, and among its proxies of one side. It is removed with its object. A proxy restored with
+//! its client keeps its name only until a client requests the name: that client is taken for the restored one, reconnecting, and the proxy
+//! gives way once that is done.
 //!
 //! A name is unique among the channels, among a channel's admins of one side, and among its proxies of one side. It goes with what has it.
 //! A proxy that was restored with its client keeps its name only until a client asks for it: that client is taken for the restored one,
@@ -81,7 +84,7 @@ impl Names {
         self.names.insert(named, name);
     }
 
-    /// Gives something new a name that was checked.
+    /// Gives a new object its checked name.
     pub(super) fn give_new(&mut self, hierarchy: &mut Hierarchy, named: Named, name: &str) {
         if let (Named::Proxy(key, side), Some(Named::Proxy(former, _))) = (named, self.owner(named.space(), name)) {
             self.take(Named::Proxy(former, side));
@@ -92,7 +95,7 @@ impl Names {
         hierarchy.note_changed_part(named.part());
     }
 
-    /// What had it is gone, or has it no longer.
+    /// Removes an object's name.
     pub(super) fn take(&mut self, named: Named) {
         let Some(name) = self.names.remove(&named) else { return };
         self.version += u64::from(matches!(named, Named::Channel(_)));
@@ -106,7 +109,7 @@ impl Names {
         self.declared.contains(&channel)
     }
 
-    /// The configuration declares a channel. Whether that is new.
+    /// Notes that the configuration declares a channel. Returns whether that is new.
     pub(super) fn note_declared(&mut self, channel: ChannelId) -> bool {
         self.declared.insert(channel)
     }
@@ -143,7 +146,7 @@ impl Names {
         self.formers.remove(&key);
     }
 
-    /// A channel is gone, and all that is in it.
+    /// Forgets a channel and everything in it.
     pub(super) fn forget_channel(&mut self, channel: ChannelId) {
         self.take(Named::Channel(channel));
         self.declared.remove(&channel);
@@ -174,7 +177,7 @@ impl Names {
         self.of(Named::Proxy(key, side)).map(AsRef::as_ref)
     }
 
-    /// The channel that has a name: no two have the same. Whatever looks for a channel by its name asks this.
+    /// The channel of a name, which is unique. All lookups of channels by name use this.
     #[must_use]
     pub fn channel_named(&self, name: &str) -> Option<ChannelId> {
         match self.owner(Space::Channels, name)? {
@@ -197,7 +200,7 @@ impl Names {
         self.version
     }
 
-    /// The proxy of a channel's side that has a name.
+    /// The proxy of that name on a channel's side.
     #[must_use]
     pub fn proxy_named(&self, channel: ChannelId, side: Side, name: &str) -> Option<ProxyId> {
         match self.owner(Space::Proxies(channel, side), name)? {
@@ -206,7 +209,7 @@ impl Names {
         }
     }
 
-    /// The admin of a channel's side that has a name.
+    /// The admin of that name on a channel's side.
     #[must_use]
     pub fn admin_named(&self, channel: ChannelId, side: Side, name: &str) -> Option<AdminId> {
         match self.owner(Space::Admins(channel, side), name)? {
@@ -225,7 +228,7 @@ impl Names {
         self.check_free(Space::Admins(channel, side), name)
     }
 
-    /// Refuses a name that a new proxy cannot have. `may_take` says whether a proxy that has it gives it away.
+    /// Refuses a name for a new proxy. `may_take` says whether a proxy that has it gives it away.
     pub(crate) fn check_proxy_name(
         &self,
         channel: ChannelId,
@@ -253,7 +256,7 @@ impl Names {
         self.formers.get(&key).copied()
     }
 
-    /// The same; it is asked for the last time.
+    /// Takes the proxy that gives its name to this one.
     pub(super) fn take_namesake_of(&mut self, key: ProxyKey) -> Option<ProxyKey> {
         self.formers.remove(&key)
     }

@@ -9,15 +9,15 @@ use std::hash::Hasher;
 use std::sync::Arc;
 use topology as t;
 
-/// Largest number of those that keys had before they had 128 bits.
+/// Largest number in keys before they had 128 bits.
 const FORMER_MAX: u128 = u32::MAX as u128;
 
 /// Source of the random numbers in object keys.
 #[derive(Clone, Copy, Debug)]
 pub enum KeyNumbers {
-    /// Numbers of 128 bits that no client can foresee: those of the operating system's generator.
+    /// Unpredictable numbers of 128 bits from the operating system's generator.
     Drawn(fn() -> u128),
-    /// The same numbers for the same seed, for tests.
+    /// Numbers determined by a seed, for tests.
     Seeded(u64),
 }
 
@@ -38,7 +38,7 @@ impl From<KeyNumbers> for Drawing {
 }
 
 impl Drawing {
-    /// A number that is none of those that keys had before they had 128 bits.
+    /// A number outside of the range that keys had before 128 bits.
     pub(super) fn next(&mut self) -> u128 {
         let drawn = match self {
             Self::Drawn(draw) => draw(),
@@ -54,7 +54,7 @@ impl Drawing {
 pub(super) struct Keys {
     pub(super) drawing: Drawing,
     pub(super) nonces: BTreeMap<ChannelId, Nonces>,
-    /// The numbers in channels' keys are others than those published.
+    /// Whether the numbers in channels' keys have changed since they were published.
     pub(super) has_changed: bool,
     pub(super) aliases: Aliases,
 }
@@ -80,7 +80,7 @@ impl Aliases {
         &self.leads_to
     }
 
-    /// The proxy that is found by a key.
+    /// The proxy found by a key.
     pub(super) fn resolve(&self, key: ProxyKey) -> ProxyKey {
         self.leads_to.get(&key).copied().unwrap_or(key)
     }
@@ -101,7 +101,7 @@ impl Aliases {
         leads_to.insert(alias, key);
     }
 
-    /// A proxy is gone. Gives the keys by which it was found.
+    /// Forgets a proxy that is gone. Returns the keys that led to it.
     pub(super) fn forget(&mut self, key: ProxyKey) -> Vec<ProxyKey> {
         let Some(all) = self.of.remove(&key) else { return Vec::new() };
         let leads_to = Arc::make_mut(&mut self.leads_to);
@@ -116,29 +116,29 @@ const ALIASES_MAX: usize = 16;
 /// The random numbers in a channel's keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nonces {
-    /// In its own key and those of its default admins and its filter factory.
+    /// The number in the channel's key and those of its default admins and its filter factory.
     pub(super) own: u128,
-    /// What those in the keys of its other admins, its proxies and its filters are made of.
+    /// Source of the numbers in the keys of its other admins, its proxies and its filters.
     pub(super) objects: ObjectNonces,
 }
 
-/// What the numbers in the keys of a channel's admins, proxies and filters are made of. Each object has its own, and none says anything
-/// of another's: a keyed hash (SipHash-2-4, 128 bits) of which object it is.
+/// Source of the numbers in the keys of a channel's admins, proxies and filters. Each object has its own, and none reveals another's: a
+/// keyed hash (SipHash-2-4, 128 bits) of the object's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ObjectNonces {
     secret: u128,
-    /// Objects that were kept when keys had 32 bits, the same for all.
+    /// Objects stored when keys had 32 bits, the same for all.
     former: Option<t::Former>,
 }
 
 impl ObjectNonces {
-    /// Those of a new channel.
+    /// The source for a new channel.
     pub(super) const fn new(secret: u128) -> Self {
         Self { secret, former: None }
     }
 
-    /// Those of a channel that a store has kept. Where that was before keys had 128 bits, the objects that there are have the keys
-    /// that they had, and those that are made from now on get numbers of `secret`.
+    /// The source for a restored channel. If it was stored before keys had 128 bits, existing objects have their old keys, and new ones get
+    /// numbers from `secret`.
     pub(super) fn restored(channel: &t::Channel, next_filter: u32, secret: impl FnOnce() -> u128) -> Self {
         let t::Channel { objects_nonce, former, next_admin, next_proxy, .. } = channel;
         if *objects_nonce > FORMER_MAX {
@@ -149,23 +149,23 @@ impl ObjectNonces {
         Self { secret: secret(), former: Some(former) }
     }
 
-    /// As a store keeps them.
+    /// The form in a store.
     pub(super) const fn stored(&self) -> (u128, Option<t::Former>) {
         (self.secret, self.former)
     }
 
-    /// In the key of a proxy.
+    /// The number in the key of a proxy.
     pub(super) fn of_proxy(&self, ProxyKey { channel, proxy: ProxyId(proxy) }: ProxyKey) -> u128 {
         self.of(b'p', channel, proxy, |former| former.proxies)
     }
 
-    /// In the key of an admin that is no default admin.
+    /// The number in the key of an admin other than a default admin.
     fn of_admin(&self, AdminKey { channel, side, admin: AdminId(admin) }: AdminKey) -> u128 {
         let kind = if side == Side::Consumers { b'c' } else { b's' };
         self.of(kind, channel, admin, |former| former.admins)
     }
 
-    /// In the key of a filter of either kind.
+    /// The number in the key of a filter of either kind.
     pub(super) fn of_filter(&self, channel: ChannelId, FilterId(filter): FilterId) -> u128 {
         self.of(b'f', channel, filter, |former| former.filters)
     }
@@ -184,13 +184,13 @@ impl ObjectNonces {
 }
 
 impl Nonces {
-    /// In the key of an admin.
+    /// The number in the key of an admin.
     pub(super) fn of_admin(&self, admin: AdminKey) -> u128 {
         if admin.admin == AdminId::DEFAULT { self.own } else { self.objects.of_admin(admin) }
     }
 }
 
-/// Which numbers have to be in the keys of channels' proxies, as lanes look them up. A copy shares everything.
+/// The numbers in the keys of channels' proxies, for lookups by lanes. A copy shares everything.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyNonces(Arc<HashMap<ChannelId, ObjectNonces>>);
 

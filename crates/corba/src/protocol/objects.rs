@@ -1,4 +1,4 @@
-//! Objects by key: the object that a key names, its servant, and the reference that clients have of it.
+//! Objects by key: the object of a key, its servant, and its reference.
 
 use super::added_links::AddedLinks;
 use super::clients::Clients;
@@ -29,19 +29,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// The objects that there are, with their keys, names, properties and owners.
+/// The objects with their keys, names, properties and owners. ¶ Answers queries and changes one object at a time. Probes, notifications and
+/// take-overs are added by [`Protocol`](super::Protocol).
 ///
 /// Says what is, and changes one thing at a time. It knows nothing of probes, notifications and take-overs, which [`Protocol`](super::Protocol) adds.
 #[derive(Debug)]
 pub struct Objects {
-    /// What the protocol was built with.
+    /// The protocol's settings.
     pub(crate) settings: ProtocolSettings,
     pub(crate) references: References,
     pub(crate) hierarchy: Hierarchy,
     pub(crate) filters: Filters,
     pub(crate) naming: Naming,
     pub(super) keys: Keys,
-    /// What clients call channels, admins and proxies.
+    /// Names given by clients to channels, admins and proxies.
     pub names: Names,
     pub(super) properties: Properties,
     pub(super) proxies: Proxies,
@@ -50,15 +51,15 @@ pub struct Objects {
     pub(super) reconnection: Reconnection,
     /// Links that operators have added.
     pub(super) links: AddedLinks,
-    /// What clients are charged for what is kept for them.
+    /// Charges of clients for stored objects.
     pub(crate) ledger: Ledger,
-    /// What the last request has made.
+    /// Objects made by the last request.
     pub(crate) made: Creations,
     pub(super) effects: VecDeque<Effect>,
     pub(crate) clock: Clock,
 }
 
-/// One of the parts of [`Objects`], with what a change of it needs beside: the engine's objects, charges, calls.
+/// A part of [`Objects`], with the rest that its changes need: the engine's objects, charges, calls.
 pub(crate) struct InContext<'a, T> {
     pub(crate) own: &'a mut T,
     pub(crate) hierarchy: &'a mut Hierarchy,
@@ -69,7 +70,7 @@ pub(crate) struct InContext<'a, T> {
     pub(crate) clock: &'a Clock,
 }
 
-/// What is known of proxies beside what the engine knows.
+/// State of proxies outside of the engine.
 #[derive(Debug, Default)]
 pub(super) struct Proxies {
     pub(super) kinds: BTreeMap<ProxyKey, ProxyKind>,
@@ -77,16 +78,16 @@ pub(super) struct Proxies {
     pub(super) silenced: BTreeSet<ProxyKey>,
     /// Clients of other protocols.
     pub(super) local: HashMap<ProxyKey, LocalProxyState>,
-    /// Those that are durable consumers.
+    /// Durable consumers.
     pub(super) durables: Durables,
-    /// How often everything was taken for event types that were too many.
+    /// Times that everything was subscribed to instead of too many event types.
     pub(super) widened: u64,
 }
 
 /// The two times.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
-    /// What time it is, as a `TimeBase::TimeT`.
+    /// Wall-clock time as a `TimeBase::TimeT`.
     pub(crate) utc: u64,
     /// The lane's time.
     pub(crate) time: Time,
@@ -118,7 +119,7 @@ impl Objects {
         }
     }
 
-    /// What it does as old servers do.
+    /// Compatibility with old servers.
     pub(crate) fn compatibility(&self) -> &Compatibility {
         &self.settings.compatibility
     }
@@ -127,25 +128,25 @@ impl Objects {
         &self.settings.compatibility.factory_name
     }
 
-    /// The filters, to be changed.
+    /// The filters, for changes.
     pub(crate) fn filters(&mut self) -> InContext<'_, Filters> {
         let Self { filters: own, hierarchy, ledger, made, effects, references, clock, .. } = self;
         InContext { own, hierarchy, ledger, made, effects, references, clock }
     }
 
-    /// The callbacks for when the service is there again, to be changed.
+    /// The reconnection callbacks, for changes.
     pub(crate) fn reconnection(&mut self) -> InContext<'_, Reconnection> {
         let Self { reconnection: own, hierarchy, ledger, made, effects, references, clock, .. } = self;
         InContext { own, hierarchy, ledger, made, effects, references, clock }
     }
 
-    /// Whether there is an object with that key: the answer to a `LocateRequest`.
+    /// Whether an object has that key: the answer to a `LocateRequest`.
     #[must_use]
     pub fn locate(&self, key: &[u8]) -> bool {
         self.target(key).is_some()
     }
 
-    /// A reference to the factory, the one that is written to a file for clients.
+    /// The factory's reference, as written to a file for clients.
     #[must_use]
     pub fn factory_reference(&self) -> Ior {
         self.references.factory()
@@ -212,7 +213,7 @@ impl Objects {
         self.names.proxy_name(key, side).map(Arc::from).or_else(|| self.client_name(key))
     }
 
-    /// What the connected client of a proxy is called, unless the proxy has a name of its own.
+    /// The name of a proxy's connected client, unless the proxy has its own.
     #[must_use]
     pub fn client_name(&self, key: ProxyKey) -> Option<Arc<str>> {
         let proxy = self.hierarchy.proxy(key).ok()?;
@@ -242,7 +243,7 @@ impl Objects {
         }
     }
 
-    /// Has the service end for a client, which may do that.
+    /// Ends the service on request of a client with that right.
     pub(crate) fn ask_for_the_end(&mut self) {
         let by = self.asker();
         self.effects.push_back(Effect::End { by });
@@ -252,14 +253,13 @@ impl Objects {
         self.ledger.principal().map_or_else(|| Ipv4Addr::UNSPECIFIED.into(), |who| who.ip())
     }
 
-    /// Tells the time of the world, for the run-time variable `$curtime` and for limits that are points in time: in 100 ns since 15
-    /// October 1582, UTC, as `TimeBase::TimeT`. Without it that is when it is.
+    /// Sets wall-clock time, for the run-time variable `$curtime` and for absolute time limits: in 100 ns since 15 October 1582, UTC, as
+    /// `TimeBase::TimeT`. Until then it is the beginning of that epoch.
     pub fn handle_utc(&mut self, now: u64) {
         self.clock.utc = now;
     }
 
-    /// How many evaluations that clients asked for were cut, because of their time or their steps, since this was last
-    /// asked.
+    /// Evaluations on clients' requests that were cut off, because of their time or their steps, since the last call.
     pub fn take_filter_cuts(&mut self) -> u64 {
         core::mem::take(&mut self.filters.cuts)
     }
@@ -282,7 +282,7 @@ impl Objects {
         self.hierarchy.channel(channel).is_ok()
     }
 
-    /// The most that the service has of what properties ask for.
+    /// The service's limits for properties.
     pub(crate) fn most(&self) -> Most {
         let (threads, filter_steps) = (self.hierarchy.lane_threads_max(), self.hierarchy.filter_steps_max());
         let constraint_bytes = self.hierarchy.constraint_bytes_max();
@@ -290,7 +290,7 @@ impl Objects {
         Most { threads, filter_steps, constraint_bytes, memory_bytes, has_store }
     }
 
-    /// What a new channel is made of before its creator's wishes.
+    /// The initial properties of a new channel, before its creator's.
     pub(crate) fn initial_properties(&self) -> RequestedProperties {
         RequestedProperties {
             takes_unknown: self.compatibility().ignore_unknown_properties,
@@ -335,7 +335,7 @@ impl Objects {
         Ok(admin)
     }
 
-    /// Has a new channel's default admins combine with their proxies as old servers' do, where they are to.
+    /// Sets the operator of a new channel's default admins as in old servers, if configured.
     pub(super) fn set_default_operator(&mut self, channel: ChannelId) -> Result<(), Raised> {
         if self.compatibility().default_admins_or {
             for side in [Side::Consumers, Side::Suppliers] {
@@ -374,7 +374,7 @@ impl Objects {
 }
 
 impl Objects {
-    /// The object with that key, if there is one.
+    /// The object with that key, if it exists.
     pub(crate) fn target(&self, key: &[u8]) -> Option<Target> {
         let Some(parsed) = ObjectKey::parse(key) else {
             if key == self.factory_name().as_bytes() {
@@ -418,7 +418,7 @@ impl Objects {
         }
     }
 
-    /// Whether a reference leads to this service, though what it led to may be gone.
+    /// Whether a reference leads to this service, even if its object is gone.
     pub(crate) fn is_own_reference(&self, reference: &Ior) -> bool {
         reference.iiop().is_some_and(|profile| self.references.is_here(profile))
     }
@@ -488,7 +488,7 @@ impl Objects {
         }
     }
 
-    /// Whether there is a filter, or mapping filter, with these numbers in its key.
+    /// Whether a filter, or mapping filter, with these numbers in its key exists.
     fn has_filter(&self, channel: ChannelId, nonce: u128, filter: FilterId, maps: bool) -> bool {
         self.filters.channel(filter) == Some(channel)
             && self.filters.is_mapping(filter) == maps
@@ -524,14 +524,14 @@ impl Objects {
         })
     }
 
-    /// The reference of the channel that has this name.
+    /// The reference of the channel with this name.
     #[must_use]
     pub fn reference_of_channel(&self, name: &str) -> Option<Ior> {
         self.reference(Target::Channel(self.names.channel_named(name)?)).ok()
     }
 
-    /// A channel's reference with the channel's name as key, as `corbaloc::HOST:PORT/NAME` has it: equivalent to that for a client's ORB. A
-    /// name that is a key of another object, or is not found, leaves the reference as it is.
+    /// A channel's reference with the channel's name as key, as in `corbaloc::HOST:PORT/NAME`: equivalent for a client's ORB. A name that
+    /// is another object's key, or is not found, leaves the reference unchanged.
     pub(crate) fn reference_by_name(&self, channel: ChannelId, name: &str) -> Result<Ior, Raised> {
         let mut reference = self.reference(Target::Channel(channel))?;
         if self.target(name.as_bytes()) == Some(Target::Channel(channel))
@@ -542,7 +542,7 @@ impl Objects {
         Ok(reference)
     }
 
-    /// What the reference of a proxy says about priorities: nothing, unless it has a pool.
+    /// The priority model in a proxy's reference: `None` without a pool.
     fn priority_model(&self, proxy: ProxyKey) -> Option<PriorityModelPolicy> {
         let (model, server_priority) = self.hierarchy.priority_model(proxy)?;
         let model = match model {

@@ -1,11 +1,11 @@
-//! Callbacks that are notified when the service is there again: `NotifyExt::ReconnectionRegistry`, as TAO has it.
+//! Callbacks notified when the service is available again: `NotifyExt::ReconnectionRegistry`, as in TAO.
 //!
-//! After a restart each callback is handed the factory (`reconnect`), a few at a time. A client with a persistent connection does not need
-//! that, but clients written for TAO wait for it. A callback that raises an exception, or has no such operation, counts as notified; one
-//! that is no more (`OBJECT_NOT_EXIST`) is forgotten; one that cannot be reached is tried again, later each time, and forgotten after a
-//! day, in which the service may have been restarted. Where there are as many as there may be, one that cannot be reached gives way to a
-//! new one; and if there is none, some are asked whether they still exist, so that there is room again when those that do not are
-//! forgotten. The same goes for an address that has its share of them, among those that came from there.
+//! After a restart each callback gets the factory's reference (`reconnect`), a few at a time. A client with a persistent connection does
+//! not need that, but clients written for TAO wait for it. A callback that raises an exception, or has no such operation, counts as
+//! notified; one that does not exist any more (`OBJECT_NOT_EXIST`) is forgotten; an unreachable one is tried again with growing pauses, and
+//! forgotten after a day, restarts included. When the registry is full, a new callback replaces an unreachable one; without any, some are
+//! asked whether they still exist, so that there is room once the dead ones are forgotten. The same applies to an address that has used its
+//! quota, among its own callbacks.
 
 use super::{CallPurpose, ClientAnswer, ClientCall, Effect, InContext, Thing, octets_of_reference, weights};
 use crate::exceptions::Raised;
@@ -22,15 +22,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use topology as t;
 
-/// Most callbacks. A further one is refused with `IMP_LIMIT`, unless one of them cannot be reached.
+/// Maximum number of callbacks. A further one is refused with `IMP_LIMIT`, unless one of them is unreachable.
 pub const CALLBACKS_MAX: usize = 4_096;
-/// Maximum callbacks that are called at once; more wait.
+/// Maximum callbacks called at once; others wait.
 const AT_ONCE: usize = 64;
-/// One that cannot be reached is tried again after this, and after twice as long each time.
+/// Initial pause before an unreachable callback is tried again; doubled each time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// But after no more than this.
+/// Maximum of that pause.
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(300);
-/// One that could not be reached for so long is forgotten.
+/// Time after which an unreachable callback is forgotten.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// A registered callback.
@@ -38,11 +38,11 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
 struct Callback {
     to: Ior,
     by: Option<Arc<Account>>,
-    /// Whether it knows that the service is there. One that does is only asked whether it exists.
+    /// Whether it was notified that the service is available. Such a callback is only asked whether it exists.
     knows: bool,
-    /// When it is called next; `None` if it need not be.
+    /// When it is called next; `None` if not needed.
     due: Option<Due>,
-    /// Where it could not be reached when it was called last.
+    /// Unreachable state of the last call, if it failed.
     unreachable: Option<Unreachable>,
 }
 
@@ -52,24 +52,24 @@ struct Due {
     pause: Duration,
 }
 
-/// How long a callback could not be reached.
+/// Time for which a callback has been unreachable.
 #[derive(Clone, Copy, Debug)]
 struct Unreachable {
     since: Time,
-    /// While the service ran before.
+    /// In earlier runs of the service.
     before: Duration,
-    /// In all, when that was found last.
+    /// In total, at the last failure.
     so_far: Duration,
 }
 
 impl Callback {
-    /// Whether it came from this address; where none is said, from any.
+    /// Whether it came from this address; `None` matches any.
     fn is_of(&self, address: Option<IpAddr>) -> bool {
         address.is_none_or(|address| self.by.as_ref().is_some_and(|by| by.ip() == address))
     }
 }
 
-/// Those that are registered, by number. Numbers are not used again.
+/// Registered callbacks, by number. Numbers are never reused.
 #[derive(Debug, Default)]
 pub(crate) struct Reconnection {
     callbacks: BTreeMap<u32, Callback>,
@@ -77,9 +77,9 @@ pub(crate) struct Reconnection {
     /// Callbacks to call, by time.
     due: BTreeSet<(Time, u32)>,
     pending_calls: usize,
-    /// The last that was asked whether it exists since there was no room.
+    /// The callback last asked whether it exists because the registry was full.
     last_probed: u32,
-    /// Those of which something has changed, where that is noted, and whether the next number has.
+    /// Numbers of changed callbacks, if changes are recorded, and whether the next number has changed.
     changed: Option<BTreeSet<u32>>,
     numbers_changed: bool,
     noted: u64,
@@ -91,7 +91,7 @@ impl Reconnection {
         self.changed.as_mut().into_iter().for_each(|changed| _ = changed.insert(id));
     }
 
-    /// How many changes were noted so far.
+    /// Number of changes recorded so far.
     pub(super) const fn changes_noted(&self) -> u64 {
         self.noted
     }
@@ -100,14 +100,14 @@ impl Reconnection {
         self.callbacks.len() >= CALLBACKS_MAX
     }
 
-    /// Has a callback called at that time.
+    /// Schedules a call of a callback.
     fn schedule(&mut self, id: u32, due: Due) {
         let Some(callback) = self.callbacks.get_mut(&id) else { return };
         callback.due = Some(due);
         self.due.insert((due.at, id));
     }
 
-    /// The one that could not be reached for the longest time, of those from one address or of all.
+    /// The callback unreachable for the longest time, of those from one address or of all.
     fn longest_unreachable(&self, of: Option<IpAddr>) -> Option<u32> {
         let of_these = self.callbacks.iter().filter(|(_, callback)| callback.is_of(of));
         let since = |(id, callback): (&u32, &Callback)| Some((callback.unreachable?.so_far, *id));
@@ -133,7 +133,7 @@ impl Reconnection {
         true
     }
 
-    /// The number of the one that is registered next.
+    /// The next callback's number.
     pub(super) const fn next_number(&self) -> u32 {
         self.next
     }
@@ -163,7 +163,7 @@ impl Reconnection {
         self.changed.get_or_insert_default();
     }
 
-    /// A part that may have changed, and what it says now; nothing if it is gone, or of the numbers.
+    /// A part that may have changed, with its current content; `None` if it is gone. Also for the numbers.
     pub(super) fn poll_changed_part(&mut self) -> Option<(t::Part, Option<Vec<u8>>)> {
         let changed = self.changed.as_mut()?;
         if core::mem::take(&mut self.numbers_changed) {
@@ -184,7 +184,7 @@ fn octets(reference: &Ior) -> u64 {
 }
 
 impl InContext<'_, Reconnection> {
-    /// Registers a callback. One that is registered already, as of a client that registers anew after a restart, keeps its number.
+    /// Registers a callback. One that is registered already, as by a client after a restart, keeps its number.
     pub(crate) fn register(&mut self, to: Ior) -> Result<u32, Raised> {
         let Some(profile) = to.iiop() else { return Err(Raised::bad_param()) };
         if self.references.is_here(profile) {
@@ -208,7 +208,7 @@ impl InContext<'_, Reconnection> {
         Ok(id)
     }
 
-    /// Has one that cannot be reached give way, where there are as many as there may be, of all or from the address that asks.
+    /// Removes an unreachable callback if the registry, or the quota of the requesting address, is full.
     fn make_room(&mut self) -> Result<Option<Charge>, Raised> {
         let is_full = self.own.is_full();
         let principal = self.ledger.principal();
@@ -236,14 +236,14 @@ impl InContext<'_, Reconnection> {
         })
     }
 
-    /// Forgets a callback, if there is one of that number.
+    /// Removes a callback, if the number exists.
     pub(crate) fn unregister(&mut self, id: u32) {
         if self.own.remove(id) {
             self.ledger.remove(Thing::Registration(id));
         }
     }
 
-    /// Restores the callbacks, which are to be notified that the service is there again.
+    /// Restores the callbacks, to be notified that the service is available again.
     pub(super) fn restore(&mut self, all: &[t::Callback], next: u32) -> Result<(), Raised> {
         let now = self.clock.time;
         for t::Callback { id, reference, unreachable_s } in all {
@@ -262,7 +262,7 @@ impl InContext<'_, Reconnection> {
         Ok(())
     }
 
-    /// Calls the callbacks that are due.
+    /// Calls the due callbacks.
     pub(super) fn call_due(&mut self) {
         while self.own.next().is_some_and(|at| at <= self.clock.time) {
             let Some((_, id)) = self.own.due.pop_first() else { return };

@@ -1,4 +1,4 @@
-//! Settings and subscriptions, level by level: what a level says of itself, and what is in effect there.
+//! Settings and subscriptions by level: a level's own, and those in effect.
 
 use super::clients::side_name;
 use super::validation_errors::Validation;
@@ -21,9 +21,9 @@ use std::collections::BTreeSet;
 /// Properties that the engine does not keep, or keeps in another form.
 #[derive(Debug, Default)]
 pub(super) struct Properties {
-    /// By which property each pool was set.
+    /// The property by which each pool was set.
     pool_kinds: BTreeMap<PoolId, PoolKind>,
-    /// Properties that are unknown, of those that have any.
+    /// Unknown properties of objects that have any.
     pub(super) unknown: BTreeMap<Thing, Unknown>,
     /// Channels with the profile `RealTime`.
     pub(super) real_time: BTreeSet<ChannelId>,
@@ -32,7 +32,7 @@ pub(super) struct Properties {
 }
 
 impl Objects {
-    /// What a level says of itself, for wishes to be added to.
+    /// A level's own properties, as the base for a change.
     pub(crate) fn requested(&self, level: Level) -> Result<RequestedProperties, Raised> {
         let channel = self.hierarchy.channel(level.channel())?;
         let patch = match level {
@@ -54,7 +54,7 @@ impl Objects {
         })
     }
 
-    /// What is in effect at a level: its own, inherited or default.
+    /// The properties in effect at a level: its own, inherited or default.
     pub(crate) fn effective(&self, level: Level) -> Result<Effective, Raised> {
         let channel = self.hierarchy.channel(level.channel())?;
         let admin = match level {
@@ -85,13 +85,13 @@ impl Objects {
         })
     }
 
-    /// The properties of a level that are unknown.
+    /// The unknown properties of a level.
     pub(crate) fn unknown_at(&self, level: Level) -> &Unknown {
         static NONE: Unknown = Unknown::none();
         self.properties.unknown.get(&level.into()).unwrap_or(&NONE)
     }
 
-    /// Stores the properties of a level that are unknown or without effect, and says so of those that lack a store.
+    /// Stores a level's properties that are unknown or without effect, and reports those that lack a store.
     pub(super) fn take_unknown(&mut self, level: Level, unknown: Unknown) {
         if unknown.lacking_store() > self.unknown_at(level).lacking_store() {
             let is_first = !core::mem::replace(&mut self.properties.reported_without_store, true);
@@ -101,7 +101,7 @@ impl Objects {
         self.set_unknown(level.into(), unknown);
     }
 
-    /// What a level is called in logs.
+    /// A level's name in logs.
     fn level_name(&self, level: Level) -> String {
         match level {
             Level::Channel(channel) => {
@@ -123,7 +123,7 @@ impl Objects {
         }
     }
 
-    /// What speaks against settings of a level, or of a channel that is to be made.
+    /// Validation errors for settings of a level, or of a channel to be made.
     pub(crate) fn validation_errors(
         &self,
         level: Option<Level>,
@@ -132,7 +132,7 @@ impl Objects {
         Validation { objects: self, level, requested }.errors()
     }
 
-    /// Refuses a change with validation errors. A pool for which there are no threads counts as a limit that is reached.
+    /// Refuses a change with validation errors. A pool for which there are no threads counts as a reached limit.
     pub(crate) fn validate(&mut self, level: Option<Level>, requested: &RequestedProperties) -> Result<(), Raised> {
         let validation_errors = self.validation_errors(level, requested)?;
         if validation_errors.is_empty() {
@@ -187,7 +187,7 @@ impl Objects {
         self.hierarchy.pool(id).map(|spec| Pool { kind, spec: spec.clone() })
     }
 
-    /// What a channel promises.
+    /// A channel's profile.
     pub(crate) fn profile(&self, channel: ChannelId) -> Profile {
         if self.properties.real_time.contains(&channel) { Profile::RealTime } else { Profile::Standard }
     }
@@ -199,7 +199,7 @@ impl Objects {
         };
     }
 
-    /// Has a channel's events claim what they may from now on.
+    /// Sets the topics of a channel's events.
     pub(super) fn set_topics(&mut self, channel: ChannelId, topics: Topics) -> Result<(), Raised> {
         if **self.hierarchy.channel(channel)?.topics() != topics {
             self.hierarchy.set_topics(channel, topics)?;
@@ -207,7 +207,8 @@ impl Objects {
         Ok(())
     }
 
-    /// The settings for a level that had `former` as its pool. The same pool, asked for again, stays.
+    /// The settings for a level with the former pool `former`. The same pool, requested again, stays. ¶ Also returns the charge for a new
+    /// pool's threads.
     ///
     /// What a new one's threads are charged comes beside.
     pub(super) fn with_pool(
@@ -230,7 +231,7 @@ impl Objects {
         Ok((SettingsPatch { pool, ..requested.patch }, threads))
     }
 
-    /// It may have changed of the proxies of a level whether they are kept.
+    /// Notes that the proxies of a level may have become persistent, or not.
     fn note_proxies_of(&mut self, level: Level) -> Result<(), Raised> {
         let channel = self.hierarchy.channel(level.channel())?;
         let proxies = channel.proxies().filter(|proxy| level.includes(proxy)).map(|proxy| proxy.id);
@@ -258,7 +259,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Puts into effect what is wanted of a level. Whether its clients are to be probed at other times.
+    /// Applies the requested properties of a level. Returns whether the probe times of its clients change.
     pub(super) fn set(&mut self, level: Level, requested: RequestedProperties) -> Result<bool, Raised> {
         // Beyond the properties that every level has room for there are a channel's topics.
         let topics = requested.topics.by_type.iter().map(|(kind, _)| kind);

@@ -1,10 +1,12 @@
-//! Sums of a channel's subscriptions, which links report to their far sides so that nothing else is sent.
+//! Sums of a channel's subscriptions, which links report to their far sides so that only those events are sent. ¶ A sum is the one that
+//! suppliers are notified of ([`changes`](super::changes)), without the consumers that are ends of the same link. It may be wider than the
+//! subscriptions, and never narrower: everything, if the types are too many, or the channel has a history.
 //!
 //! A sum is what suppliers are notified of ([`changes`](super::changes)), without the consumers that are ends of the same link. It may be
 //! wider than the subscriptions, and never narrower: everything, where the types are too many, or the channel keeps a history.
 //!
-//! A link has a channel watched. A changed sum is reported after the batch of requests that changed it, at most once in
-//! [`REPORTED_EVERY`] for each watch.
+//! A link watches a channel. A changed sum is reported after the batch of requests that changed it, at most once in [`REPORTED_EVERY`] for
+//! each watch.
 
 use super::{Effect, Objects, Protocol, changes};
 use engine::{ChannelId, EventType, Peer, ProxyKey, Side, Time};
@@ -22,7 +24,7 @@ const WATCHES_MAX: usize = 1_024;
 pub struct Subscribed {
     /// Every event.
     pub everything: bool,
-    /// Otherwise events of these types, sorted, at most 4,096 of 256 KiB together. None: nothing.
+    /// Otherwise events of these types, sorted, at most 4,096 of 256 KiB together. Empty: no events.
     pub types: Vec<EventType>,
 }
 
@@ -43,7 +45,7 @@ struct Watch {
     channel: ChannelId,
     /// Consumers that do not count.
     except: Vec<ProxyKey>,
-    /// The state of the channel's lists, and whether it keeps a history, when they were last looked at.
+    /// The version of the channel's lists, and whether it has a history, at the last check.
     seen: Option<(u64, bool)>,
     /// The last report.
     last: Option<Subscribed>,
@@ -51,8 +53,8 @@ struct Watch {
 }
 
 impl Objects {
-    /// The sum of the subscriptions of a channel's connected consumers, durable ones that are away included, without those for which
-    /// `except` is true. Nothing if there is no such channel.
+    /// The sum of the subscriptions of a channel's connected consumers, including absent durable ones, except those for which `except` is
+    /// true. `None` if the channel does not exist.
     #[must_use]
     pub fn subscribed(&self, channel: ChannelId, except: &dyn Fn(ProxyKey) -> bool) -> Subscribed {
         if self.keeps_history(channel) {
@@ -67,7 +69,7 @@ impl Objects {
         self.hierarchy.channel(channel).is_ok_and(|channel| channel.limits().history.keeps())
     }
 
-    /// What the sum of a channel follows from; `None` if the channel is gone.
+    /// The state that determines a channel's sum; `None` if the channel is gone.
     fn state_of(&self, channel: ChannelId) -> Option<(u64, bool)> {
         let version = self.hierarchy.types_version(channel, Side::Consumers).ok()?;
         Some((version, self.keeps_history(channel)))
@@ -75,9 +77,8 @@ impl Objects {
 }
 
 impl Protocol {
-    /// Reports to a client of another protocol the sum of a channel's subscriptions without these consumers', now and whenever it has
-    /// changed, by [`Effect::Subscribed`]. The watch takes the place of the client's former one. It ends with the client's proxy or the
-    /// channel.
+    /// Reports to a client of another protocol the sum of a channel's subscriptions without these consumers', now and after each change, by
+    /// [`Effect::Subscribed`]. The watch replaces the client's former one. It ends with the client's proxy or the channel.
     pub fn watch_subscribed(&mut self, peer: Peer, channel: ChannelId, except: Vec<ProxyKey>) {
         let Watches(watches) = &mut self.watches;
         if watches.len() >= WATCHES_MAX && !watches.contains_key(&peer) {

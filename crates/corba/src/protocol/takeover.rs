@@ -1,16 +1,16 @@
-//! Take-over: a client that connects anew takes the place that its earlier life has left.
+//! Take-over: a reconnecting client continues at the proxy of its earlier process.
 //!
-//! A program that has died and comes back connects its object to a new proxy, as programs written for other servers do, and the proxy of
-//! its earlier life, which is the same object's, would go on calling it: it would get each event once for each life. So the earlier proxy
-//! gives way, where channel, side, admin, kind and reference agree, both select the same events, the requesting client may change it, and
-//! there is evidence that the earlier life is over: deliveries to it fail, it cannot be reached, the connection on which it was called has
-//! ended without a word (servers say `CloseConnection` before they close one), or that on which it connected was cut off. The client then
-//! goes on at the earlier proxy, with what waits there, the new one's settings and filters, and both keys; where that cannot be, the
-//! earlier proxy is dropped, and its key leads to the new one.
+//! A program that died and was restarted connects its object to a new proxy, as programs written for other servers do, and its earlier
+//! proxy, with the same object, would go on calling it: it would get each event once per life. So the earlier proxy gives way if channel,
+//! side, admin, kind and reference agree, both select the same events, the requesting client may change it, and there is evidence that the
+//! earlier process has ended: deliveries to it fail, it cannot be reached, the connection for calls to it has ended without
+//! `CloseConnection` (servers send one before they close), or its own connection was cut off. The client then continues at the earlier
+//! proxy, with its backlog, the new one's settings and filters, and both keys; if that is impossible, the earlier proxy is dropped, and its
+//! key leads to the new one.
 //!
-//! What is no evidence: that a client closes the connection on which it connected, as ORBs do with idle ones. A client that has used its
-//! proxy since is not dead, whatever its connection says. After a start of the service itself, which has ended all connections, no more is
-//! asked for than the reference, for an hour.
+//! A client that closes its own connection is no evidence, as ORBs do so with idle ones. A client that has used its proxy since is not
+//! dead, whatever happened to its connection. After a start of the service itself, which has ended all connections, the reference alone
+//! suffices, for an hour.
 
 use super::clients::{Client, Tell, side_name};
 use super::{Named, Objects, Protocol, Thing};
@@ -29,10 +29,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use topology as t;
 
-/// So long after the start a client that connects with a reference of a former one is taken for that. That the former one takes events does
-/// not say that its client will not connect anew: its object is the same.
+/// Time after the start in which a client with the reference of an earlier one counts as its successor. Deliveries to the earlier one do
+/// not rule that out: the object is the same.
 const ANEW_WITHIN: Duration = Duration::from_secs(3_600);
-/// Maximum addresses at which a death is remembered. Of more, the one that was noted first is forgotten.
+/// Maximum addresses with a remembered death. Beyond that the oldest is forgotten.
 const DEATHS_MAX: usize = 4_096;
 /// Earlier proxies that give way at once.
 const AT_ONCE_MAX: usize = 64;
@@ -40,12 +40,12 @@ const AT_ONCE_MAX: usize = 64;
 /// A connection on which a client asks, as far as it says whether the client lives.
 #[derive(Debug, Default)]
 pub struct Line {
-    /// In nanoseconds of the service's time; 0 as long as it has not ended so.
+    /// Time of death in nanoseconds of the service's time; 0 while alive.
     died_at: AtomicU64,
 }
 
 impl Line {
-    /// Takes note that it ended as the connection of a process that dies.
+    /// Notes that it ended as the connection of a dying process does.
     pub fn note_death(&self, now: Time) {
         self.died_at.store(now.0.max(1), Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ impl Known {
         (channel, side, hasher.finish())
     }
 
-    /// One is connected, or was restored.
+    /// Notes a connected or restored client.
     pub(super) fn note(&mut self, key: ProxyKey, side: Side, reference: &Ior) {
         if reference.iiop().is_some() {
             self.0.entry(Self::known(key.channel, side, reference)).or_default().insert(key);
@@ -83,7 +83,7 @@ impl Known {
         }
     }
 
-    /// The proxy of one that connects anew: of several with its reference the last that was made.
+    /// The proxy of a reconnecting client: of several with its reference the newest.
     fn last(&self, channel: ChannelId, side: Side, reference: &Ior) -> Option<ProxyKey> {
         if self.0.is_empty() {
             return None;
@@ -91,13 +91,13 @@ impl Known {
         self.0.get(&Self::known(channel, side, reference))?.last().copied()
     }
 
-    /// Those with a reference, or with one of the same hash.
+    /// Proxies with a reference, or with one of the same hash.
     fn of(&self, channel: ChannelId, side: Side, reference: &Ior) -> impl Iterator<Item = ProxyKey> {
         self.0.get(&Self::known(channel, side, reference)).into_iter().flatten().copied()
     }
 }
 
-/// When a connection to an address ended last as that of a process which dies.
+/// When a connection to an address last ended as that of a dying process does.
 #[derive(Debug, Default)]
 struct Deaths {
     at: HashMap<(String, u16), Time>,
@@ -128,25 +128,25 @@ impl Deaths {
 pub struct RestoredClient {
     /// The proxy.
     pub key: ProxyKey,
-    /// How long ago its client was heard of: by an event that it supplied, a pull, or its answer to a probe. Nothing if not since the
-    /// process began. What a consumer that is pushed to has taken is not counted here.
+    /// Time since its client's last sign of life: an event supplied, a pull, or its answer to a probe. `None` if there was none since the
+    /// process began. Deliveries to a push consumer do not count here.
     pub heard: Option<Duration>,
 }
 
-/// What is known of the lives of clients.
+/// State of clients' earlier and current processes.
 #[derive(Debug, Default)]
 pub struct Lives {
-    /// Those that were restored, and have not connected anew.
+    /// Restored clients that have not reconnected.
     pub(super) restored: Known,
-    /// All that are connected and gave a reference.
+    /// All connected clients with a reference.
     pub(super) known: Known,
-    /// Where clients have died.
+    /// Addresses of died clients.
     deaths: Deaths,
     /// Proxies restored together with their clients.
     pub(super) former: BTreeSet<ProxyKey>,
-    /// Proxies that a lane has given up and that are not gone yet. No client can go on at one: its outbox is dead.
+    /// Proxies given up by a lane, but not removed yet. No client can continue at one, since its outbox is dead.
     pub(super) given_up: BTreeSet<ProxyKey>,
-    /// The connection on which the request came that is being executed, if that is known.
+    /// The connection of the current request, if known.
     pub(super) line: Option<Arc<Line>>,
 }
 
@@ -170,9 +170,9 @@ impl Protocol {
         earlier
     }
 
-    /// Places of `MaxConsumers` or `MaxSuppliers` that a client which obtains a proxy may find free when it connects: those of proxies like
-    /// the new one that belong to earlier lives, or may since they were restored, and that of the proxy which gives it its name. Only when
-    /// the client connects is it known whether it is one of these coming back.
+    /// Places of `MaxConsumers` or `MaxSuppliers` that may be freed for a client that obtains a proxy, when it connects: those of similar
+    /// proxies of earlier processes, or possibly so since they were restored, and that of the proxy that gives it its name. Only the
+    /// connection shows whether the client is a returning one.
     pub(super) fn places_left(&self, admin: AdminKey, kind: ProxyKind, name: Option<&str>) -> u32 {
         let AdminKey { channel: id, side, admin } = admin;
         let Ok(channel) = self.objects.hierarchy.channel(id) else { return 0 };
@@ -197,7 +197,7 @@ impl Protocol {
         u32::try_from(channel.proxies().filter(may_leave).count()).unwrap_or(u32::MAX)
     }
 
-    /// Has the proxies of a client's earlier lives give way, now that it is connected to another one.
+    /// Removes the proxies of a client's earlier processes, now that it is connected to another one.
     pub(super) fn take_over(&mut self, key: ProxyKey, side: Side, client: &Ior, earlier: &[ProxyKey]) {
         if let Some(former) = self.lives.restored.last(key.channel, side, client) {
             self.lives.restored.forget(former, side, client);
@@ -231,8 +231,8 @@ impl Protocol {
             .then_some("it is another client's by the rules of access")
     }
 
-    /// Has a client that connects anew go on at the proxy that its earlier life has left, with what waits there for it, and the new one's
-    /// settings and filters: the key of the new one is another name for it. False if there is no such proxy, or none that can be kept.
+    /// Moves a reconnecting client to the proxy of its earlier process, with its backlog, and the new one's settings and filters: the new
+    /// one's key becomes an alias. False if there is no such proxy, or none that can be kept.
     pub(super) fn succeed(&mut self, key: ProxyKey, client: &Ior) -> Result<bool, Raised> {
         let Some(profile) = client.iiop() else { return Ok(false) };
         let (proxy, kind) = (self.objects.hierarchy.proxy(key)?, self.objects.proxy_kind(key)?);
@@ -315,7 +315,7 @@ impl Protocol {
         Ok(())
     }
 
-    /// Destroys the proxy that gave its name to one that is connected now.
+    /// Destroys the proxy that gave its name to one that is now connected.
     pub(super) fn have_namesake_give_way(&mut self, key: ProxyKey) {
         let Some(former) = self.objects.names.take_namesake_of(key) else { return };
         if let Ok(removed) = self.objects.hierarchy.destroy_proxy(former) {
@@ -342,7 +342,7 @@ impl Protocol {
 }
 
 impl Lives {
-    /// Takes note that deliveries to a proxy's client, or questions to it, have begun to fail, or go on.
+    /// Notes that calls or deliveries to a proxy's client fail, or succeed again.
     pub fn note_failing(&mut self, objects: &mut Objects, key: ProxyKey, fails: bool) {
         let (now, peer) = (objects.clock.time, objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer));
         if let Some(client) = peer.and_then(|peer| objects.clients.by_peer.get_mut(&peer)) {
@@ -358,7 +358,7 @@ impl Lives {
         }
     }
 
-    /// Says on which connection the next requests come, if on one of which that is known.
+    /// Sets the connection of the following requests, if known.
     pub fn on_line(&mut self, line: Option<&Arc<Line>>) {
         self.line = line.cloned();
     }
@@ -368,7 +368,7 @@ impl Lives {
         self.deaths.note((host, port), objects.clock.time);
     }
 
-    /// Another proxy of the same channel and side to which the same object is connected, if there is one: the first.
+    /// The first other proxy of the same channel and side with the same object connected, if any.
     #[must_use]
     pub fn duplicate_of(&self, objects: &Objects, key: ProxyKey) -> Option<ProxyKey> {
         let client = objects.clients.by_peer.get(&objects.hierarchy.proxy(key).ok()?.peer?)?;
@@ -377,7 +377,7 @@ impl Lives {
         others.find(|other| reference_of(objects, *other) == Some(reference))
     }
 
-    /// Proxies restored with their clients when the process began, by channel and proxy, behind one of them if that is said.
+    /// Proxies restored with their clients when the process began, by channel and proxy, from behind a given one.
     pub fn restored_clients(
         &self,
         objects: &Objects,
@@ -398,15 +398,15 @@ impl Lives {
         ended.is_some_and(|ended| proxy.activity.as_ref().is_none_or(|activity| activity.last() <= ended))
     }
 
-    /// When an earlier life of a client ended, as far as its connections and its deliveries say that.
+    /// When a client's earlier process ended, by its connections and deliveries.
     fn ended_at(&self, client: &Client) -> Option<Time> {
         let line = client.line.as_ref().and_then(|line| line.died_at());
         let called = self.deaths.of(&client.address.ior).filter(|at| *at > client.connected);
         [line, called, client.failing_since, client.health.unreachable_since()].into_iter().flatten().max()
     }
 
-    /// Whether a client can go on at an earlier proxy: no lane has given it up, the client does not say where in the past it begins, and no
-    /// filter of theirs is an object that is known by where it is attached.
+    /// Whether a client can continue at an earlier proxy: no lane has given it up, the client does not choose a start in the history, and
+    /// neither has a filter that is identified by its attachment.
     fn can_resume(&self, objects: &Objects, earlier: ProxyKey, key: ProxyKey) -> bool {
         let has_local = |key: ProxyKey| {
             let proxy = objects.hierarchy.proxy(key);
@@ -416,7 +416,7 @@ impl Lives {
         !self.given_up.contains(&earlier) && !begins && has_local(earlier) && has_local(key)
     }
 
-    /// The proxy that a client had before a restart and has not disconnected, if it is one that gives way to another of the same channel.
+    /// The proxy of a client before a restart, not disconnected since, that gives way to another of the same channel.
     fn life_before_restart(&mut self, objects: &Objects, key: ProxyKey, side: Side, client: &Ior) -> Option<ProxyKey> {
         if objects.clock.time > Time::default() + ANEW_WITHIN {
             self.restored = Known::default();
@@ -434,13 +434,13 @@ fn reference_of(objects: &Objects, key: ProxyKey) -> Option<&Ior> {
     objects.clients.by_peer.get(&peer).map(|client| &client.address.ior)
 }
 
-/// When a proxy's client has used it since it was restored, by an event that it supplied, or a pull: after the beginning of time.
+/// Time of the client's last use of a proxy since its restoration, by an event supplied, or a pull.
 fn used(objects: &Objects, key: ProxyKey) -> Option<Time> {
     let activity = objects.hierarchy.proxy(key).ok()?.activity.as_ref()?;
     Some(activity.last()).filter(|last| *last > Time(0))
 }
 
-/// When a proxy's client was heard of since it was restored.
+/// Time of the client's last sign of life since its restoration.
 fn heard(objects: &Objects, key: ProxyKey) -> Option<Time> {
     let proxy = objects.hierarchy.proxy(key).ok()?;
     let called = used(objects, key);
@@ -448,8 +448,8 @@ fn heard(objects: &Objects, key: ProxyKey) -> Option<Time> {
     called.max(answered)
 }
 
-/// Places of `MaxConsumers` or `MaxSuppliers` that are free again once a client is connected to a proxy: those of its earlier lives,
-/// and that of the proxy which gave it its name.
+/// Places of `MaxConsumers` or `MaxSuppliers` that are freed once a client is connected to a proxy: those of its earlier processes, and
+/// that of the proxy that gave it its name.
 pub(super) fn places_of(objects: &Objects, earlier: &[ProxyKey], key: ProxyKey) -> u32 {
     let namesake = objects.names.namesake_of(key).filter(|namesake| !earlier.contains(namesake));
     let leaving = earlier.iter().copied().chain(namesake);
@@ -457,14 +457,13 @@ pub(super) fn places_of(objects: &Objects, earlier: &[ProxyKey], key: ProxyKey) 
     u32::try_from(connected.count()).unwrap_or(u32::MAX)
 }
 
-/// Whether two proxies let the same events pass, by their types and by filters that say the same, and give them the same priorities and
-/// lifetimes.
+/// Whether two proxies select the same events, by their types and by equal filters, with the same priorities and lifetimes.
 fn select_alike(objects: &Objects, one: ProxyKey, other: ProxyKey) -> bool {
     let selection = |key| objects.exported_selection_of(key).map(|selection| meant(objects, selection));
     selection(one) == selection(other)
 }
 
-/// What a selection says, whatever its filters are called.
+/// A selection's content, independent of its filters' ids.
 fn meant(objects: &Objects, selection: t::Selection) -> Meant {
     let t::Selection { types, attached, priority_filter, lifetime_filter, next_attached: _ } = selection;
     let mut filters: Vec<MeantFilter> = attached
@@ -499,7 +498,7 @@ fn meant_filter(objects: &Objects, id: u32) -> MeantFilter {
     MeantFilter { reference: String::new(), grammar, default, constraints }
 }
 
-/// What a proxy's selection says.
+/// The content of a proxy's selection.
 #[derive(PartialEq, Eq)]
 struct Meant {
     types: Option<BTreeSet<(String, String)>>,
@@ -507,10 +506,10 @@ struct Meant {
     mappings: [Option<MeantFilter>; 2],
 }
 
-/// A constraint: its event types, its expression and, of a mapping filter, the value that it gives.
+/// A constraint: its event types, its expression and, in a mapping filter, its value.
 type MeantConstraint = (Vec<(String, String)>, String, Option<String>);
 
-/// What a filter says; of one that is another program's object, its reference.
+/// The content of a filter; for a foreign one, its reference.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord)]
 struct MeantFilter {
     reference: String,

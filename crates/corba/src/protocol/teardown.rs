@@ -1,6 +1,9 @@
-//! Channels and admins that are destroyed: they and all that is in them are gone at once for all clients, and are taken apart a piece at a
-//! time, between other clients' requests. The request that destroyed one is answered when nothing is left of it and the clients of its
-//! proxies have been notified, or after a second ([`DelayedReplies`]).
+//! Destruction of channels and admins: they disappear at once for all clients with everything in them, and are removed in chunks, between
+//! other clients' requests. The request is answered when nothing is left and the clients of its proxies have been notified, or after a
+//! second ([`DelayedReplies`]). ¶ Programs destroy a channel and check at once whether their consumers were disconnected, or end: JacORB's
+//! own tests do, and its service and TAO's notify the clients first. A client that does not answer delays the reply by a second at most. ¶
+//! Objects made by a request can be removed again in the same way: if the disk does not take them in time, the client gets no reference to
+//! them, and no other client knows their owner.
 //!
 //! Programs destroy a channel and look at once whether their consumers were disconnected, or end: JacORB's own tests do, and
 //! its service and TAO's tell the clients first. A client that does not answer holds the reply back for a second at most.
@@ -16,12 +19,12 @@ use engine::{ChannelId, FilterTarget, Hierarchy, Removal, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Longest wait for the clients to be notified.
+/// Longest wait for clients to be notified.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// Requests that may wait for it at once; a further one is answered without.
+/// Maximum requests that wait at once; further ones are answered without waiting.
 const WAITING_MAX: usize = 256;
 
-/// A request that is answered when clients have been notified of what it did. Opaque.
+/// A request answered after clients have been notified of its effect. Opaque.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DelayedReply(u64);
 
@@ -30,9 +33,9 @@ pub struct DelayedReply(u64);
 pub struct DelayedReplies {
     now: Time,
     next: u64,
-    /// What the request that is being executed waits for, and how many there are of these.
+    /// The wait of the current request, and its number of items.
     begun: Option<(DelayedReply, usize)>,
-    /// Waiting requests. Those that began first end first, because time only goes forward.
+    /// Waiting requests. They end in the order of their beginning, because time only goes forward.
     waiting: BTreeMap<DelayedReply, Waiting>,
     over: VecDeque<(DelayedReply, bool)>,
 }
@@ -49,7 +52,7 @@ impl DelayedReplies {
         self.begun = None;
     }
 
-    /// The request that is being executed waits for one thing more.
+    /// Adds an item to wait for to the current request.
     pub(super) fn hold(&mut self) -> DelayedReply {
         let next = &mut self.next;
         let (delayed_reply, count) = self.begun.get_or_insert_with(|| {
@@ -68,8 +71,8 @@ impl DelayedReplies {
         Some(delayed_reply)
     }
 
-    /// Says, after [`Protocol::handle`](super::Protocol::handle), whether the request's reply is to be kept until [`DelayedReplies::poll`]
-    /// names it.
+    /// Returns, after [`Protocol::handle`](super::Protocol::handle), whether the request's reply has to be withheld until
+    /// [`DelayedReplies::poll`] names it.
     pub fn take(&mut self) -> Option<DelayedReply> {
         let (delayed_reply, unnotified) = self.begun.take().filter(|(_, unnotified)| *unnotified > 0)?;
         if self.waiting.len() < WAITING_MAX {
@@ -80,8 +83,7 @@ impl DelayedReplies {
         Some(delayed_reply)
     }
 
-    /// Counts off a client that has answered an [`Effect::Call`](super::Effect::Call), or cannot be reached, or something else that was
-    /// waited for.
+    /// Counts off an item: a client that has answered an [`Effect::Call`](super::Effect::Call) or cannot be reached, or another one.
     pub fn notified(&mut self, delayed_reply: DelayedReply) {
         if let Some((_, count)) = self.begun.as_mut().filter(|(begun, _)| *begun == delayed_reply) {
             *count = count.saturating_sub(1);
@@ -108,30 +110,30 @@ impl DelayedReplies {
         }
     }
 
-    /// When the first one's time is over.
+    /// When the first wait times out.
     pub(super) fn next(&self) -> Option<Time> {
         self.waiting.values().next().map(|waiting| waiting.until)
     }
 }
 
-/// Proxies, filters and admins that are taken from what was destroyed before other requests are served.
+/// Proxies, filters and admins removed before other requests are served.
 const BATCH: usize = 256;
 
-/// What was destroyed and is not all gone.
+/// Destroyed objects that are not completely removed.
 #[derive(Debug, Default)]
 pub(super) struct Teardowns {
-    /// Requests waiting for each, in the order in which they were destroyed.
+    /// Requests waiting for each, in the order of destruction.
     waiting: VecDeque<DelayedReply>,
     /// Requests waiting until it is published that nothing is left.
     ended: Vec<(DelayedReply, Unpublished)>,
 }
 
-/// What a request has changed that the event path has to know: which channels, and the number of each one's last change.
+/// Changes of a request that the event path has to learn: the channels, each with the number of its last change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unpublished(Vec<(ChannelId, u64)>);
 
 impl Unpublished {
-    /// Whether what [`publish`](Protocol::publish) gave last has all of it.
+    /// Whether the last result of [`publish`](Protocol::publish) includes all changes.
     #[must_use]
     pub fn is_published(&self, hierarchy: &Hierarchy) -> bool {
         self.0.iter().all(|(channel, number)| hierarchy.is_published(*channel, *number))
@@ -143,18 +145,18 @@ impl Unpublished {
 pub struct Creations(Vec<Thing>);
 
 impl Creations {
-    /// Whether it is nothing.
+    /// Whether nothing was made.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of it.
+    /// All objects made.
     pub(super) fn things(&self) -> impl Iterator<Item = &Thing> {
         self.0.iter()
     }
 
-    /// This was made, too.
+    /// Adds an object made.
     pub(crate) fn note(&mut self, thing: Thing) {
         self.0.push(thing);
     }
@@ -197,7 +199,7 @@ impl Protocol {
         }
     }
 
-    /// Takes a piece of what was destroyed apart.
+    /// Removes a chunk of the destroyed objects.
     pub(super) fn go_on_taking_apart(&mut self) {
         for _ in 0..BATCH {
             let Some(removal) = self.objects.hierarchy.poll_removed() else { return };
@@ -222,7 +224,7 @@ impl Protocol {
         }
     }
 
-    /// Ends the waits for what is published now.
+    /// Ends the waits for published changes.
     pub(super) fn end_teardowns(&mut self) {
         for (delayed_reply, changed) in core::mem::take(&mut self.teardowns.ended) {
             if changed.is_published(&self.objects.hierarchy) {
@@ -233,24 +235,24 @@ impl Protocol {
         }
     }
 
-    /// What the last request has changed that the event path has to know: its reply is to be kept until
-    /// [`is_published`](Unpublished::is_published) says so. `None` if nothing.
+    /// The last request's changes for the event path: its reply has to be withheld until [`is_published`](Unpublished::is_published)
+    /// returns true. `None` without changes.
     pub fn take_unpublished(&mut self) -> Option<Unpublished> {
         Some(core::mem::take(&mut self.unpublished)).filter(|changed| !changed.0.is_empty())
     }
 
-    /// Notes what the request that is being executed has changed.
+    /// Notes the changes of the current request.
     pub(super) fn note_unpublished(&mut self) {
         self.unpublished = Unpublished(self.objects.hierarchy.take_touched());
     }
 
-    /// What the last [`Protocol::handle`] has made.
+    /// Objects made by the last [`Protocol::handle`].
     pub fn take_made(&mut self) -> Creations {
         core::mem::take(&mut self.objects.made)
     }
 
-    /// Destroys what a request has made, with all that others have made or done in it since: none of that is kept either. What is gone
-    /// already is no mistake. [`Protocol::publish`] and what belongs to it come after this as after [`Protocol::handle`].
+    /// Destroys the objects made by a request, with everything that others have made or done in them since. Objects that are gone already
+    /// are ignored. Call [`Protocol::publish`] and the rest afterwards as after [`Protocol::handle`].
     pub fn unmake(&mut self, made: Creations) {
         self.delayed_replies.begin();
         for thing in made.0.into_iter().rev() {

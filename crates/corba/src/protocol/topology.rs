@@ -1,4 +1,7 @@
-//! The protocol's part of a [`Topology`]: what clients have configured, exported, and restored in a protocol that has no clients yet.
+//! The protocol's part of a [`Topology`]: the objects configured by clients, exported, and restored in a protocol without clients. ¶
+//! References of restored objects stay valid: numbers and the random numbers in object keys are restored as well, and a used number is
+//! never reused. Connected clients are connected again; they are called as before, and found dead if they are. Restored objects are not
+//! charged, unless they come from a store.
 //!
 //! References of what is restored are those that clients have: numbers and the random numbers in object keys are restored with it, and a
 //! number that was given out is never given out again. Clients that were connected are connected again; they are called as ever, and found
@@ -22,7 +25,7 @@ use std::collections::BTreeMap;
 use topology as t;
 use topology::Topology;
 
-/// Admins, proxies, filters, constraints and names of which [`Objects::topology_json`] tells: so many at most, since it is done in one go.
+/// Maximum admins, proxies, filters, constraints and names in [`Objects::topology_json`], since it is produced in one go.
 const EXPORTED_MAX: usize = 16_384;
 
 /// Proxies in one page of a channel.
@@ -30,12 +33,11 @@ const PROXIES_AT_ONCE: usize = 256;
 /// Maximum admins, filters and constraints described in one go.
 const LISTED_MAX: usize = 16_384;
 
-/// A part of which something may have changed: the key under which it is kept, and what it says now; nothing if it is gone.
+/// A part that may have changed: its key in the store, and its current content; `None` if it is gone.
 pub type ChangedPart = (Vec<u8>, Option<Vec<u8>>);
 
 impl Objects {
-    /// What is configured, as JSON; nothing if it is more than 16,384 admins, proxies, filters, constraints and
-    /// names together.
+    /// The topology, as JSON; `None` beyond 16,384 admins, proxies, filters, constraints and names together.
     #[must_use]
     pub fn topology_json(&self) -> Option<String> {
         let proxies: usize =
@@ -44,7 +46,7 @@ impl Objects {
         (all <= EXPORTED_MAX).then(|| self.topology().to_json())
     }
 
-    /// What is configured.
+    /// The topology.
     #[must_use]
     pub fn topology(&self) -> Topology {
         let mut filters = self.filters.exported(&self.ledger);
@@ -61,8 +63,9 @@ impl Objects {
         }
     }
 
-    /// Configuration of a channel, as JSON like its part of a topology, local proxies included: with the proxies behind one of them, 256 at
-    /// most; admins and filters come with the first proxies. `None` if there is no such channel, or its admins and filters are too many.
+    /// Configuration of a channel, as JSON like its part of a topology, local proxies included: with the proxies from behind a given one,
+    /// 256 at most; admins and filters come with the first proxies. `None` if the channel does not exist, or its admins and filters are too
+    /// many.
     #[must_use]
     pub fn channel_json(&self, id: ChannelId, behind: Option<ProxyId>) -> Option<String> {
         let channel = self.hierarchy.channel(id).ok()?;
@@ -87,7 +90,7 @@ impl Objects {
         String::from_utf8(t::written(&exported)).ok()
     }
 
-    /// Of what there is.
+    /// The next number of a kind of objects.
     fn next_number(&self, of: Numbered) -> u32 {
         self.hierarchy.next_number(of).unwrap_or_default()
     }
@@ -104,7 +107,7 @@ impl Objects {
         }
     }
 
-    /// Without its admins, proxies and filters.
+    /// A channel without its admins, proxies and filters.
     pub(super) fn exported_channel_alone(&self, channel: &Channel) -> t::Channel {
         let id = channel.id();
         let nonces = self.keys.nonces.get(&id);
@@ -155,7 +158,7 @@ impl Objects {
         if is_passing { None } else { self.described_proxy(channel, proxy) }
     }
 
-    /// The same of whichever proxy.
+    /// The stored form of any proxy, local ones included.
     pub(super) fn described_proxy(&self, channel: ChannelId, proxy: &Proxy) -> Option<t::Proxy> {
         let key = ProxyKey { channel, proxy: proxy.id };
         let kind = self.proxies.kinds.get(&key)?;
@@ -183,7 +186,7 @@ impl Objects {
         })
     }
 
-    /// What a proxy subscribes to or offers, and its filters.
+    /// A proxy's subscriptions or offers, and its filters.
     pub(super) fn exported_selection_of(&self, key: ProxyKey) -> Option<t::Selection> {
         let proxy = self.hierarchy.proxy(key).ok()?;
         Some(self.exported_selection(FilterTarget::Proxy(key), &proxy.subscription, &proxy.attached))
@@ -213,7 +216,7 @@ impl Objects {
         }
     }
 
-    /// What of the topology outlives the process, in its parts, each under its key.
+    /// The persistent parts of the topology, each under its key.
     #[must_use]
     pub fn image(&self) -> t::Image {
         let mut topology = self.topology();
@@ -234,7 +237,7 @@ impl Objects {
         reliability.is_ok_and(|reliability| reliability == Reliability::Persistent)
     }
 
-    /// Number of changes noted so far: if it is the same as before, nothing was changed between.
+    /// Number of changes recorded so far: if it is unchanged, nothing was changed in between.
     #[must_use]
     pub const fn changes_noted(&self) -> u64 {
         self.hierarchy.changes_noted()
@@ -276,7 +279,7 @@ impl Objects {
         Some(t::written(&t::OwnFilter { channel: channel.0, filter }))
     }
 
-    /// Has changes noted from now on, for [`poll_changed_part`](Self::poll_changed_part).
+    /// Records changes from now on, for [`poll_changed_part`](Self::poll_changed_part).
     pub fn note_changed_parts(&mut self) {
         self.hierarchy.note_changed_parts();
         self.naming.note_changed_parts();
@@ -284,7 +287,7 @@ impl Objects {
         self.links.note_changed_parts();
     }
 
-    /// Takes a part of the topology that may have changed since it was last taken, was made, or is gone. `None` when there is no other.
+    /// Takes a part of the topology that may have been changed, made or removed since it was last taken. `None` when there is no other.
     pub fn poll_changed_part(&mut self) -> Option<ChangedPart> {
         let change = |part: t::Part, value: Option<Vec<u8>>| Some((part.key(), value));
         if let Some(part) = self.hierarchy.poll_changed_part() {

@@ -1,4 +1,5 @@
-//! What speaks against properties that are fine by themselves: what there is already, and the channel's profile.
+//! Conflicts of otherwise valid properties: with existing objects, and with the channel's profile. ¶ Checked before anything is changed, by
+//! `set_qos` and `validate_qos`. Each validation error is returned as code and range, and its reason is logged.
 //!
 //! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each validation error is returned as code and range, and
 //! its reason is logged.
@@ -18,7 +19,7 @@ use engine::{
     SettingsPatch, Side, StartFrom, SupplierSettings,
 };
 
-/// Settings that are wanted of a level, or of a channel that is to be made, and what there is.
+/// The requested settings of a level, or of a channel to be made, with the existing objects.
 pub(super) struct Validation<'a> {
     pub(super) objects: &'a Objects,
     pub(super) level: Option<Level>,
@@ -26,7 +27,7 @@ pub(super) struct Validation<'a> {
 }
 
 impl Validation<'_> {
-    /// What speaks against the settings.
+    /// All validation errors of the settings.
     pub(super) fn errors(&self) -> Result<Vec<PropertyError>, Raised> {
         let mut validation_errors: Vec<PropertyError> = self.pool_error()?.into_iter().collect();
         validation_errors.extend(topic_errors(self.requested));
@@ -41,7 +42,7 @@ impl Validation<'_> {
         Ok(validation_errors)
     }
 
-    /// What speaks against a pool: that it would move events that are under way, or that there are no threads for it.
+    /// The error of a pool: it would move events under way, or there are no threads for it.
     fn pool_error(&self) -> Result<Option<PropertyError>, Raised> {
         let Some(pool) = &self.requested.pool else { return Ok(None) };
         if let Some(level) = self.level {
@@ -86,7 +87,7 @@ impl Validation<'_> {
         Ok(found.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id }))
     }
 
-    /// What is not to outlive the process is not stored.
+    /// Refuses acknowledgement after storing for connections or events that are not persistent.
     fn acknowledgement_error(&self) -> Result<Option<PropertyError>, Raised> {
         let settings = self.requested.patch.over_supplier(self.suppliers_above()?);
         let is_meant = settings.acknowledge_after == AcknowledgeAfter::Stored
@@ -97,7 +98,7 @@ impl Validation<'_> {
         Ok(is_meant.then(|| self.unavailable(ACKNOWLEDGE_AFTER, range, why)))
     }
 
-    /// Where nothing is kept of the history there is none to begin in.
+    /// Refuses a start in the history of a channel without one.
     fn start_error(&self) -> Result<Option<PropertyError>, Raised> {
         let in_history = self.requested.patch.start_from.is_some_and(|start| start != StartFrom::New);
         let history = match self.level {
@@ -110,7 +111,7 @@ impl Validation<'_> {
         Ok(is_meant.then(|| self.unavailable(START_FROM, (only_new(), only_new()), why)))
     }
 
-    /// What its consumers may cost others is for the channel's administrators to say. What is so already may be said once more.
+    /// Refuses costs for others that only the channel's administrators may grant. A value that is set already may be repeated.
     fn grant_error(&self) -> Result<Option<PropertyError>, Raised> {
         let (Some(Level::Proxy(proxy, _)), Some(granted)) = (self.level, self.requested.patch.hold_granted) else {
             return Ok(None);
@@ -121,7 +122,7 @@ impl Validation<'_> {
         Ok((granted != above).then(|| self.unavailable(HOLD_GRANTED, (only(), only()), why)))
     }
 
-    /// Dead letters are sent on once: a channel that has such letters sent to another is none to which they are sent.
+    /// Refuses chains of channels for dead letters: a channel that forwards its dead letters cannot receive those of another.
     fn dead_letter_error(&self) -> Result<Option<PropertyError>, Raised> {
         let this = match self.level {
             None => None,
@@ -153,7 +154,7 @@ impl Validation<'_> {
         Ok(Some(self.unavailable(DEAD_LETTER_CHANNEL, (none(), none()), &why)))
     }
 
-    /// What suppliers have from above a level.
+    /// The supplier settings inherited by a level.
     fn suppliers_above(&self) -> Result<SupplierSettings, Raised> {
         Ok(match self.level {
             None | Some(Level::Channel(_)) => SupplierSettings::default(),
@@ -207,7 +208,7 @@ impl Validation<'_> {
         Ok(())
     }
 
-    /// What is in effect at an admin or proxy of the consumers' side once it has the settings.
+    /// The settings in effect at an admin or proxy of the consumers' side after the change.
     fn in_effect_at(&self, level: Level) -> Result<OutboxSettings, Raised> {
         let above = match level {
             Level::Proxy(proxy, _) => Level::Admin(self.objects.admin_of(proxy)?),
@@ -216,7 +217,7 @@ impl Validation<'_> {
         Ok(self.requested.patch.over(self.objects.effective(above)?.settings))
     }
 
-    /// The first thing in a channel that is outside the real-time subset, in a sentence.
+    /// The first object in a channel outside the real-time subset, in a sentence.
     fn is_not_real_time(&self, channel: ChannelId) -> Result<Option<String>, Raised> {
         let found = self.objects.hierarchy.channel(channel)?;
         if let Some(pulls) = found.proxies().find(|proxy| proxy.kind.pull) {
@@ -274,7 +275,7 @@ impl Validation<'_> {
 }
 
 impl Guard {
-    /// Refuses settings for which the client lacks rights: those by which consumers cost others more than their channel says, and a channel
+    /// Refuses settings for which the client lacks rights: higher costs of consumers for others than their channel grants, and a channel
     /// for dead letters.
     pub(crate) fn authorize_settings(
         &mut self,
@@ -310,8 +311,8 @@ impl Guard {
         }
     }
 
-    /// Refuses settings of an admin by which consumers cost others more than their channel says, where the client does not administer the
-    /// channel: any client that may subscribe may make an admin. A value that is set already may be set again.
+    /// Refuses settings of an admin with higher costs of consumers for others than their channel grants, unless the client administers the
+    /// channel: any client that may subscribe may make an admin. A value that is set already may be repeated.
     fn authorize_costs(
         &mut self,
         objects: &Objects,

@@ -37,7 +37,7 @@ impl fmt::Display for Declared {
     }
 }
 
-/// Adds properties to what is wanted of a channel, or says what is wrong with the first that cannot be had.
+/// Adds properties to those requested of a channel, or returns the error of the first invalid one.
 pub(crate) fn declare(
     requested: RequestedProperties,
     properties: &[(String, Declared)],
@@ -53,7 +53,7 @@ pub fn dead_letter_channels(properties: &[(String, Declared)]) -> impl Iterator<
     })
 }
 
-/// The same of what has properties at whichever level.
+/// Adds properties to those requested of any level.
 pub(crate) fn declare_at(
     requested: RequestedProperties,
     level: Level,

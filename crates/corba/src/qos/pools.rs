@@ -1,23 +1,22 @@
-//! Thread pools as properties: `ThreadPool` and `ThreadPoolLanes`, with the values that TAO's module `NotifyExt` gives them.
+//! Thread pools as properties: `ThreadPool` and `ThreadPoolLanes`, with the value types of TAO's module `NotifyExt`.
 //!
-//! A value is read by the names of its members, whatever else it has beside them, and kept as what comes of it: the
-//! engine's [`PoolSpec`]. What is returned is what is in effect, so that the same value, set again, is the same pool.
+//! A value is read by the names of its members, ignoring others, and stored as the engine's [`PoolSpec`]. The returned value is the one in
+//! effect, so that the same value, set again, is the same pool.
 //!
-//! What Real-time CORBA has and a lane does not need is taken and left aside: a lane never waits for anything but its
-//! poll, so a further thread (`dynamic_threads`) or one of a lower lane (`allow_borrowing`) would have nothing to take
-//! over from it; its stack is as large as it needs (`stacksize`); and what waits for it is bounded by
-//! `max_buffered_requests` in number and by the channel's `MemoryBudget` in size (`max_request_buffer_size`).
+//! Members of Real-time CORBA without use for a lane are accepted and ignored: a lane waits only for its poll, so a further thread
+//! (`dynamic_threads`) or one of a lower lane (`allow_borrowing`) would have nothing to take over from it; its stack is as large as it
+//! needs (`stacksize`); and its waiting events are bounded by `max_buffered_requests` in number and by the channel's `MemoryBudget` in size
+//! (`max_request_buffer_size`).
 
 use super::property::{ErrorCode, PropertyValue};
 use engine::{Discipline, LaneSpec, PoolSpec, PriorityModel};
 use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
 
-/// Most events that may wait in a lane's hand-over queue, which is made for as many. A value that allows more, or says
-/// nothing, is taken as this.
+/// Maximum events in a lane's hand-over queue, which is allocated for as many. A value that allows more, or none given, counts as this.
 pub(super) const QUEUE_EVENTS_MAX: u32 = 1_024;
 
-/// Which of the two properties a pool was set by.
+/// The property by which a pool was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PoolKind {
     /// `ThreadPool`: threads of one priority.
@@ -94,7 +93,7 @@ impl Pool {
         (low, with(PriorityModel::ServerDeclared, i16::MAX, threads, QUEUE_EVENTS_MAX))
     }
 
-    /// The threads that it has.
+    /// Number of the pool's threads.
     pub(crate) fn threads(&self) -> u32 {
         self.spec.lanes.iter().map(|lane| u32::from(lane.threads)).sum()
     }
@@ -187,7 +186,7 @@ impl<'v> Members<'v> {
         if lanes.is_empty() || has_duplicates { Err(ErrorCode::BadValue) } else { Ok(lanes) }
     }
 
-    /// How many events may wait: what is said, if anything is.
+    /// The maximum number of waiting events, if given.
     fn buffered(&self, allowed: usize, most: usize) -> Result<u32, ErrorCode> {
         let is_allowed = match self.find("allow_request_buffering", allowed) {
             Some(Value::Bool(is_allowed)) => *is_allowed,

@@ -1,4 +1,4 @@
-//! What a property is: a name, the values that it takes, and where it may be set. [`super::tables`] lists them.
+//! Properties: each has a name, valid values, and levels where it may be set. [`super::tables`] lists them.
 
 use super::pools::{Pool, PoolKind};
 use super::real_time::Profile;
@@ -25,13 +25,13 @@ pub(crate) enum PropertyValue {
     Long(i32),
     /// `unsigned long`
     ULong(u32),
-    /// `unsigned long long`, of which `TimeBase::TimeT` is another name
+    /// `unsigned long long`, with `TimeBase::TimeT` as another name
     ULongLong(u64),
     /// `TimeBase::UtcT`: its time, in 100 ns since 15 October 1582
     Utc(u64),
     /// `string`
     Text(String),
-    /// A structure, or a sequence of them, with its type.
+    /// A structure, or a sequence of structures, with its type.
     Structure(Box<AnyValue>),
 }
 
@@ -75,7 +75,7 @@ impl PropertyValue {
     }
 }
 
-/// Writes a value of which both the type and the value are made here.
+/// Writes a value whose type and content are made here.
 fn write_made(value: &AnyValue, out: &mut Writer<'_>) {
     let start = out.position();
     if value.write(out).is_err() {
@@ -100,7 +100,7 @@ fn utc(time: u64) -> AnyValue {
     AnyValue::new(TypeCode::structure("IDL:omg.org/TimeBase/UtcT:1.0", "UtcT", &members), value)
 }
 
-/// Writes an `any` without a value: the ends of a range where there is none to tell.
+/// Writes an `any` without a value: for the ends of an unknown range.
 pub(crate) fn write_null(out: &mut Writer<'_>) {
     out.u32(0);
 }
@@ -112,7 +112,7 @@ pub(crate) enum ErrorCode {
     UnavailableProperty = 1,
     /// A value that the property's definition knows and this service does not.
     UnsupportedValue = 2,
-    /// A value that cannot be had now, beside the others or for what there is already.
+    /// A value that is not available now, because of other properties or existing objects.
     UnavailableValue = 3,
     /// An unknown name.
     BadProperty = 4,
@@ -122,7 +122,7 @@ pub(crate) enum ErrorCode {
     BadValue = 6,
 }
 
-/// What kind of object properties are asked of or set on.
+/// The kind of object with properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// An event channel.
@@ -135,13 +135,13 @@ pub(crate) enum Place {
     Event,
 }
 
-/// One property.
+/// A property.
 pub(crate) struct Property {
-    /// Its name on the wire.
+    /// The property's name on the wire.
     pub(crate) name: &'static str,
-    /// Where it can be set.
+    /// Kinds of objects where it can be set.
     pub(crate) places: &'static [Place],
-    /// Which values it takes.
+    /// The values it accepts.
     pub(super) domain: Domain,
     /// Puts a value that the domain accepted where the engine finds it.
     pub(super) set: fn(&mut RequestedProperties, Accepted),
@@ -156,21 +156,21 @@ pub(super) const CONSTRAINT_LENGTH: &str = "MaxConstraintLength";
 pub(crate) const ACKNOWLEDGE_AFTER: &str = "AcknowledgeAfter";
 /// Whether consumers may have suppliers wait for as long as they like, which a proxy cannot say.
 pub(crate) const HOLD_GRANTED: &str = "HoldGranted";
-/// Where a channel's undeliverable events go.
+/// The channel for undeliverable events.
 pub(crate) const DEAD_LETTER_CHANNEL: &str = "DeadLetterChannel";
 pub(crate) const START_FROM: &str = "StartFrom";
-/// How much history a channel keeps.
+/// The length of a channel's history, in events.
 pub(super) const HISTORY_EVENTS: &str = "HistoryEvents";
 pub(super) const HISTORY_AGE: &str = "HistoryAge";
 pub(super) const HISTORY_BYTES: &str = "HistoryBytes";
 pub(super) const OVERFLOW_BUDGET: &str = "OverflowBudget";
-/// The most bytes that a channel may keep on disk, where there is a store.
+/// Maximum bytes of a channel on disk, if there is a store.
 pub(super) const OVERFLOW_MAX: i64 = 16 << 40;
-/// What outlives the process.
+/// Whether events outlive the process.
 pub(crate) const EVENT_RELIABILITY: &str = "EventReliability";
 pub(crate) const CONNECTION_RELIABILITY: &str = "ConnectionReliability";
 
-/// The most that the service has of what properties ask for.
+/// The service's limits for properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Most {
     /// Threads of all pools together.
@@ -185,16 +185,16 @@ pub(crate) struct Most {
     pub(crate) has_store: bool,
 }
 
-/// What a set of properties asks for.
+/// The requested properties.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestedProperties {
-    /// Whether properties that are unknown are stored, and of no effect.
+    /// Whether unknown properties are stored, without effect.
     pub(crate) takes_unknown: bool,
-    /// Whether what only a store could do is taken for a property that is unknown, where there is none.
+    /// Whether properties that need a store count as unknown without one.
     pub(crate) takes_persistent: bool,
-    /// Those of the level itself.
+    /// Unknown properties of the level itself.
     pub(crate) unknown: Unknown,
-    /// What the service has: not requested, but a part of the range that is available.
+    /// The service's limits: not requested, but they bound the available ranges.
     pub(crate) most: Most,
     /// The level's own settings.
     pub(crate) patch: SettingsPatch,
@@ -202,15 +202,15 @@ pub(crate) struct RequestedProperties {
     pub(crate) limits: ChannelLimits,
     /// The level's own pool of threads.
     pub(crate) pool: Option<Pool>,
-    /// Order in which the lanes of that pool serve their topics, where that is to change.
+    /// Discipline of the lanes of that pool, if it changes.
     pub(crate) discipline: Option<Discipline>,
     /// The channel's profile; at other levels nothing changes it.
     pub(crate) profile: Profile,
-    /// What the channel's events may claim of their lanes; at other levels nothing changes it.
+    /// Topics of the channel's events; unchanged at other levels.
     pub(crate) topics: Topics,
 }
 
-/// What is in effect at a level.
+/// The properties in effect at a level.
 #[derive(Clone, Debug)]
 pub(crate) struct Effective {
     /// Own, inherited or default, of an outbox.
@@ -230,13 +230,13 @@ pub(crate) struct Effective {
 /// The values that a property takes.
 pub(super) enum Domain {
     Integer {
-        /// The type in which it is sent. A value of another integer type is taken too, if it fits.
+        /// The type on the wire. A value of another integer type is accepted, too, if it fits.
         wire: Wire,
-        /// Lowest and highest value that are supported; reported as the available range.
+        /// Lowest and highest supported value; reported as the available range.
         supported: (i64, i64),
         /// Lowest and highest value that the property's definition knows.
         legal: (i64, i64),
-        /// The standard's names of the values from 0, and how all of them end; none for most.
+        /// The standard's names of the values from 0, and their common suffix; empty for most.
         names: (&'static [&'static str], &'static str),
     },
     Boolean,
@@ -250,7 +250,7 @@ pub(super) enum Domain {
     Pool(PoolKind),
     /// A `Campanile::TopicSeq`.
     Topics,
-    /// Bytes of memory, and no more than the service has.
+    /// Bytes of memory, up to the service's limit.
     Memory {
         /// The least that makes sense.
         low: u64,
@@ -326,7 +326,7 @@ impl Accepted {
 }
 
 impl Property {
-    /// The range that is reported as available, where the service has so much.
+    /// The range reported as available, given the service's limits.
     pub(crate) fn range(&self, most: Most) -> (PropertyValue, PropertyValue) {
         match &self.domain {
             Domain::Integer { wire, supported: (low, high), .. } => {
@@ -348,7 +348,7 @@ impl Property {
         }
     }
 
-    /// How much of it the service has, where that is for the configuration to say.
+    /// The service's limit, if the configuration sets one.
     fn most(&self, most: Most) -> Option<u64> {
         match self.domain {
             Domain::Memory { .. } => Some(most.memory_bytes),
@@ -362,7 +362,7 @@ impl Property {
         }
     }
 
-    /// Whether a value of it is `Persistent`, which only a store can do, and there is none.
+    /// Whether a value of it is `Persistent`, and there is no store.
     pub(crate) fn lacks_store(&self, value: &Value, most: Most) -> bool {
         is_reliability(self.name) && !most.has_store && matches!(value, Value::Short(1))
     }
@@ -372,7 +372,7 @@ impl Property {
         self.places.contains(&place)
     }
 
-    /// Puts a value into what is wanted, or says what is wrong with it.
+    /// Adds a value to the requested properties, or returns its error.
     pub(crate) fn set(&self, requested: &mut RequestedProperties, value: &Value) -> Result<(), ErrorCode> {
         let accepted = self.domain.accept(value)?;
         let number = u64::try_from(accepted.integer()).ok();

@@ -1,4 +1,6 @@
-//! The real-time subset: what a channel with the `Profile` `RealTime` does without, each with the reason.
+//! The real-time subset: the features that a channel with the `Profile` `RealTime` excludes, each with the reason. ¶ `docs/real-time.md`
+//! says the same for people. Rules about settings are here; those about objects (pull proxies, foreign filters, pools of single proxies)
+//! are with the protocol, which knows the objects.
 //!
 //! `docs/real-time.md` tells the same to people. The rules about settings are here; those about objects (proxies that
 //! pull, filters of clients' own, pools of single proxies) are with the protocol, which knows the objects.
@@ -7,13 +9,13 @@ use super::property::PropertyValue;
 use engine::{ChannelLimits, FullOutbox, OutboxSettings};
 use std::time::Duration;
 
-/// What a channel promises: the value of its property `Profile`.
+/// A channel's profile: the value of its property `Profile`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// Everything there is.
+    /// All features.
     #[default]
     Standard,
-    /// What is predictable; the rest is refused.
+    /// Predictable features only; others are refused.
     RealTime,
 }
 
@@ -34,17 +36,17 @@ pub(crate) const FILTER_STEPS_MAX: u32 = 250_000;
 /// The most events in one push: `MaximumBatchSize`.
 pub(crate) const BATCH_SIZE_MAX: u32 = 64;
 
-/// A setting that is outside the subset.
+/// A setting outside the subset.
 pub(crate) struct Outside {
     /// The property.
     pub(crate) property: &'static str,
-    /// Which of its values are within it.
+    /// The range of its values within the subset.
     pub(crate) range: (PropertyValue, PropertyValue),
     /// Why the others are not.
     pub(crate) why: &'static str,
 }
 
-/// What of a consumer's settings is outside the subset.
+/// A consumer's settings outside the subset.
 pub(crate) fn outside(settings: &OutboxSettings) -> Vec<Outside> {
     let mut outside = Vec::new();
     let mut note = |property, range, why| outside.push(Outside { property, range, why });
@@ -71,7 +73,7 @@ pub(crate) fn outside(settings: &OutboxSettings) -> Vec<Outside> {
     outside
 }
 
-/// What of a channel's limits is outside the subset.
+/// A channel's limits outside the subset.
 pub(crate) fn outside_limits(limits: &ChannelLimits) -> Option<Outside> {
     (limits.filter_steps_max > FILTER_STEPS_MAX).then(|| Outside {
         property: "FilterSteps",

@@ -1,5 +1,5 @@
-//! The properties that there are: those that levels inherit, of the [engine's table](engine::properties); those of channels alone, of events
-//! and of pools, each with its places, values, and what it sets.
+//! The table of properties: those that levels inherit, from the [engine's table](engine::properties); those of channels alone, of events
+//! and of pools, each with its levels, values, and effect.
 
 use super::pools::{Pool, PoolKind};
 use super::property::{
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const EVERYWHERE: &[Place] = &[Place::Channel, Place::Consumers, Place::Suppliers];
 const EVERYWHERE_AND_EVENT: &[Place] = &[Place::Channel, Place::Consumers, Place::Suppliers, Place::Event];
-/// What an outbox does is a consumer's, or all consumers' of an admin or channel.
+/// Levels of outbox properties: a consumer, or all consumers of an admin or channel.
 const OUTBOX: &[Place] = &[Place::Channel, Place::Consumers];
 const SUPPLIERS: &[Place] = &[Place::Channel, Place::Suppliers];
 const CHANNEL: &[Place] = &[Place::Channel];
@@ -37,7 +37,7 @@ const YEAR: i64 = 365 * 24 * HOUR;
 const CENTURY: i64 = 36_525 * 24 * HOUR;
 
 const HOLD_TIMEOUT: &str = "HoldTimeout";
-/// Properties that the standard knows no upper end of: what is beyond the range is not supported here.
+/// Properties without an upper limit in the standard: values beyond the range are unsupported here.
 const OPEN: [&str; 3] = ["Timeout", "MaximumBatchSize", "PacingInterval"];
 
 /// A type of settings as clients see it.
@@ -141,7 +141,7 @@ impl Domain {
         }
     }
 
-    /// The same of a property with a range of its own.
+    /// A domain with the property's own range.
     fn within(self, name: &str, low: i64, high: i64) -> Self {
         match self {
             Self::Integer { wire, names, .. } => {
@@ -182,7 +182,7 @@ fn set_pool(requested: &mut RequestedProperties, value: Accepted) {
     }
 }
 
-/// For a property of which only what happens anyway can be asked for.
+/// For a property with only one possible value, the standard behaviour.
 fn nothing_to_do(_: &mut RequestedProperties, _: Accepted) {}
 
 macro_rules! inherited {
@@ -214,7 +214,7 @@ pub(crate) static QOS: LazyLock<Vec<Property>> = LazyLock::new(|| {
     all
 });
 
-/// Those that levels do not inherit: they have the numbers in the list of all that are left, in their order.
+/// Properties that levels do not inherit: they have the last numbers, in this order.
 const OTHERS: [Property; 14] = [
     Property { name: "StartTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: not_reported },
     Property { name: "StopTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: not_reported },
@@ -330,8 +330,8 @@ const OTHERS: [Property; 14] = [
     },
 ];
 
-/// The administrative properties of a channel (`CosNotification`, OMG Notification Service 1.1), of which 0 stands for no
-/// limit; then this service's own.
+/// The administrative properties of a channel (`CosNotification`, OMG Notification Service 1.1), where 0 stands for no limit; then this
+/// service's own.
 pub(crate) static ADMIN: &[Property] = &[
     Property {
         name: "MaxQueueLength",

@@ -128,7 +128,7 @@ pub(super) fn range() -> (PropertyValue, PropertyValue) {
     (reported(&[(any(), low)]), reported(&[(any(), high)]))
 }
 
-/// What speaks against values of which each alone is good.
+/// Conflicts between values that are valid individually.
 pub(crate) fn validation_errors(requested: &RequestedProperties) -> Vec<PropertyError> {
     let mut validation_errors = Vec::new();
     let rest = &requested.topics.rest;

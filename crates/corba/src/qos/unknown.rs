@@ -1,5 +1,5 @@
-//! Properties that this service does not know, where it is configured to take them: stored with their object, returned, and of no effect
-//! otherwise. TAO's service does so, and its clients set properties of their own and ask for them.
+//! Unknown properties, where the service is configured to accept them: stored with their object, returned, and without effect. TAO's
+//! service does so, and its clients set properties of their own and read them.
 
 use super::property::is_reliability;
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
@@ -7,10 +7,10 @@ use giop::typecode::Work;
 use giop::value::AnyValue;
 use topology as t;
 
-/// What an object may have of them, and octets of their names, types and values.
+/// Maximum number of an object's unknown properties, and octets of their names, types and values.
 pub(super) const UNKNOWN_MAX: usize = 64;
 pub(super) const UNKNOWN_OCTETS_MAX: usize = 8 << 10;
-/// How their values are kept.
+/// Encoding of their stored values.
 const ENCODING: Encoding = Encoding { chars: CharSet::Utf8, ..Encoding::new(Endian::Big) };
 
 /// Operations by which they are set and read.
@@ -22,7 +22,7 @@ pub(super) enum Table {
     Admin,
 }
 
-/// Those of an object, in the order in which they were first set.
+/// An object's unknown properties, in the order in which they were first set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unknown(Vec<UnknownProperty>);
 
@@ -39,7 +39,7 @@ impl Unknown {
         Self(Vec::new())
     }
 
-    /// Takes one, in the place of another of its name. False, and nothing is changed, if there is no room for it.
+    /// Sets a property, replacing one of the same name. Returns false, without a change, if there is no room.
     pub(super) fn set(&mut self, table: Table, name: &str, value: &AnyValue) -> bool {
         let mut octets = Vec::new();
         if value.write(&mut Writer::new(&mut octets, ENCODING)).is_err() {
@@ -48,12 +48,12 @@ impl Unknown {
         self.put(UnknownProperty { table, name: name.to_owned(), value: octets })
     }
 
-    /// One is known again, or has an effect.
+    /// Removes a property that is known now, or has an effect.
     pub(super) fn remove(&mut self, table: Table, name: &str) {
         self.0.retain(|known| (known.table, known.name.as_str()) != (table, name));
     }
 
-    /// How many there are that are known, and would have an effect with a store.
+    /// Number of properties that are known, but need a store.
     pub(crate) fn lacking_store(&self) -> usize {
         self.0.iter().filter(|property| property.table == Table::Qos && is_reliability(&property.name)).count()
     }
@@ -72,7 +72,7 @@ impl Unknown {
         true
     }
 
-    /// What it takes in memory.
+    /// Their memory in octets.
     pub(crate) fn octets(&self) -> u64 {
         self.0.iter().map(|property| (size_of::<UnknownProperty>() + property.octets()) as u64).sum()
     }
@@ -81,7 +81,7 @@ impl Unknown {
         self.0.is_empty()
     }
 
-    /// Their names and values; without those that the client's encoding cannot express, such as texts that its code set does not have.
+    /// Their names and values; without those that the client's encoding cannot express, such as texts outside its code set.
     pub(super) fn reported(&self, table: Table, encoding: Encoding) -> Vec<(&str, AnyValue)> {
         let of_table = self.0.iter().filter(|property| property.table == table);
         let reported = of_table.filter_map(|UnknownProperty { name, value, .. }| {
@@ -92,7 +92,7 @@ impl Unknown {
         reported.collect()
     }
 
-    /// As they are kept.
+    /// The stored form.
     pub(crate) fn exported(&self) -> Vec<t::UnknownProperty> {
         let exported = self.0.iter().map(|UnknownProperty { table, name, value }| t::UnknownProperty {
             name: name.clone(),
@@ -102,7 +102,7 @@ impl Unknown {
         exported.collect()
     }
 
-    /// As they were kept; without what is none.
+    /// Restores them from the stored form, without invalid ones.
     pub(crate) fn restored(stored: &[t::UnknownProperty]) -> Self {
         let mut unknown = Self::default();
         for t::UnknownProperty { name, is_administrative, value } in stored {

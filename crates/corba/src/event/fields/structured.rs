@@ -1,4 +1,4 @@
-//! A structured event with parts that are looked for one after the other, and found again at once.
+//! A structured event with parts that are searched in sequence, with their positions remembered.
 
 use super::{Found, Place as Reached, descend, generic, is_about_type, spend, step};
 use crate::event::translate::any_inside;
@@ -10,10 +10,10 @@ use giop::recode::pass_any;
 use giop::typecode::Work;
 use std::cell::Cell;
 
-/// Properties of a list with remembered places. From the last of them on a longer one is walked through each time.
+/// Maximum remembered positions of a list's properties. Beyond them a longer list is searched each time.
 const REMEMBERED: usize = 12;
 
-/// A structured event, and where its parts lie as far as that is known.
+/// A structured event, with the known positions of its parts.
 #[derive(Clone, Debug)]
 pub(super) struct Structured<'e> {
     /// Stands in front of the event.
@@ -22,26 +22,26 @@ pub(super) struct Structured<'e> {
     filterable_data: List,
 }
 
-/// What is known of a list of properties. Places are octets from the beginning of the event.
+/// Known positions in a list of properties, in octets from the beginning of the event.
 #[derive(Clone, Debug, Default)]
 struct List {
-    /// Where the first property begins; 0 until it was looked for, since none begins there.
+    /// Position of the first property; 0 while unknown, since none begins there.
     begin: Cell<u32>,
-    /// How many properties there are.
+    /// Number of properties.
     count: Cell<u32>,
-    /// How many of them have a place in `names`.
+    /// Number of properties with a position in `names`.
     known: Cell<u32>,
     names: [Cell<Place>; REMEMBERED],
-    /// What is behind the last property; 0 until it was looked for.
+    /// Position behind the last property; 0 while unknown.
     end: Cell<u32>,
 }
 
-/// Where a property lies.
+/// Position of a property.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     /// Octets of its name, which ends, with a NUL, where the value begins.
     length: u32,
-    /// Where the value begins.
+    /// Position of its value.
     value: u32,
 }
 
@@ -56,7 +56,7 @@ impl<'e> Structured<'e> {
         Self { source, variable_header: List::default(), filterable_data: List::default() }
     }
 
-    /// What `$name` is.
+    /// The meaning of `$name`.
     pub(super) fn name(&self, name: &str, work: &mut Work) -> Result<Option<Reached<'e>>, ReadError> {
         let found = match name {
             "domain_name" => return self.fixed(0, work),
@@ -90,7 +90,7 @@ impl<'e> Structured<'e> {
         }
     }
 
-    /// Where a path from the event itself leads to. What is asked for most is found without looking at the type.
+    /// Resolves a path from the event itself. The most frequent paths are resolved without reading the type.
     pub(super) fn event<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
         let value = |found: Option<Reader<'e>>, rest| Ok(found.map(|any| (Reached::Any(any), rest)));
         match parts {
@@ -130,8 +130,8 @@ impl<'e> Structured<'e> {
         }
     }
 
-    /// Where a path leads to along the type. If it begins with nothing that a structured event has, it may be meant for
-    /// the Any in one, and if it begins with a name, for what that is on its own.
+    /// Resolves a path along the type. If its beginning is no part of a structured event, it is tried on the Any in the event, and if it
+    /// begins with a name, on that name alone.
     fn typed<'p>(&self, parts: &'p [Part], work: &mut Work) -> Found<'e, 'p> {
         let at = types::structured(self.source.clone(), work)?;
         let Some((first, rest)) = parts.split_first() else {
@@ -162,7 +162,7 @@ impl<'e> Structured<'e> {
         source.string().map(|text| Some(Reached::Text(text)))
     }
 
-    /// In front of the value of the property of that name in a list.
+    /// A reader in front of the value of the property of that name in a list.
     fn search(&self, which: ListName, name: &str, work: &mut Work) -> Result<Option<Reader<'e>>, ReadError> {
         let list = self.begun(which, work)?;
         let chars = self.source.encoding().chars;
@@ -182,8 +182,7 @@ impl<'e> Structured<'e> {
         self.go_on(list, is_it, work)
     }
 
-    /// Goes through the properties behind those with known places, up to the right one or to the end of the list, which is
-    /// known then.
+    /// Searches the properties behind the known positions, up to the wanted one or the end of the list, which is then known.
     fn go_on(
         &self,
         list: &List,
@@ -259,12 +258,12 @@ impl<'e> Structured<'e> {
         Ok(source)
     }
 
-    /// How many octets behind the beginning of the event a reader stands.
+    /// A reader's distance from the beginning of the event, in octets.
     fn octets_to(&self, source: &Reader<'e>) -> u32 {
         u32::try_from(source.position() - self.source.position()).unwrap_or(u32::MAX)
     }
 
-    /// The Any of which the structured event was made, if it was made of one.
+    /// The Any from which the structured event was made, if any.
     fn wrapped(&self, work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {
         match any_inside(self.source.clone(), work) {
             Some(any) => Cursor::any(any, work).map(Some),

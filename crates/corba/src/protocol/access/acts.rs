@@ -1,4 +1,5 @@
-//! Acts, for the audit log: what an account did, or tried to do, to more than its own things.
+//! Acts, for the audit log: operations of an account beyond its own objects, whether successful or not. ¶ An act is an operation that needs
+//! the right to administer, or changes or ends another owner's object. Reads are no acts. Each is logged once, whatever its outcome.
 //!
 //! An act is an operation that needs the right to administer, or changes or ends another owner's thing. Looks are none. Each is logged
 //! once, whatever its outcome.
@@ -11,7 +12,7 @@ use accounts::Account;
 use giop::cdr::Reader;
 use std::sync::Arc;
 
-/// Acts that are remembered until they are asked for: a request is one at most.
+/// Maximum acts stored until they are polled: a request is one at most.
 const ACTS_MAX: usize = 16;
 
 /// An operation done or attempted, for the audit log.
@@ -19,20 +20,20 @@ const ACTS_MAX: usize = 16;
 pub struct Act {
     /// Account of the client.
     pub by: Arc<Account>,
-    /// What, on what.
+    /// The act and its object.
     pub what: String,
-    /// What came of it.
+    /// The outcome.
     pub outcome: ActOutcome,
 }
 
-/// What came of an act.
+/// The outcome of an act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActOutcome {
-    /// It is done; what was made by it, if anything was.
+    /// Done; with the object that it made, if any.
     Done(Option<String>),
-    /// The rules of access do not allow it: which of them.
+    /// Denied by this rule of access.
     Denied(String),
-    /// It was refused for this reason.
+    /// Refused for this reason.
     Failed(String),
 }
 
@@ -48,7 +49,7 @@ impl core::fmt::Display for ActOutcome {
 }
 
 impl Guard {
-    /// What an operation is called among acts; nothing if it is none. To be asked before it is carried out: an object may be gone then.
+    /// The name of an operation as an act; `None` if it is no act. Call it before the operation, which may remove the object.
     pub(in crate::protocol) fn act(
         &self,
         objects: &Objects,
@@ -72,7 +73,7 @@ impl Guard {
         Some(format!("{operation} on {}{set}", objects.describe_target(target)))
     }
 
-    /// Takes note of what came of an act.
+    /// Notes the outcome of an act.
     pub(in crate::protocol) fn note_act(&mut self, objects: &Objects, what: String, result: Result<(), &Raised>) {
         let Some(by) = objects.ledger.principal.clone().filter(|_| self.acts.len() < ACTS_MAX) else {
             return;
@@ -87,12 +88,12 @@ impl Guard {
         self.acts.push_back(Act { by, what, outcome });
     }
 
-    /// The next act, to be logged.
+    /// Takes the next act, to be logged.
     pub fn poll_act(&mut self) -> Option<Act> {
         self.acts.pop_front()
     }
 
-    /// Which rules did not allow what was denied last.
+    /// The rules that caused the last denial.
     pub fn take_why(&mut self) -> Option<String> {
         self.why.take()
     }

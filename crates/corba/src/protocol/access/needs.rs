@@ -1,26 +1,26 @@
-//! What an operation needs.
+//! Rights needed by operations.
 
 use crate::table::Target;
 use engine::Side;
 
-/// What a client needs to be allowed an operation.
+/// The right that a client needs for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Nothing: it says no more than the reference did.
+    /// None: the operation reveals no more than the reference.
     Nothing,
-    /// Some right anywhere: it may look names up.
+    /// Any right on any channel: to look names up.
     KnowsAny,
-    /// Some right on the channel: it may look at it.
+    /// Any right on the channel: to read it.
     Knows,
     /// The right to a side of the channel.
     Uses(Side),
     /// The right to a side of the channel, or to either, and that the thing is its own; else to administer the channel.
     Owns(Option<Side>),
-    /// To administer the channel, or the service where it is in none.
+    /// The right to administer the channel, or the service if the object is in no channel.
     Administers,
 }
 
-/// What an operation on an object needs. What is not named here needs the right to administer.
+/// The right that an operation on an object needs: to administer, unless listed here.
 pub(super) fn needs(target: Target, operation: &str) -> Needs {
     if is_everybodys(operation) {
         return Needs::Nothing;
@@ -54,7 +54,7 @@ const fn known(is_known: bool, needs: Needs) -> Needs {
     if is_known { needs } else { Needs::Administers }
 }
 
-/// What every object answers.
+/// Whether every object supports the operation.
 fn is_everybodys(operation: &str) -> bool {
     matches!(
         operation,
@@ -71,7 +71,7 @@ fn is_everybodys(operation: &str) -> bool {
     )
 }
 
-/// Whether it only looks.
+/// Whether the operation only reads.
 fn is_look(operation: &str) -> bool {
     operation.starts_with("_get_") || operation.starts_with("get_") || operation.starts_with("validate_")
 }

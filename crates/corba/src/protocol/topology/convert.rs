@@ -1,5 +1,5 @@
-//! Settings, limits and the like as the engine has them and as a topology has them. What is taken apart by hand is taken apart as a
-//! whole, so that a field that is added to either breaks the build.
+//! Conversions of settings, limits and the like between the engine and a topology. Structs are destructured completely, so that a new field
+//! on either side breaks the build.
 
 use crate::exceptions::Raised;
 use crate::keys::ObjectKey;
@@ -14,7 +14,7 @@ use engine::{
 use giop::ior::Ior;
 use topology as t;
 
-/// Two enums that say the same, both ways.
+/// Conversions between two equivalent enums, both ways.
 macro_rules! same {
     ($to:ident, $from:ident: $engine:ident, $($name:ident),+) => {
         pub(super) const fn $to(it: $engine) -> t::$engine {
@@ -38,7 +38,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A setting beside what a topology has for it.
+/// Conversion between a setting and its stored form.
 trait Stored<S>: Sized {
     fn stored(self) -> S;
     fn restored(stored: &S) -> Option<Self>;
@@ -116,7 +116,7 @@ impl Stored<String> for StartFrom {
 
 macro_rules! settings {
     ($({ $(#[$doc:meta])* $side:ident $field:ident: $type:tt stored [$key:ident: $stored:ty] $($rest:tt)* })*) => {
-        /// A level's settings, with its own pool, and without properties that are unknown.
+        /// A level's settings for a topology, with its own pool, and without unknown properties.
         pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Settings {
             t::Settings {
                 $($key: patch.$field.map(Stored::stored),)*
@@ -125,7 +125,7 @@ macro_rules! settings {
             }
         }
 
-        /// The same the other way. The pool is to be made.
+        /// A level's settings from a topology. The pool is still to be made.
         pub(super) fn settings_from(settings: &t::Settings) -> (SettingsPatch, Option<Pool>) {
             let patch = SettingsPatch {
                 $($field: settings.$key.as_ref().and_then(Stored::restored),)*
@@ -164,8 +164,8 @@ fn pool_from(pool: &t::Pool) -> Pool {
     Pool { kind, spec: PoolSpec { model, server_priority, lanes, discipline, queue_events_max } }
 }
 
-/// What a channel says of its settings beside what is said for all channels, which counts for it as it may be later. What outlives a
-/// process stays as it was when the channel was made.
+/// A channel's own settings beside the defaults of all channels, which it follows when they change. Persistence stays as it was when the
+/// channel was made.
 pub(super) fn without_defaults(patch: SettingsPatch, default: &SettingsPatch) -> SettingsPatch {
     fn own<T: PartialEq>(value: Option<T>, default: &Option<T>) -> Option<T> {
         if value == *default { None } else { value }
@@ -182,7 +182,7 @@ pub(super) fn without_defaults(patch: SettingsPatch, default: &SettingsPatch) ->
     }
 }
 
-/// The same the other way.
+/// A channel's settings including the defaults of all channels.
 pub(super) fn with_defaults(patch: SettingsPatch, default: &SettingsPatch) -> SettingsPatch {
     SettingsPatch {
         push_window: patch.push_window.or(default.push_window),
@@ -200,7 +200,7 @@ pub(super) fn with_defaults(patch: SettingsPatch, default: &SettingsPatch) -> Se
     }
 }
 
-/// What a channel is limited to, beside what is said for all channels.
+/// A channel's own limits, beside those of all channels.
 pub(super) fn limits_to(limits: &ChannelLimits, default: &ChannelLimits) -> t::Limits {
     let ChannelLimits {
         memory_budget_bytes,
@@ -324,7 +324,7 @@ pub(crate) fn event_types_from(types: &[t::EventType]) -> Vec<EventType> {
     types.iter().map(event_type_from).collect()
 }
 
-/// A reference as text: of one of this service's own objects its key, which means the same wherever the service is.
+/// A reference as text: for this service's own objects the key, which stays valid wherever the service is.
 pub(crate) fn reference_to(references: &References, reference: &Ior) -> String {
     match references.own_key(reference) {
         Some(key) => format!("{HERE}{} {}", String::from_utf8_lossy(&key.to_bytes()), reference.type_id),
@@ -332,7 +332,7 @@ pub(crate) fn reference_to(references: &References, reference: &Ior) -> String {
     }
 }
 
-/// The same the other way.
+/// A reference from its text.
 pub(crate) fn reference_from(references: &References, text: &str) -> Result<Ior, Raised> {
     let Some(own) = text.strip_prefix(HERE) else { return text.parse().map_err(|_| Raised::bad_param()) };
     let (key, type_id) = own.split_once(' ').ok_or_else(Raised::bad_param)?;

@@ -1,4 +1,4 @@
-//! A protocol as it was: every object with the number that it had, so that the references that clients have lead to it.
+//! Restoration of a protocol: every object gets its former number, so that clients' references stay valid.
 
 use super::convert::{
     event_types_from, events_from, limits_from, profile_from, reference_from, settings_from, topics_from, with_defaults,
@@ -25,11 +25,11 @@ use topology::Topology;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotRestored {
-    /// The protocol has been used: there is more than an empty default channel.
+    /// The protocol has been used: it has more than an empty default channel.
     InUse,
-    /// Something in it cannot be made.
+    /// An object cannot be made.
     Refused {
-        /// What.
+        /// The object.
         what: String,
         /// Why not.
         why: String,
@@ -61,7 +61,7 @@ fn refused(what: impl fmt::Display) -> impl FnOnce(Raised) -> NotRestored {
     }
 }
 
-/// What a channel is limited to while what there was is made again: some of it may be beyond limits that were lowered since.
+/// Limits of a channel during restoration: its contents may exceed limits that were lowered since.
 fn unlimited() -> ChannelLimits {
     ChannelLimits {
         max_consumers: None,
@@ -76,8 +76,8 @@ fn unlimited() -> ChannelLimits {
 }
 
 impl Objects {
-    /// What is said of a proxy, and of its connection what held when it was made: that it never expires, where nothing was said of that and
-    /// channels that are made now say otherwise.
+    /// A proxy's stored properties, with its connection's former default: without an expiry of its own it never expires, even if new
+    /// channels have another default.
     fn with_former_expiry(&self, channel: &t::Channel, proxy: &t::Proxy) -> t::Settings {
         let mut settings = proxy.settings.clone();
         let admin = channel.admins.iter().find(|admin| (admin.side, admin.id) == (proxy.side, proxy.admin));
@@ -89,7 +89,7 @@ impl Objects {
         settings
     }
 
-    /// What the admins and proxies of a channel subscribe to or offer, and their filters.
+    /// Restores the subscriptions, offers and filters of a channel's admins and proxies.
     fn restore_selections(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         let id = ChannelId(channel.id);
         for admin in &channel.admins {
@@ -154,7 +154,7 @@ impl Objects {
         self.attach_remote_filter(target, PeerAddress { ior, by: None, name, operation: "match" })
     }
 
-    /// What a channel promises and is limited to, which may have been said when there was more than that already.
+    /// Restores a channel's profile and limits, which may be below its contents.
     fn restore_promises(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         let id = ChannelId(channel.id);
         self.hierarchy.set_limits(id, limits_from(&channel.limits, &self.settings.limits))?;
@@ -164,8 +164,7 @@ impl Objects {
 }
 
 impl Protocol {
-    /// Makes everything that there was, in a protocol that has not been used. What is put into effect is to be published, and its
-    /// effects are to be carried out, as after a request.
+    /// Restores everything, in an unused protocol. Publish the result and carry out its effects, as after a request.
     ///
     /// # Errors
     ///
@@ -183,17 +182,17 @@ impl Protocol {
         self.apply_json_and(text, |_| {})
     }
 
-    /// The same; `configure` is called when everything is there, and no client is connected yet.
+    /// Restores from JSON; `configure` is called when everything is restored, and no client is connected yet.
     ///
     /// # Errors
     ///
-    /// Why not, for people.
+    /// The reason of the failure, for people.
     pub fn apply_json_and(&mut self, text: &str, configure: impl FnOnce(&mut Self)) -> Result<(), String> {
         let topology = Topology::from_json(text).map_err(|error| error.to_string())?;
         self.restore_and(&topology, configure).map_err(|error| error.to_string())
     }
 
-    /// The same; `configure` is called when everything is there, and no client is connected yet.
+    /// Restores a topology; `configure` is called when everything is restored, and no client is connected yet.
     pub(super) fn restore_and(
         &mut self,
         topology: &Topology,
@@ -208,12 +207,12 @@ impl Protocol {
         self.make(topology, configure)
     }
 
-    /// Makes what an image has, as [`restore`](Self::restore) does, and charges an account for it. `configure` is called when everything is
-    /// there, and no client is connected yet. False if the image is empty, and nothing was made or configured.
+    /// Restores an image, as [`restore`](Self::restore) does, and charges an account for it. `configure` is called when everything is
+    /// restored, and no client is connected yet. False if the image is empty, and nothing was made or configured.
     ///
     /// # Errors
     ///
-    /// Why not, for people.
+    /// The reason of the failure, for people.
     pub fn restore_image(
         &mut self,
         image: &t::Image,
@@ -240,7 +239,7 @@ impl Protocol {
         self.make_connections(topology)
     }
 
-    /// Everything but clients. The default channel is there in any case: that a client has destroyed it is not for ever.
+    /// Restores everything but clients. The default channel exists in any case: its destruction by a client is not permanent.
     fn make_objects(&mut self, topology: &Topology) -> Result<(), NotRestored> {
         for channel in &topology.channels {
             self.restore_channel(channel, topology.next_filter)
@@ -271,7 +270,7 @@ impl Protocol {
         Ok(())
     }
 
-    /// Connects the clients that were connected, in channels that there still are.
+    /// Reconnects the clients that were connected, in channels that still exist.
     fn make_connections(&mut self, topology: &Topology) -> Result<(), NotRestored> {
         for channel in &topology.channels {
             let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
@@ -363,7 +362,7 @@ impl Protocol {
         self.set(level, RequestedProperties { patch, pool, unknown, ..requested })
     }
 
-    /// Connects the clients that were connected, though there may be more of them than are admitted now.
+    /// Reconnects the clients of a channel, even if they exceed its current limits.
     fn restore_clients(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         let id = ChannelId(channel.id);
         let limits = *self.objects.hierarchy.channel(id)?.limits();
@@ -417,7 +416,7 @@ fn log_lost(target: FilterTarget, what: &str, raised: &Raised) {
     log::warn!(target: "campanile::corba", "{what} of {whose} is not there any more and does not count: {raised}");
 }
 
-/// What was made has the number that it had.
+/// Checks that an object was made with its former number.
 fn same(made: u32, number: u32) -> Result<(), Raised> {
     if made == number { Ok(()) } else { Err(Raised::bad_param()) }
 }
