@@ -151,7 +151,7 @@ impl Tree {
         self.changed.get_or_insert_default();
     }
 
-    /// Replaces another tree, which is dropped.
+    /// Replaces another tree and takes over its record of changes: everything in either counts as changed.
     pub(super) fn replace(&mut self, other: &mut Self) {
         if let Some(mut changed) = other.changed.take() {
             changed.insert(Place::Numbers);

@@ -87,7 +87,7 @@ impl Validation<'_> {
         Ok(found.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id }))
     }
 
-    /// Refuses acknowledgement after storing for connections or events that are not persistent.
+    /// Refuses acknowledgement after storing for events that are not persistent.
     fn acknowledgement_error(&self) -> Result<Option<PropertyError>, Raised> {
         let settings = self.requested.patch.over_supplier(self.suppliers_above()?);
         let is_meant = settings.acknowledge_after == AcknowledgeAfter::Stored
