@@ -10,10 +10,9 @@ use std::sync::Arc;
 /// Encoding of values at the interface: this processor's byte order, aligned as in GIOP 1.2 from position 0 on, in UTF-8.
 pub(crate) const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: Version::V1_2, chars: CharSet::Utf8 };
 
-/// A declared event type: its `TypeCode`, with the domain and name of its events. ¶ Cheap to clone, and usable with any number of
-/// suppliers: a type is declared once, and stored.
+/// A declared event type: its `TypeCode`, with the domain and name of its events.
 ///
-/// Cheap to clone. One can be used with any number of suppliers: a type is declared once, and kept.
+/// Cheap to clone, and usable with any number of suppliers: a type is declared once, and stored.
 #[derive(Clone)]
 pub struct Declared(Arc<Inner>, Arc<Defaults>);
 

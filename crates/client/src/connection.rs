@@ -234,12 +234,11 @@ impl Connection {
         Ok(())
     }
 
-    /// The error for a request of that size that could not be written, or its id if the server has answered it all the same. ¶ `write_all`
-    /// fails only before the kernel took the last byte, so the server cannot have carried the request out. A server that rejects a request
-    /// before reading all of it may have sent the reason before it closed: the reason is in the socket, or with the thread that reads.
+    /// The error for a request of that size that could not be written, or its id if the server has answered it all the same.
     ///
-    /// `write_all` fails only before the kernel took the last byte, so the server cannot have carried the request out. One that does not
-    /// read a request to its end may have said why before it closed: what it said is there still, or with the thread that reads.
+    /// `write_all` fails only before the kernel took the last byte, so the server cannot have carried the request out. A server that
+    /// rejects a request before reading all of it may have sent the reason before it closed: the reason is in the socket, or with the
+    /// thread that reads.
     fn write_failed(&self, (id, call): (u32, &Call<'_>), octets: usize, error: &io::Error) -> Result<u32, CallError> {
         let (is_answered, closed) = {
             let mut replies = lock(&self.replies);

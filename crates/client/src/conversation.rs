@@ -1,12 +1,9 @@
-//! One connection on which servants are called. ¶ All requests of one `read` are carried out one after the other, from the read buffer.
-//! Their replies are gathered and leave with one `write`, at the latest with the first request that ends a millisecond after the first
-//! reply was ready (checked every eight requests, while they take almost no time). Requests that are answered early
-//! ([`Servant::early_operations`]) are answered together, before any of them is carried out.
+//! One connection on which servants are called.
 //!
-//! All requests that one `read` brought are carried out one after the other, from the buffer they were read into. Their
-//! replies are gathered and leave with one `write`, but not later than with the next request that is done a millisecond after
-//! the first of them was ready (of eight, where requests took next to no time until then).
-//! Requests that are answered early ([`Servant::early_operations`]) are answered together, before any of them is carried out.
+//! All requests of one `read` are carried out one after the other, from the read buffer. Their replies are gathered and leave with one
+//! `write`, at the latest with the first request that ends a millisecond after the first reply was ready (checked every eight requests,
+//! while they take almost no time). Requests that are answered early ([`Servant::early_operations`]) are answered together, before any of
+//! them is carried out.
 //!
 //! # Order
 //!

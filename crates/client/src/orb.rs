@@ -148,10 +148,9 @@ struct SharedOrb {
 
 impl Orb {
     /// The process's orb for that service and role, with these settings; made if it does not exist. It carries connections and end point,
-    /// so that a service has one connection to all consumers of the process. ¶ Chosen by address: an orb listens where the first service
-    /// that it connected to can connect back.
+    /// so that a service has one connection to all consumers of the process.
     ///
-    /// By address: an orb listens where the service that it reached first can reach it.
+    /// Chosen by address: an orb listens where the first service that it connected to can connect back.
     pub(crate) fn of_process(role: Role, address: &str, options: &OrbOptions) -> Self {
         let mut shared = lock(&SHARED);
         shared.retain(|shared| shared.orb.strong_count() > 0);

@@ -1,11 +1,8 @@
-//! Figures of the last hour: of the service, of each channel, and of each consumer, so that a graph has data when first opened. ¶ A point
-//! covers [`STEP`]: an hour of them for the first [`CHANNELS_IN_FULL`] channels and for [`CONSUMERS_IN_FULL`] consumers, the slowest and
-//! busiest. All others have a point for each half minute only. A point's numbers take an octet each ([`code`]): exact below 16, within 1/16
-//! above. The number of series bounds the memory; series beyond it are left out, and counted.
+//! Figures of the last hour: of the service, of each channel, and of each consumer, so that a graph has data when first opened.
 //!
-//! A point stands for [`STEP`]: an hour of them for the first [`CHANNELS_IN_FULL`] channels and for [`CONSUMERS_IN_FULL`] consumers, the
-//! slowest and busiest. All have one for each half minute besides. A point's numbers have an octet each ([`code`]): exact below 16, within
-//! 1/16 above. Memory is bounded by how many series there may be; what finds no room is left out, and counted.
+//! A point covers [`STEP`]: an hour of them for the first [`CHANNELS_IN_FULL`] channels and for [`CONSUMERS_IN_FULL`] consumers, the
+//! slowest and busiest. All others have a point for each half minute only. A point's numbers take an octet each ([`code`]): exact below 16,
+//! within 1/16 above. The number of series bounds the memory; series beyond it are left out, and counted.
 
 use core::cmp::Reverse;
 use core::mem::size_of;

@@ -1,11 +1,8 @@
-//! Open connections, and the choice of one to close when there is no place for another. ¶ Every address may have a few connections beyond
-//! its quota, so that a few addresses together can use all places. At the limit, the address with the most connections loses the one that
-//! has been idle for longest: one without an answer in progress, even if a request is partly received. If all are being answered, a few
-//! places remain for health checks and administration.
+//! Open connections, and the choice of one to close when there is no place for another.
 //!
-//! Every address may have a few connections whatever its share, so that a few addresses together can have all. At the limit the connection
-//! that has been idle for longest gives way, of the address that has most: one on which nothing is being answered, whether or not a part of
-//! a request has come. Where all are being answered, a few places are left for health and for what administers.
+//! Every address may have a few connections beyond its quota, so that a few addresses together can use all places. At the limit, the
+//! address with the most connections loses the one that has been idle for longest: one without an answer in progress, even if a request is
+//! partly received. If all are being answered, a few places remain for health checks and administration.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,10 +1,8 @@
-//! `POST /api/v1/publish`: one event, in the form of lines of JSON. ¶ The event is published on a temporary connection for lines of JSON
-//! within the service: so the rules of access, the limits and the error texts are those of that protocol, also for unknown or duplicate
-//! members. Only the channel is read here, for the answer and for the audit line.
+//! `POST /api/v1/publish`: one event, in the form of lines of JSON.
 //!
-//! It is published as by any client of lines of JSON, on a connection that is made for it within the service: so the rules of access, the
-//! limits and the words of a refusal are those of that protocol, also for members that are unknown or given twice. Of the body only the
-//! channel is read here, for the answer and for the audit line.
+//! The event is published on a temporary connection for lines of JSON within the service: so the rules of access, the limits and the error
+//! texts are those of that protocol, also for unknown or duplicate members. Only the channel is read here, for the answer and for the audit
+//! line.
 
 use core::fmt;
 use std::net::SocketAddr;

@@ -1,9 +1,7 @@
-//! Metrics series of consumers: one for each client's name and channel, continued when the client connects again. ¶ Consumers without a
-//! name have one each, by their proxies. The counts of a client that has disconnected are remembered, so that the counters of its name do
-//! not fall when it connects again.
+//! Metrics series of consumers: one for each client's name and channel, continued when the client connects again.
 //!
-//! Consumers without a name have one each, by their proxies. Of a client that has gone what it had counted is remembered, so that the
-//! counters of its name do not fall when its next life begins.
+//! Consumers without a name have one each, by their proxies. The counts of a client that has disconnected are remembered, so that the
+//! counters of its name do not fall when it connects again.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};

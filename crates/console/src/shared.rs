@@ -1,8 +1,7 @@
-//! Recent answers of administration, shared by all clients. ¶ The lanes are queried twice a second at most, however many clients there are.
-//! Administration only passes on their answers; merging and sorting happens on a thread of HTTP.
+//! Recent answers of administration, shared by all clients.
 //!
-//! The lanes are asked for their state twice a second at most, however many clients scrape and look. Administration only passes on what
-//! they answer; it is put together, sorted and summed up on a thread of HTTP's.
+//! The lanes are queried twice a second at most, however many clients there are. Administration only passes on their answers; merging and
+//! sorting happens on a thread of HTTP.
 
 use core::cell::{Cell, RefCell};
 use core::cmp::Reverse;

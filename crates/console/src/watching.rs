@@ -1,9 +1,7 @@
-//! A channel's live events, for browsers: a normal consumer with a limited queue, which never blocks suppliers. ¶ It is connected
-//! internally, as a client for lines of JSON with the HTTP client's principal: so its constraint is evaluated as any consumer's, rules of
-//! access apply to it, the hierarchy shows it, and it disconnects with the browser.
+//! A channel's live events, for browsers: a normal consumer with a limited queue, which never blocks suppliers.
 //!
-//! It is connected through no port, as a client that speaks lines of JSON, with the principal that asked over HTTP: so its constraint is
-//! evaluated as any consumer's, rules of access hold for it, it is seen in the hierarchy, and it is gone when the browser is.
+//! It is connected internally, as a client for lines of JSON with the HTTP client's principal: so its constraint is evaluated as any
+//! consumer's, rules of access apply to it, the hierarchy shows it, and it disconnects with the browser.
 
 use core::fmt;
 use core::time::Duration;

@@ -1,7 +1,6 @@
-//! The implemented part of the IDL, from the tables that answer requests. ¶ `docs/conformance.md` lists the same for people, with reasons;
-//! a test holds the two equal.
+//! The implemented part of the IDL, from the tables that answer requests.
 //!
-//! `docs/conformance.md` says the same for people, with reasons; a test holds the two equal.
+//! `docs/conformance.md` lists the same for people, with reasons; a test holds the two equal.
 
 use super::table::{Interface, Operation};
 use super::{

@@ -1,8 +1,7 @@
-//! Suggestions of existing names for an unknown one. ¶ The work is bounded, since clients can cause it: names of more than 64 letters match
-//! nothing, and only names of nearly the same length, up to two letters, are compared letter by letter.
+//! Suggestions of existing names for an unknown one.
 //!
-//! What it takes is bounded, since clients may ask: names of more than 64 letters are near to none, and those alone are compared letter by
-//! letter that are as long, up to two letters.
+//! The work is bounded, since clients can cause it: names of more than 64 letters match nothing, and only names of nearly the same length,
+//! up to two letters, are compared letter by letter.
 
 /// Names that differ in so many letters are no slip.
 const SLIPS_MAX: usize = 2;

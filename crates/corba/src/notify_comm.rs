@@ -1,8 +1,7 @@
-//! `CosNotifyComm`: the operations that the two ends of a connection call on each other. ¶ A proxy is one of the two ends, so it has these
-//! operations as clients have them. The event path handles events; this module answers for proxies unknown to it, or not known yet.
+//! `CosNotifyComm`: the operations that the two ends of a connection call on each other.
 //!
-//! A proxy is one of the two ends, so it has these operations as clients have them. Events themselves are handled on the
-//! event path; what is here answers for proxies of which the event path knows nothing, or nothing yet.
+//! A proxy is one of the two ends, so it has these operations as clients have them. The event path handles events; this module answers for
+//! proxies unknown to it, or not known yet.
 
 use super::channel_admin::{disconnect, pull, pull_events, push};
 use super::exceptions::Raised;

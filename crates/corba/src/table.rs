@@ -1,8 +1,7 @@
-//! Interfaces as tables: operation name → handler. ¶ Every operation of every interface of a Notification Service's IDL modules is in one
-//! of these tables, so that the list of implemented operations (`docs/conformance.md`) can be checked against the code.
+//! Interfaces as tables: operation name → handler.
 //!
-//! Every operation of every interface of the IDL modules that a Notification Service has to offer stands in one of these
-//! tables, so that the list of what is done (`docs/conformance.md`) can be checked against what runs.
+//! Every operation of every interface of a Notification Service's IDL modules is in one of these tables, so that the list of implemented
+//! operations (`docs/conformance.md`) can be checked against the code.
 
 use super::exceptions::Raised;
 use super::protocol::Protocol;

@@ -1,7 +1,6 @@
-//! Cyclone's complaints: malformed packets, a network that differs from the configuration. ¶ Any sender of packets can cause them without
-//! limit, so only the latest is stored, with their number.
+//! Cyclone's complaints: malformed packets, a network that differs from the configuration.
 //!
-//! Any sender of packets can have it complain as often as it sends, so the latest is kept, and how many there were.
+//! Any sender of packets can cause them without limit, so only the latest is stored, with their number.
 
 use std::sync::{Mutex, PoisonError};
 

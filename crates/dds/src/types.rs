@@ -27,10 +27,9 @@ pub enum Naming {
     Ros2,
 }
 
-/// The DDS name of a named type: `IDL:demo/Wind:1.0` is `demo::Wind`. ¶ Parts of the id without a name in IDL (`omg.org`) are left out. For
-/// an id of another form it is the type's name.
+/// The DDS name of a named type: `IDL:demo/Wind:1.0` is `demo::Wind`.
 ///
-/// Parts of the id that IDL has no names for (`omg.org`) are left out. Without an id of that form it is the type's name.
+/// Parts of the id without a name in IDL (`omg.org`) are left out. For an id of another form it is the type's name.
 #[must_use]
 pub fn type_name(of: TypeRef<'_>, naming: Naming) -> String {
     let id = of.id().strip_prefix("IDL:").and_then(|id| id.rsplit_once(':')).map_or("", |(path, _version)| path);

@@ -1,8 +1,7 @@
-//! The end of a process with live publishers or consumers. ¶ Publishers send their gathered events and wait for answers as when they are
-//! freed; unconfirmed events are then logged. Callbacks are not called any more: what they use may be gone.
+//! The end of a process with live publishers or consumers.
 //!
-//! Publishers send what they have and wait for answers as when they are freed, and what is not confirmed then is logged. Callbacks are
-//! not called any more: what they use may be gone.
+//! Publishers send their gathered events and wait for answers as when they are freed; unconfirmed events are then logged. Callbacks are not
+//! called any more: what they use may be gone.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, Once, PoisonError, Weak};

@@ -280,11 +280,9 @@ impl<W> Connection<W> {
     }
 
     /// Ends the connection in order: appends the message for the peer. Returns false, without a message, if it has ended already, if a
-    /// caller still waits, or for a caller before GIOP 1.2, where only servers may send it (9.4.7). ¶ Later input is not returned, as it
-    /// must not be carried out any more. A server calls this when it has answered everything begun.
+    /// caller still waits, or for a caller before GIOP 1.2, where only servers may send it (9.4.7).
     ///
-    /// What arrives from now on is not handed out, as it must not be carried out any more. A server calls this when it has
-    /// answered whatever it has begun.
+    /// Later input is not returned, as it must not be carried out any more. A server calls this when it has answered everything begun.
     pub fn close(&mut self, version: Version, buf: &mut Vec<u8>) -> bool {
         let may = self.side == Side::Server || (version >= Version::V1_2 && self.waiting() == 0);
         if self.closed.is_some() || !may {

@@ -1,7 +1,6 @@
-//! The eight messages of GIOP 1.0, 1.1 and 1.2, parsed and written in place. ¶ CORBA 3.3 part 2, 9.4. A message is a header of twelve
-//! octets and a rest:
+//! The eight messages of GIOP 1.0, 1.1 and 1.2, parsed and written in place.
 //!
-//! CORBA 3.3 part 2, 9.4. A message is a header of twelve octets and what follows it:
+//! CORBA 3.3 part 2, 9.4. A message is a header of twelve octets and a rest:
 //!
 //! ```text
 //!  0       4     5     6       7      8            12

@@ -1,12 +1,9 @@
-//! Values of any type skipped, or copied from one encoding to another, without being built. ¶ Processing of an `Any` on the event path:
-//! check it ([`skip_any`]), and convert it to another byte order, version, code set or alignment for a consumer that needs it
-//! ([`copy_any`]). The value is walked along its marshalled type; only the output buffer is allocated. (The one exception are unions that
-//! are discriminated by `wchar`, which before IDL 4 were no types: between GIOP 1.1 and 1.2 their types have to be rebuilt.)
+//! Values of any type skipped, or copied from one encoding to another, without being built.
 //!
-//! What the event path does with an `Any`: make sure that it is one ([`skip_any`]), and put it into another byte order,
-//! version, code set or alignment for a consumer that needs it so ([`copy_any`]). The value is walked along its
-//! marshalled type; nothing is allocated except in the buffer that is written to. (The one exception are unions that are
-//! discriminated by `wchar`, which before IDL 4 were no types: between GIOP 1.1 and 1.2 their types have to be rebuilt.)
+//! Processing of an `Any` on the event path: check it ([`skip_any`]), and convert it to another byte order, version, code set or alignment
+//! for a consumer that needs it ([`copy_any`]). The value is walked along its marshalled type; only the output buffer is allocated. (The
+//! one exception are unions that are discriminated by `wchar`, which before IDL 4 were no types: between GIOP 1.1 and 1.2 their types have
+//! to be rebuilt.)
 //!
 //! Structure is checked: types are valid, lengths and counts fit, strings end, discriminators can be read. The reader of the values
 //! ([`crate::value`]) checks that octets are booleans, numbers are of an enum, and text is valid in its code set.
@@ -432,13 +429,11 @@ impl<'a, S: Sink<'a>> Walk<'_, 'a, S> {
         }
     }
 
-    /// Elements one by one, but only until the rest is known to be uniform. ¶ The size of an element without strings, sequences, unions and
-    /// the like depends only on its alignment. So among any nine of them two begin at the same position modulo 8, and from the second one
-    /// on sizes repeat. This also prevents claims of very many elements of size 0.
+    /// Elements one by one, but only until the rest is known to be uniform.
     ///
-    /// The size of an element without strings, sequences, unions and the like depends on nothing but its alignment. So
-    /// among any nine of them two begin at the same position modulo 8, and from the second one on sizes repeat. That leaves
-    /// no way to claim a great many elements of no size, either.
+    /// The size of an element without strings, sequences, unions and the like depends only on its alignment. So among any nine of them two
+    /// begin at the same position modulo 8, and from the second one on sizes repeat. This also prevents claims of very many elements of
+    /// size 0.
     fn composites(
         &mut self,
         types: &Types<'a>,

@@ -14,11 +14,10 @@ use crate::lexer::KEYWORDS;
 /// Maximum nesting of sequences; deeper ones are left out.
 const NESTING_MAX: usize = 128;
 
-/// The text of a type with all types that it contains; [`crate::read`] reads it as the same type. ¶ Comments say what IDL cannot:
-/// repository ids that do not follow from modules and names, and kinds of types that [`crate::read`] does not support.
+/// The text of a type with all types that it contains; [`crate::read`] reads it as the same type.
 ///
-/// What IDL cannot say is said in comments: repository ids that do not follow from modules and names, and kinds of types that
-/// [`crate::read`] does not have.
+/// Comments say what IDL cannot: repository ids that do not follow from modules and names, and kinds of types that [`crate::read`] does not
+/// support.
 #[must_use]
 pub fn text(code: &TypeCode) -> String {
     Text(code).to_string()

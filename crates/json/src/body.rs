@@ -1,7 +1,6 @@
-//! The body of a typed event. Its members are usually among the event's fields as well; each is shown once. ¶ A body that is a struct with
-//! the name of its event's type is written without the members that are fields, and read with the fields in their place.
+//! The body of a typed event. Its members are usually among the event's fields as well; each is shown once.
 //!
-//! A body that is a struct with the name of its event's type is written without the members that are fields, and is read with the fields in
+//! A body that is a struct with the name of its event's type is written without the members that are fields, and read with the fields in
 //! their place.
 
 use alloc::borrow::{Cow, ToOwned};

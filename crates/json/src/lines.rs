@@ -6,11 +6,10 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// Input of one connection that has not been returned as lines yet. ¶ A line that arrives whole is returned from the caller's buffer. Only
-/// the beginning of an incomplete line is copied here, so that an idle connection takes no memory.
+/// Input of one connection that has not been returned as lines yet.
 ///
-/// A line that arrives whole is handed out from where it was read to. Only the beginning of an incomplete line is kept here, so
-/// that a connection on which nothing is under way takes no memory.
+/// A line that arrives whole is returned from the caller's buffer. Only the beginning of an incomplete line is copied here, so that an idle
+/// connection takes no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     /// Retained input. Octets before `from` are consumed; octets before `searched` contain no end of a line.

@@ -1,9 +1,7 @@
-//! Strict JSON: no duplicate member in an object, and no whole number that no integer type holds. ¶ Of duplicate members a parser takes the
-//! last, and a whole number from 2^64 on becomes the nearest double. Both silently lose data, so both are errors here, with the path of the
-//! value.
+//! Strict JSON: no duplicate member in an object, and no whole number that no integer type holds.
 //!
-//! Of two members of one name a parser takes the last, and a whole number from 2^64 on becomes the nearest double. Both lose
-//! what was sent without a word, so both are errors here, with the path of what is wrong.
+//! Of duplicate members a parser takes the last, and a whole number from 2^64 on becomes the nearest double. Both silently lose data, so
+//! both are errors here, with the path of the value.
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;

@@ -1,8 +1,7 @@
-//! JSON as a value of a given type: values written by [`write()`](crate::write::value) are read back unchanged. ¶ Nothing is converted with
-//! a loss: a number out of range, a missing or unknown member, and an unknown label are errors with the path of the value.
+//! JSON as a value of a given type: values written by [`write()`](crate::write::value) are read back unchanged.
 //!
-//! Nothing is converted that would lose something: a number that is out of its type's range, a member that is missing or that there is not,
-//! a label that is none, are errors with the path of what is wrong.
+//! Nothing is converted with a loss: a number out of range, a missing or unknown member, and an unknown label are errors with the path of
+//! the value.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;

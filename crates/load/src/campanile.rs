@@ -396,10 +396,9 @@ impl Channel {
         ProxyAddress::of(&object, doing)
     }
 
-    /// Makes a proxy for one more consumer, with its `listener` and object `key`, and connects it. ¶ The service connects to the listener
-    /// at any time: at once, or for the first event.
+    /// Makes a proxy for one more consumer, with its `listener` and object `key`, and connects it.
     ///
-    /// The service connects to the listener when it likes to: at once, or for the first event.
+    /// The service connects to the listener at any time: at once, or for the first event.
     pub fn add_consumer(
         &self,
         listener: &TcpListener,

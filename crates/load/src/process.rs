@@ -401,10 +401,9 @@ pub fn arguments<const N: usize>(texts: [&str; N]) -> Vec<OsString> {
     texts.into_iter().map(OsStr::new).map(OsStr::to_owned).collect()
 }
 
-/// Finds the address in the ready line of `campanile serve`: `campanile: ready at ADDRESS, found by …`. ¶ Other lines do not count: the
-/// error of a port in use contains the address, too.
+/// Finds the address in the ready line of `campanile serve`: `campanile: ready at ADDRESS, found by …`.
 ///
-/// Nothing else will do: what a service says that finds its port in use has the address in it too.
+/// Other lines do not count: the error of a port in use contains the address, too.
 pub fn ready_address(line: &str) -> Option<SocketAddr> {
     let (address, _) = line.strip_prefix("campanile: ready at ")?.split_once(',')?;
     address.parse().ok()

@@ -18,13 +18,11 @@ const CALM: u32 = 64;
 /// Consecutive times that a tighter deadline may fail to help.
 const TRIALS: u32 = 3;
 
-/// Finds the rate at which a subscriber loses nothing. ¶ With loss it wishes for an eighth less than before, or for the received rate if
-/// that is lower, and remembers the rate that caused the loss. Without loss it wishes for a little more each period, but stays a sixteenth
-/// below the remembered rate; after 64 periods without loss it forgets that rate, since the network may have changed.
+/// Finds the rate at which a subscriber loses nothing.
 ///
-/// With loss it wishes for an eighth less, or for what came if that is less, and remembers at which rate there was loss. Without loss it
-/// wishes for a little more each period, but stays clear of that rate by a sixteenth; after 64 periods without loss it forgets it,
-/// since the network may have become another one.
+/// With loss it wishes for an eighth less than before, or for the received rate if that is lower, and remembers the rate that caused the
+/// loss. Without loss it wishes for a little more each period, but stays a sixteenth below the remembered rate; after 64 periods without
+/// loss it forgets that rate, since the network may have changed.
 #[derive(Debug, Clone, Copy)]
 pub struct LossFreeRate {
     highest: u32,

@@ -1,8 +1,7 @@
-//! Cookies prove that a peer receives at the address it sends from: it has to return the cookie that was sent there. ¶ A cookie is computed
-//! from the address, the session and a secret, without stored state: a returned cookie is checked by computing it again.
+//! Cookies prove that a peer receives at the address it sends from: it has to return the cookie that was sent there.
 //!
-//! A cookie is made of the address, the session and a secret, and nothing is kept for it: one that is returned is checked by
-//! making it again.
+//! A cookie is computed from the address, the session and a secret, without stored state: a returned cookie is checked by computing it
+//! again.
 
 use core::hash::Hasher;
 use core::net::SocketAddr;

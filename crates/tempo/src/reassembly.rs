@@ -1,10 +1,7 @@
-//! Reassembly of one message from several frames. ¶ All fragments but the last have the same size; they may arrive in any order, and
-//! repeatedly. The state is the caller's buffer and a mark for each fragment. A message with too many octets or fragments is refused at the
-//! first fragment that shows it.
+//! Reassembly of one message from several frames.
 //!
-//! All fragments but the last have the same size; they may come in any order, and more than once. What is kept is the buffer
-//! that the caller gives, and a mark for each fragment: a message of more octets, or of more fragments, is refused by the first of
-//! its fragments that tells.
+//! All fragments but the last have the same size; they may arrive in any order, and repeatedly. The state is the caller's buffer and a mark
+//! for each fragment. A message with too many octets or fragments is refused at the first fragment that shows it.
 
 use crate::wire::Fragment;
 

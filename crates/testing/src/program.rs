@@ -13,9 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{PATIENCE, SUITE_PATIENCE};
 
 /// A time limit for a program: after [`PATIENCE`] it is killed, so that the test that reads its output or waits for its end goes on and
-/// fails with the name of the wait. ¶ Must be dropped before the program's end is collected elsewhere, since its process id may be reused.
+/// fails with the name of the wait.
 ///
-/// To be dropped before the program's end is collected elsewhere, since its number may become another program's.
+/// Must be dropped before the program's end is collected elsewhere, since its process id may be reused.
 pub struct Leash {
     _stop: Sender<()>,
 }

@@ -1,7 +1,6 @@
-//! An oracle for rules of access, which follows docs/security.md rule by rule, and rulebooks to test with. ¶ Independent of the code under
-//! test: a rule is as in the configuration file, a principal is what a client shows.
+//! An oracle for rules of access, which follows docs/security.md rule by rule, and rulebooks to test with.
 //!
-//! It knows nothing of the code that it judges: rules are what stands in the configuration file, a principal is what a client shows.
+//! Independent of the code under test: a rule is as in the configuration file, a principal is what a client shows.
 
 use core::net::IpAddr;
 

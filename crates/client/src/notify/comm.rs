@@ -1,10 +1,7 @@
-//! Servants of `CosNotifyComm`: the objects of consumers and suppliers that a service calls. ¶ A push consumer is a [`CallbackConsumer`], a
-//! pull supplier a [`QueueSupplier`](super::QueueSupplier). The other two kinds, [`SupplierServant`] and [`ConsumerServant`], call the
-//! service themselves and are only notified of changes and of their disconnection.
+//! Servants of `CosNotifyComm`: the objects of consumers and suppliers that a service calls.
 //!
-//! A consumer that is pushed to is a [`CallbackConsumer`], a supplier that is pulled a
-//! [`QueueSupplier`](super::QueueSupplier). The other two kinds, [`SupplierServant`] and [`ConsumerServant`], call the
-//! service themselves and only want to be notified of changes and of their disconnection.
+//! A push consumer is a [`CallbackConsumer`], a pull supplier a [`QueueSupplier`](super::QueueSupplier). The other two kinds,
+//! [`SupplierServant`] and [`ConsumerServant`], call the service themselves and are only notified of changes and of their disconnection.
 
 use super::{ClientType, EventType, skip_event};
 use crate::{Servant, ServantError, Unmarshal};

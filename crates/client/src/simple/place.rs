@@ -5,10 +5,9 @@ use crate::{InvokeError, ObjectRef, Orb};
 use core::fmt;
 use std::sync::Arc;
 
-/// Finds a channel, or makes it; called at the start, and again whenever the found channel is gone. ¶ It is also called on threads of the
-/// library, and may take as long as calls to a service do.
+/// Finds a channel, or makes it; called at the start, and again whenever the found channel is gone.
 ///
-/// It is called on threads of the library's, too, and may take as long as calls to a service do.
+/// It is also called on threads of the library, and may take as long as calls to a service do.
 #[derive(Clone)]
 pub struct ChannelFinder(Find);
 

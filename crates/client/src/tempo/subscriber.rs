@@ -18,10 +18,9 @@ use crate::lock;
 const WAITING_MAX: usize = 10_000;
 const WAITING_OCTETS_MAX: usize = 16 << 20;
 
-/// Receives messages published on a topic: by a callback, or by taking the next one. ¶ When dropped, it says goodbye to its publishers. A
-/// callback that is running then finishes.
+/// Receives messages published on a topic: by a callback, or by taking the next one.
 ///
-/// Dropped, it says so to its publishers. A callback that runs at that moment ends by itself.
+/// When dropped, it says goodbye to its publishers. A callback that is running then finishes.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -148,12 +148,10 @@ pub(super) fn read_known(rest: &mut Reader<'_>, work: &mut Work) -> Result<Known
     Ok(Known { length, is_plain: !header.has_properties, is_loose: !event.has_eights() })
 }
 
-/// The encoding of a sequence of these events for a consumer with this output form. `None` if none of them could be translated for it. ¶
+/// The encoding of a sequence of these events for a consumer with this output form. `None` if none of them could be translated for it.
+///
 /// The events come from different suppliers and may differ in byte order and code set: the sequence has the first one's byte order, and is
 /// in UTF-8 if any of them is.
-///
-/// They come from different suppliers and may be in different byte orders and code sets: the sequence has the first one's
-/// byte order, and is in UTF-8 if any of them is.
 #[must_use]
 pub fn batch_encoding(events: &[Arc<Event>], output_form: OutputForm) -> Option<Encoding> {
     let mut tags = events.iter().filter_map(|event| chosen(event, output_form).map(|(_, tag)| tag));

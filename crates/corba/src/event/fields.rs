@@ -1,6 +1,6 @@
-//! Fields of events for filters, read in place and on demand. ¶ Interpretation of a constraint's paths (OMG Notification Service 1.1, 2.4):
+//! Fields of events for filters, read in place and on demand.
 //!
-//! How a constraint's paths are understood (OMG Notification Service 1.1, 2.4):
+//! Interpretation of a constraint's paths (OMG Notification Service 1.1, 2.4):
 //!
 //! - A path from the event itself (`$.header.fixed_header.event_type.type_name`, `$.filterable_data(name)`, `$.remainder_of_body[3]`, and
 //!   of an Any event `$.member`, `$(name)`, `$[0]` or just `$`) follows the types as the IDL has them. Values within an `any` are entered.

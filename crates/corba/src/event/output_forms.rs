@@ -158,11 +158,10 @@ pub enum Source {
     Alternate(usize),
 }
 
-/// The bytes of an event that a consumer with this output form gets. `None` if the event could not be translated for it. ¶ Marking of
-/// repeats and numbers may change while an event waits. The event is not translated again for that: its consumer gets it as before.
+/// The bytes of an event that a consumer with this output form gets. `None` if the event could not be translated for it.
 ///
-/// Whether repeats and numbers are marked can be decided while an event waits. It is not translated once more for that: its consumer gets
-/// it as it would have before.
+/// Marking of repeats and numbers may change while an event waits. The event is not translated again for that: its consumer gets it as
+/// before.
 #[inline]
 #[must_use]
 pub fn source_for(event: &Event, output_form: OutputForm) -> Option<Source> {

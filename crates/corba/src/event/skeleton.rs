@@ -1,9 +1,7 @@
-//! The common part of events that differ only in the value of their body. ¶ A supplier's events usually begin with the same octets, from
-//! their type's names to the type of their body. Those octets are read once; for an event with the same beginning only the value is
-//! checked.
+//! The common part of events that differ only in the value of their body.
 //!
-//! A supplier's events mostly begin with the same octets, from their type's names to the type of their body. Those octets
-//! are read once; of an event that begins so too only the value behind them is left to be checked.
+//! A supplier's events usually begin with the same octets, from their type's names to the type of their body. Those octets are read once;
+//! for an event with the same beginning only the value is checked.
 
 use super::{FORM_STRUCTURED, Header, Known, skip_properties};
 use engine::{Form, Reliability};

@@ -1,9 +1,7 @@
-//! Filters evaluated on a client's request: `match…`, of filters and mapping filters. ¶ The event is treated as in a channel: an Any has
-//! the type `%ANY` in no domain, a list of properties the type `%TYPED` in none, and a structured event its own type. Constraints for other
-//! types are skipped.
+//! Filters evaluated on a client's request: `match…`, of filters and mapping filters.
 //!
-//! The event is taken as a channel would take it: an Any is of the type `%ANY` in no domain, a list of properties is of the
-//! type `%TYPED` in none, and a structured event says of which type it is. Constraints for other types are not looked at.
+//! The event is treated as in a channel: an Any has the type `%ANY` in no domain, a list of properties the type `%TYPED` in none, and a
+//! structured event its own type. Constraints for other types are skipped.
 
 use super::expression::MappedValue;
 use super::store::{Filter, Filters, Installed};
@@ -251,11 +249,10 @@ fn evaluate(
     (outcome, None)
 }
 
-/// Whether a constraint with these types applies to an event type; `None` if the steps run out. ¶ The types come from the filter's creator
-/// and the event's from the requesting client, both as long as a message may be: so comparing them is charged as evaluation is.
+/// Whether a constraint with these types applies to an event type; `None` if the steps run out.
 ///
-/// The types come from the filter's maker and the event's from the client that asks, both as long as a message may be: so looking through
-/// them is charged as evaluating is.
+/// The types come from the filter's creator and the event's from the requesting client, both as long as a message may be: so comparing them
+/// is charged as evaluation is.
 fn is_meant(types: &[EventType], event_type: Type<'_>, steps: &mut Steps) -> Option<bool> {
     let Type { domain, name } = event_type;
     for kind in types {

@@ -1,15 +1,11 @@
-//! `CosNotifyFilter` and TAO's `CosNotifyFilterExt`: filters of both kinds, their factories, and the admins and proxies that use them. ¶
+//! `CosNotifyFilter` and TAO's `CosNotifyFilterExt`: filters of both kinds, their factories, and the admins and proxies that use them.
+//!
 //! The values of a mapping filter may be of any type until it is used. Used for priorities they must be integers in the range of `short`,
 //! for lifetimes non-negative integers, in the 100 ns of `TimeBase::TimeT`. One filter can be used for both, as the attributes
-//! `priority_filter` and `lifetime_filter` of other objects. ¶ A filter of an admin or a proxy may be this service's, evaluated on the
-//! event path, or another server's, which is then called ([`engine::FilterRef`]).
+//! `priority_filter` and `lifetime_filter` of other objects.
 //!
-//! The values of a mapping filter may be of any type as long as it is not used. Used for priorities they have to be
-//! integers in the range of `short`, for lifetimes integers that are not negative, in the 100 ns of `TimeBase::TimeT`.
-//! One filter can be used for both, as the attributes `priority_filter` and `lifetime_filter` of other objects.
-//!
-//! A filter that an admin or a proxy has may be one of this service's, evaluated where the events are, or any other server's, which is then
-//! asked by calls ([`engine::FilterRef`]).
+//! A filter of an admin or a proxy may be this service's, evaluated on the event path, or another server's, which is then called
+//! ([`engine::FilterRef`]).
 
 use super::callbacks::Callbacks;
 use super::expression::{

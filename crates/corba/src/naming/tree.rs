@@ -1,9 +1,7 @@
-//! The tree of naming contexts. ¶ A context binds name components to references. Local contexts are followed; at a context that is remote
-//! or was destroyed, the client gets a reference to continue by itself ([`UserException::CannotProceed`]).
+//! The tree of naming contexts.
 //!
-//! A context binds name components to references. What is bound as a context and lives here is walked through; what is
-//! bound as a context and lives elsewhere, or was destroyed, is handed back to the client, which can go on there by
-//! itself ([`UserException::CannotProceed`]).
+//! A context binds name components to references. Local contexts are followed; at a context that is remote or was destroyed, the client
+//! gets a reference to continue by itself ([`UserException::CannotProceed`]).
 
 use super::NamingLimits;
 use super::name::NameComponent;

@@ -1,26 +1,18 @@
 //! Offers and subscriptions: consumers are notified of their channel's offers, suppliers of its subscriptions (OMG Notification Service
-//! 1.1, `offer_change` and `subscription_change`). ¶ A client is notified of the *sum* of the other side's connected clients. A consumer
-//! without a subscription counts as subscribed to everything; a supplier without an offer announces nothing, though its events pass all the
-//! same. A supplier assumes that everything is subscribed to until it is notified or asks, so that everything is no news to it: in JacORB's
-//! and TAO's services, too, a consumer without a subscription is not announced. ¶ The sum is computed once for each batch of requests, for
-//! the channels in which it may have changed (also by filters, since their constraints name event types). Each client on the other side
-//! gets the difference to its last notification, beginning with the state at its connection. A client has at most one such call unanswered,
-//! so that a slow one delays no other; changes meanwhile are merged into one call. A client without the operation is not called again. ¶
+//! 1.1, `offer_change` and `subscription_change`).
+//!
+//! A client is notified of the *sum* of the other side's connected clients. A consumer without a subscription counts as subscribed to
+//! everything; a supplier without an offer announces nothing, though its events pass all the same. A supplier assumes that everything is
+//! subscribed to until it is notified or asks, so that everything is no news to it: in JacORB's and TAO's services, too, a consumer without
+//! a subscription is not announced.
+//!
+//! The sum is computed once for each batch of requests, for the channels in which it may have changed (also by filters, since their
+//! constraints name event types). Each client on the other side gets the difference to its last notification, beginning with the state at
+//! its connection. A client has at most one such call unanswered, so that a slow one delays no other; changes meanwhile are merged into one
+//! call. A client without the operation is not called again.
+//!
 //! With `tao_event_types` notifications are as in TAO's service: only named types, never everything; all of them to a client that connects;
 //! and for a client that has named types itself, other added types and its own removed types.
-//!
-//! A client is notified of what the connected clients of the other side offer or want *together*. A consumer that never said what it wants
-//! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same. A supplier that was
-//! notified of nothing and did not ask assumes that everything is wanted, so that everything is no news to it: in JacORB's and TAO's
-//! services too a consumer that says nothing is not announced.
-//!
-//! The sum is worked out once for each batch of requests, for the channels in which it may have changed (also because filters did, since
-//! their constraints name event types). Each client on the other side gets the difference to what it was last notified of, beginning with
-//! what was known when it connected. A client has one such call unanswered at most, so that a slow one delays no other; what changes
-//! meanwhile goes into one call. One that says that it has no such operation is not called again.
-//!
-//! With `tao_event_types` it is what TAO's service tells: types that were named and never everything, all of them to a client that
-//! connects, and to one that has named types itself only what these leave: of what came the others, of what went its own.
 
 use super::clients::Client;
 use super::{CallPurpose, ClientAnswer, ClientCall, Effect, Objects};

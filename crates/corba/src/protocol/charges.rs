@@ -1,11 +1,8 @@
-//! Charges for stored objects: each is charged to the client that requested it, until it is gone. ¶ Every [`Thing`] is weighed when it is
-//! made or changed, by an estimate of its memory in octets, and its weight is charged to the client that increased it last. The charge
-//! stays with that client's address when its connection is closed. Requests beyond the limit, or beyond the client's quota, are refused
-//! before anything is changed.
+//! Charges for stored objects: each is charged to the client that requested it, until it is gone.
 //!
-//! Every [`Thing`] is weighed when it is made or changed, by an estimate of the octets that it takes in memory, and its weight is charged
-//! to the client that made it heavier last. It stays charged to that client's address when the client's connection is closed. What would
-//! exceed the limit, or the client's share of it, is refused before anything is changed.
+//! Every [`Thing`] is weighed when it is made or changed, by an estimate of its memory in octets, and its weight is charged to the client
+//! that increased it last. The charge stays with that client's address when its connection is closed. Requests beyond the limit, or beyond
+//! the client's quota, are refused before anything is changed.
 
 use super::{Named, Objects};
 use crate::exceptions::Raised;

@@ -145,13 +145,11 @@ impl Objects {
 impl Protocol {
     /// Declares a channel with this name and these properties: an existing channel of the name gets the properties, whichever client made
     /// it, otherwise one is made. Its name in the naming service's root, and the names of event channels (kind `channels`) there, are then
-    /// bound to it, replacing clients' bindings. ¶ A channel without a name that is bound to the name in the root counts as the one with
-    /// the name if there is no other. During restoration it takes precedence over a channel of that name that was never declared: earlier
-    /// releases gave declared channels no other name, so that clients could make a second one, which stays without the name.
+    /// bound to it, replacing clients' bindings.
     ///
-    /// What the root has of that name and has no name itself counts as the one that has it where there is no other. While a topology is
-    /// restored it counts before a channel of that name that was never declared: earlier releases gave declared channels no other name, so
-    /// that clients could make a second one. That one is kept without the name.
+    /// A channel without a name that is bound to the name in the root counts as the one with the name if there is no other. During
+    /// restoration it takes precedence over a channel of that name that was never declared: earlier releases gave declared channels no
+    /// other name, so that clients could make a second one, which stays without the name.
     ///
     /// # Errors
     ///

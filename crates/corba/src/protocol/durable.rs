@@ -1,9 +1,7 @@
-//! Durable local consumers: proxies of other protocols' clients that outlive their connections, and the process. ¶ Each has a name in its
-//! channel, by which a returning client finds it. Without a client, events are queued as for a suspended consumer. It is destroyed by an
-//! operator, with its channel, or when no link of the configuration has its name.
+//! Durable local consumers: proxies of other protocols' clients that outlive their connections, and the process.
 //!
-//! Each has a name in its channel, by which a client that comes again finds it. While there is no client, what comes is kept as for a
-//! suspended consumer. It ends when it is destroyed: by an operator, with its channel, or when no link of the configuration has its name.
+//! Each has a name in its channel, by which a returning client finds it. Without a client, events are queued as for a suspended consumer.
+//! It is destroyed by an operator, with its channel, or when no link of the configuration has its name.
 
 use super::clients::Tell;
 use super::local_proxies::{LocalProxy, LocalProxyState, Part, RegisterError};

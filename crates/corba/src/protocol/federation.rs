@@ -1,16 +1,11 @@
-//! Names of linked services' channels ("federated names"): read-only, with lower precedence than this service's own names. ¶ Each link has
-//! a table of the names that its far side advertised. The index has the best of them for each name: the nearest channel, among equals that
-//! of the lowest service. It answers `resolve` and `list` of the root context, and requests for `corbaloc::HOST:PORT/NAME`. A far side gets
-//! this service's own channels and the index, without its own names (split horizon); at [`DISTANCE_MAX`] a name is dropped, so that a ring
-//! does not repeat removed names for ever. ¶ Names of a far side are accepted if the rules of access let it publish in a channel of that
-//! name.
+//! Names of linked services' channels ("federated names"): read-only, with lower precedence than this service's own names.
 //!
-//! Each link has a table of the names that its far side told. The index has the best of them for each name: the nearest channel, of these
-//! the one of the lowest service. It answers `resolve` and `list` of the root context, and requests for `corbaloc::HOST:PORT/NAME`.
-//! A far side is told this service's own channels and the index, without what came from that far side (split horizon); at
-//! [`DISTANCE_MAX`] a name is dropped, so that a ring does not repeat for ever to itself what is gone.
+//! Each link has a table of the names that its far side advertised. The index has the best of them for each name: the nearest channel,
+//! among equals that of the lowest service. It answers `resolve` and `list` of the root context, and requests for
+//! `corbaloc::HOST:PORT/NAME`. A far side gets this service's own channels and the index, without its own names (split horizon); at
+//! [`DISTANCE_MAX`] a name is dropped, so that a ring does not repeat removed names for ever.
 //!
-//! A far side is believed where the rules of access let it publish in a channel of that name.
+//! Names of a far side are accepted if the rules of access let it publish in a channel of that name.
 
 use super::{Effect, Objects, Protocol};
 use crate::naming::NameComponent;

@@ -276,11 +276,10 @@ const RESCHEDULED_AT_ONCE: usize = 256;
 /// A channel, or one of its admins.
 type Whose = (ChannelId, Option<(Side, AdminId)>);
 
-/// Channels and admins with proxies that need new due times. ¶ The probe intervals and idle limits of 65,536 clients can be changed with
-/// one request: their due times are computed in chunks, between other clients' requests.
+/// Channels and admins with proxies that need new due times.
 ///
-/// How often clients are asked, and how long suppliers may be idle, can be said anew for 65,536 of them with one request: what that means
-/// for each is worked out a piece at a time, between other clients' requests.
+/// The probe intervals and idle limits of 65,536 clients can be changed with one request: their due times are computed in chunks, between
+/// other clients' requests.
 #[derive(Debug, Default)]
 pub(super) struct Rescheduling {
     /// Levels to process, each with the proxy processed last.

@@ -1,11 +1,8 @@
-//! Clients of other protocols: each has a proxy, beside those of CORBA's clients, and no callable object. ¶ Their proxies belong to the
-//! channels' default admins and are visible there to all clients that read the hierarchy. They are charged, limited and filtered like all
-//! others, and end with [`LocalProxyGone`](super::Effect::LocalProxyGone) if another client ends them. Their connections and proxies are on
-//! the main lane, whatever thread pools exist.
+//! Clients of other protocols: each has a proxy, beside those of CORBA's clients, and no callable object.
 //!
-//! Their proxies belong to the channels' default admins and are visible there to all clients that look at the hierarchy. They are charged,
-//! limited and filtered like all others, and end with [`LocalProxyGone`](super::Effect::LocalProxyGone) where another client ends them. Their connections are the
-//! main lane's, and so are their proxies, whatever pools of threads there are.
+//! Their proxies belong to the channels' default admins and are visible there to all clients that read the hierarchy. They are charged,
+//! limited and filtered like all others, and end with [`LocalProxyGone`](super::Effect::LocalProxyGone) if another client ends them. Their
+//! connections and proxies are on the main lane, whatever thread pools exist.
 
 use super::clients::{Tell, side_name};
 use super::durable::DURABLE_NAME_BYTES_MAX;

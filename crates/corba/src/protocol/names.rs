@@ -1,11 +1,8 @@
-//! Names that clients give channels, admins and proxies (TAO's `NotifyMonitoringExt`), with their rules. ¶ A name is unique among the
-//! channels, among a channel's admins of one side, and among its proxies of one side. It is removed with its object. A proxy restored with
-//! its client keeps its name only until a client requests the name: that client is taken for the restored one, reconnecting, and the proxy
-//! gives way once that is done.
+//! Names that clients give channels, admins and proxies (TAO's `NotifyMonitoringExt`), with their rules.
 //!
-//! A name is unique among the channels, among a channel's admins of one side, and among its proxies of one side. It goes with what has it.
-//! A proxy that was restored with its client keeps its name only until a client asks for it: that client is taken for the restored one,
-//! which connects anew, and the proxy gives way once that is done.
+//! A name is unique among the channels, among a channel's admins of one side, and among its proxies of one side. It is removed with its
+//! object. A proxy restored with its client keeps its name only until a client requests the name: that client is taken for the restored
+//! one, reconnecting, and the proxy gives way once that is done.
 
 use crate::exceptions::{Raised, UserException};
 use crate::table::AdminKey;

@@ -29,10 +29,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// The objects with their keys, names, properties and owners. ¶ Answers queries and changes one object at a time. Probes, notifications and
-/// take-overs are added by [`Protocol`](super::Protocol).
+/// The objects with their keys, names, properties and owners.
 ///
-/// Says what is, and changes one thing at a time. It knows nothing of probes, notifications and take-overs, which [`Protocol`](super::Protocol) adds.
+/// Answers queries and changes one object at a time. Probes, notifications and take-overs are added by [`Protocol`](super::Protocol).
 #[derive(Debug)]
 pub struct Objects {
     /// The protocol's settings.

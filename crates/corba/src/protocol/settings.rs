@@ -207,10 +207,9 @@ impl Objects {
         Ok(())
     }
 
-    /// The settings for a level with the former pool `former`. The same pool, requested again, stays. ¶ Also returns the charge for a new
-    /// pool's threads.
+    /// The settings for a level with the former pool `former`. The same pool, requested again, stays.
     ///
-    /// What a new one's threads are charged comes beside.
+    /// Also returns the charge for a new pool's threads.
     pub(super) fn with_pool(
         &mut self,
         former: Option<PoolId>,

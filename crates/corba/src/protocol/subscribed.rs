@@ -1,9 +1,7 @@
-//! Sums of a channel's subscriptions, which links report to their far sides so that only those events are sent. ¶ A sum is the one that
-//! suppliers are notified of ([`changes`](super::changes)), without the consumers that are ends of the same link. It may be wider than the
-//! subscriptions, and never narrower: everything, if the types are too many, or the channel has a history.
+//! Sums of a channel's subscriptions, which links report to their far sides so that only those events are sent.
 //!
-//! A sum is what suppliers are notified of ([`changes`](super::changes)), without the consumers that are ends of the same link. It may be
-//! wider than the subscriptions, and never narrower: everything, where the types are too many, or the channel keeps a history.
+//! A sum is the one that suppliers are notified of ([`changes`](super::changes)), without the consumers that are ends of the same link. It
+//! may be wider than the subscriptions, and never narrower: everything, if the types are too many, or the channel has a history.
 //!
 //! A link watches a channel. A changed sum is reported after the batch of requests that changed it, at most once in [`REPORTED_EVERY`] for
 //! each watch.

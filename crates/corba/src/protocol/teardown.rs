@@ -1,15 +1,12 @@
 //! Destruction of channels and admins: they disappear at once for all clients with everything in them, and are removed in chunks, between
 //! other clients' requests. The request is answered when nothing is left and the clients of its proxies have been notified, or after a
-//! second ([`DelayedReplies`]). ¶ Programs destroy a channel and check at once whether their consumers were disconnected, or end: JacORB's
-//! own tests do, and its service and TAO's notify the clients first. A client that does not answer delays the reply by a second at most. ¶
+//! second ([`DelayedReplies`]).
+//!
+//! Programs destroy a channel and check at once whether their consumers were disconnected, or end: JacORB's own tests do, and its service
+//! and TAO's notify the clients first. A client that does not answer delays the reply by a second at most.
+//!
 //! Objects made by a request can be removed again in the same way: if the disk does not take them in time, the client gets no reference to
 //! them, and no other client knows their owner.
-//!
-//! Programs destroy a channel and look at once whether their consumers were disconnected, or end: JacORB's own tests do, and
-//! its service and TAO's tell the clients first. A client that does not answer holds the reply back for a second at most.
-//!
-//! What a request has made can be taken back likewise: where the disk does not take it in time, the client gets no reference to it, and no
-//! other client knows its owner.
 
 use super::clients::Tell;
 use super::{Named, Protocol, Thing};

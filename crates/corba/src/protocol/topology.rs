@@ -1,11 +1,8 @@
-//! The protocol's part of a [`Topology`]: the objects configured by clients, exported, and restored in a protocol without clients. ¶
+//! The protocol's part of a [`Topology`]: the objects configured by clients, exported, and restored in a protocol without clients.
+//!
 //! References of restored objects stay valid: numbers and the random numbers in object keys are restored as well, and a used number is
 //! never reused. Connected clients are connected again; they are called as before, and found dead if they are. Restored objects are not
 //! charged, unless they come from a store.
-//!
-//! References of what is restored are those that clients have: numbers and the random numbers in object keys are restored with it, and a
-//! number that was given out is never given out again. Clients that were connected are connected again; they are called as ever, and found
-//! dead if they are. What is restored is not charged, unless it is from a store.
 
 pub(crate) mod convert;
 mod restore;

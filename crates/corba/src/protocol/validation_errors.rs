@@ -1,8 +1,7 @@
-//! Conflicts of otherwise valid properties: with existing objects, and with the channel's profile. ¶ Checked before anything is changed, by
-//! `set_qos` and `validate_qos`. Each validation error is returned as code and range, and its reason is logged.
+//! Conflicts of otherwise valid properties: with existing objects, and with the channel's profile.
 //!
-//! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each validation error is returned as code and range, and
-//! its reason is logged.
+//! Checked before anything is changed, by `set_qos` and `validate_qos`. Each validation error is returned as code and range, and its reason
+//! is logged.
 
 use super::{Guard, Objects};
 use crate::exceptions::Raised;

@@ -1,9 +1,7 @@
-//! The real-time subset: the features that a channel with the `Profile` `RealTime` excludes, each with the reason. ¶ `docs/real-time.md`
-//! says the same for people. Rules about settings are here; those about objects (pull proxies, foreign filters, pools of single proxies)
-//! are with the protocol, which knows the objects.
+//! The real-time subset: the features that a channel with the `Profile` `RealTime` excludes, each with the reason.
 //!
-//! `docs/real-time.md` tells the same to people. The rules about settings are here; those about objects (proxies that
-//! pull, filters of clients' own, pools of single proxies) are with the protocol, which knows the objects.
+//! `docs/real-time.md` says the same for people. Rules about settings are here; those about objects (pull proxies, foreign filters, pools
+//! of single proxies) are with the protocol, which knows the objects.
 
 use super::property::PropertyValue;
 use engine::{ChannelLimits, FullOutbox, OutboxSettings};

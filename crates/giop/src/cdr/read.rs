@@ -400,11 +400,9 @@ impl<'a> Reader<'a> {
         (self.phase + self.at) & 7
     }
 
-    /// Whether a value read so far is aligned to 8. If not, the octets mean the same at any position that is equal modulo 4. ¶ The contents
-    /// of encapsulations do not count, since positions begin anew there; neither do octets skipped with [`Reader::take`].
+    /// Whether a value read so far is aligned to 8. If not, the octets mean the same at any position that is equal modulo 4.
     ///
-    /// What is within an encapsulation does not count, since positions are counted anew there; nor does what was passed over
-    /// with [`Reader::take`].
+    /// The contents of encapsulations do not count, since positions begin anew there; neither do octets skipped with [`Reader::take`].
     #[inline]
     #[must_use]
     pub const fn has_eights(&self) -> bool {

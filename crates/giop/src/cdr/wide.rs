@@ -1,9 +1,7 @@
-//! Wide characters in their encoded form: UTF-16 units, before they are known to be text. ¶ A JVM may send half a surrogate pair as a
-//! `wchar`, and the service should pass it on unchanged. So units are read and copied, and `char` and `String` are made only where a
-//! program needs text.
+//! Wide characters in their encoded form: UTF-16 units, before they are known to be text.
 //!
-//! A JVM lets half a surrogate pair travel as a `wchar`, and what only passes through should pass unharmed. So units are
-//! what is read and copied, and `char` and `String` are made only where a program wants text.
+//! A JVM may send half a surrogate pair as a `wchar`, and the service should pass it on unchanged. So units are read and copied, and `char`
+//! and `String` are made only where a program needs text.
 
 use super::Endian;
 use core::iter::FusedIterator;
@@ -67,10 +65,9 @@ pub struct WideUnits<'a> {
 }
 
 impl<'a> WideUnits<'a> {
-    /// Units over whole pairs of octets, in the byte order of a mark at the front, if present. ¶ CORBA 3.3 part 2, 9.3.2.7: the mark is not
-    /// part of the text; `otherwise` is the byte order without one.
+    /// Units over whole pairs of octets, in the byte order of a mark at the front, if present.
     ///
-    /// CORBA 3.3 part 2, 9.3.2.7: a mark in front is not part of the text; `otherwise` is the order where none is.
+    /// CORBA 3.3 part 2, 9.3.2.7: the mark is not part of the text; `otherwise` is the byte order without one.
     pub(super) fn with_mark(bytes: &'a [u8], otherwise: Endian) -> Self {
         match bytes.split_first_chunk::<2>() {
             Some(([0xFE, 0xFF], rest)) => Self { bytes: rest, endian: Endian::Big },

@@ -10,12 +10,10 @@ use crate::typecode::{Kind, Work};
 const NAMED_BYTES_MIN: usize = 8;
 
 impl<'a> Cursor<'a> {
-    /// The value of that name in a list of named values, the first if there are several. ¶ Such a list is any sequence or array of
-    /// structures of a string and then the value, usually an `Any`: `CosNotification::PropertySeq`, `CosTrading::PropertySeq`,
-    /// `CORBA::NVList`.
+    /// The value of that name in a list of named values, the first if there are several.
     ///
-    /// That is any sequence or array of structures of a string and then the value, mostly an `Any`:
-    /// `CosNotification::PropertySeq`, `CosTrading::PropertySeq`, `CORBA::NVList`.
+    /// Such a list is any sequence or array of structures of a string and then the value, usually an `Any`: `CosNotification::PropertySeq`,
+    /// `CosTrading::PropertySeq`, `CORBA::NVList`.
     ///
     /// # Errors
     /// The same as of [`Cursor::member`].

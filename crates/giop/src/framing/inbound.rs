@@ -283,10 +283,9 @@ impl Inbound {
         self.pending_bytes().get(self.returned..).unwrap_or_default()
     }
 
-    /// The beginning of an unfragmented, incomplete message in front, as far as received. ¶ Call it when [`Inbound::poll_message`] has
-    /// returned `None`. A message that is not needed can be skipped: see [`Inbound::skip_begun`].
+    /// The beginning of an unfragmented, incomplete message in front, as far as received.
     ///
-    /// To be asked when [`Inbound::poll_message`] has returned `None`. A message that is not wanted need not be kept: see
+    /// Call it when [`Inbound::poll_message`] has returned `None`. A message that is not needed can be skipped: see
     /// [`Inbound::skip_begun`].
     #[must_use]
     pub fn begun(&self) -> Option<Message<'_>> {

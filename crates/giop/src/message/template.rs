@@ -5,10 +5,9 @@ use super::{HEADER_LEN, Header, MAGIC, MessageKind, SIZE_AT};
 use crate::cdr::{Endian, Version, padding};
 use alloc::vec::Vec;
 
-/// The head of a request, where only the id and the message's size change between messages. ¶ Its output is, octet for octet, that of
-/// [`begin_request`] with the same [`RequestHead`].
+/// The head of a request, where only the id and the message's size change between messages.
 ///
-/// What it appends is, octet for octet, what [`begin_request`] does with the same [`RequestHead`].
+/// Its output is, octet for octet, that of [`begin_request`] with the same [`RequestHead`].
 #[derive(Clone, Debug)]
 pub struct RequestTemplate {
     /// The head, up to where a body begins.

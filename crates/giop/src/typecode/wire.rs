@@ -1,16 +1,11 @@
-//! A marshalled `TypeCode`, walked in place. ¶ CORBA 3.3 part 2, 9.3.5.1. The event path reads the type of every event, so it neither
-//! builds nor allocates: it reads the marshalled form again whenever it needs a type. [`Types::check`] checks the whole of it once; values
-//! are walked by it only afterwards. ¶ A [`Reader`] is too large to be copied for each of the many remembered places in a type, so places
-//! are small, and [`Types`], which has the bytes, does the reading. Always inlining the marked functions halves the cost of a walk: a place
-//! returned through memory is written in parts and read as a whole, which stalls a processor.
+//! A marshalled `TypeCode`, walked in place.
 //!
-//! CORBA 3.3 part 2, 9.3.5.1. The event path looks at the type of every event, so it neither builds nor allocates
-//! anything: it reads the marshalled form again wherever it needs to know a type. [`Types::check`] goes through the whole
-//! of it once, and only afterwards values are walked by it.
+//! CORBA 3.3 part 2, 9.3.5.1. The event path reads the type of every event, so it neither builds nor allocates: it reads the marshalled
+//! form again whenever it needs a type. [`Types::check`] checks the whole of it once; values are walked by it only afterwards.
 //!
-//! A [`Reader`] is too much to be copied for each of the many places in a type that have to be remembered, so places are
-//! small, and everything is read by [`Types`], which has the bytes. What is marked to be always inlined halves the cost
-//! of a walk: a place that is returned through memory is written in parts and read as a whole, which stalls a processor.
+//! A [`Reader`] is too large to be copied for each of the many remembered places in a type, so places are small, and [`Types`], which has
+//! the bytes, does the reading. Always inlining the marked functions halves the cost of a walk: a place returned through memory is written
+//! in parts and read as a whole, which stalls a processor.
 
 use super::{Kind, Shape, Work};
 use crate::cdr::{CharSet, Encoding, Endian, ReadError, ReadErrorKind, Reader, Version};
@@ -297,10 +292,9 @@ impl<'t> Types<'t> {
         named && self.u32(&mut place).is_ok_and(|number| number == INDIRECTION || Kind::from_number(number).is_some())
     }
 
-    /// Follows an indirection behind its marker: a distance from its own place back to an earlier kind. ¶ [`Types::check`] verifies that it
-    /// points to the beginning of a type.
+    /// Follows an indirection behind its marker: a distance from its own place back to an earlier kind.
     ///
-    /// That it points to where a type begins is left to [`Types::check`].
+    /// [`Types::check`] verifies that it points to the beginning of a type.
     #[cold]
     fn indirection(&self, place: &mut Place) -> Result<Node, ReadError> {
         let what = "an indirection that points to no earlier type";

@@ -1,7 +1,6 @@
-//! Decimals: two digits in an octet, and the sign in the last half. ¶ CORBA 3.3 part 2, 9.3.2.8. The type determines the number of digits
-//! and how many of them are behind the point.
+//! Decimals: two digits in an octet, and the sign in the last half.
 //!
-//! CORBA 3.3 part 2, 9.3.2.8. The type says how many digits there are and how many of them are behind the point.
+//! CORBA 3.3 part 2, 9.3.2.8. The type determines the number of digits and how many of them are behind the point.
 
 use crate::cdr::{ReadError, ReadErrorKind, Reader, Writer};
 use alloc::string::String;

@@ -1,7 +1,6 @@
-//! Acts, for the audit log: operations of an account beyond its own objects, whether successful or not. ¶ An act is an operation that needs
-//! the right to administer, or changes or ends another owner's object. Reads are no acts. Each is logged once, whatever its outcome.
+//! Acts, for the audit log: operations of an account beyond its own objects, whether successful or not.
 //!
-//! An act is an operation that needs the right to administer, or changes or ends another owner's thing. Looks are none. Each is logged
+//! An act is an operation that needs the right to administer, or changes or ends another owner's object. Reads are no acts. Each is logged
 //! once, whatever its outcome.
 
 use super::{Guard, Needs, Objects, needs};
