@@ -55,10 +55,9 @@ fn write_properties(properties: &[(String, AnyValue)], writer: &mut Writer<'_>) 
 ///
 /// An event with a variable header has it as `"header"` before its fields.
 ///
+/// # Errors
 /// The event cannot be read, has a value of a type that JSON cannot express, or needs more than `work` allows. The caller removes the
 /// partial output.
-/// It cannot be read, has a value of a type that JSON has nothing for, or is too intricate for `work`. What was written is to be
-/// taken back.
 pub fn write(out: &mut impl Sink, channel: u32, event: Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
     begin(out, channel);
     write_rest(out, event, work)
