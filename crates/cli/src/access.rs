@@ -1,4 +1,4 @@
-//! `campanile access`: what the rules of a configuration say.
+//! `campanile access`: explains the access rules of a configuration.
 
 use crate::args::{AccessCheckOptions, AccessCommand, AccessLsOptions, WhichRight};
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use service::Config;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Asks, or shows.
+/// Runs one of the sub-commands.
 pub(crate) fn run(command: &AccessCommand) -> Result<(), Failure> {
     match command {
         AccessCommand::Check(options) => check(options),
@@ -31,26 +31,26 @@ fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&(text + "\n"))
 }
 
-/// What `check --json` says.
+/// Output of `check --json`.
 #[derive(Serialize)]
 struct Checked {
     allowed: bool,
-    /// For some event types only, where none was asked about.
+    /// Whether the right holds for some event types only, if none was given.
     some_event_types: bool,
-    /// The number of the rule that decides; none where there are no rules, none speaks, or several decide, each of other event types.
+    /// Number of the deciding rule; `None` if there are no rules, none applies, or several decide about different event types.
     rule: Option<u32>,
-    /// Where several decide: in this order, the first that has an event type.
+    /// Parts, if several rules decide: an event type belongs to the first part that has it.
     parts: Vec<CheckedPart>,
     text: String,
 }
 
-/// Event types of which one rule decides.
+/// Event types decided by one rule.
 #[derive(Serialize)]
 struct CheckedPart {
-    /// Nothing for all that are in no part before.
+    /// The event types; `None` for all that are in no earlier part.
     types: Option<Vec<String>>,
     allowed: bool,
-    /// None where no rule speaks of them.
+    /// Number of the rule; `None` if no rule applies.
     rule: Option<u32>,
 }
 
@@ -149,7 +149,7 @@ fn described(rules: &Rules, rule: RuleNumber) -> String {
     format!("{}: {}", rules.title(rule), rules.text(rule))
 }
 
-/// What `ls --json` says.
+/// Output of `ls --json`.
 #[derive(Serialize)]
 struct Listed {
     rules: Vec<String>,

@@ -15,7 +15,7 @@ use giop::value::{AnyValue, Value};
 use serde::Serialize;
 use std::io::{self, Write as _};
 
-/// Makes, sets or destroys.
+/// Runs one of the sub-commands.
 pub(crate) fn run(command: &ChannelCommand) -> Result<(), Failure> {
     match command {
         ChannelCommand::Ls(options) => list(options),
@@ -28,14 +28,14 @@ pub(crate) fn run(command: &ChannelCommand) -> Result<(), Failure> {
 /// A channel, as `ls` shows it.
 #[derive(Serialize)]
 struct Listed {
-    /// `None` if it is at another service.
+    /// Number; `None` for a channel of another service.
     id: Option<i32>,
-    /// `None` if it has none.
+    /// Name, if it has one.
     name: Option<String>,
-    /// Clients that are connected; `None` if the service does not tell.
+    /// Number of connected clients; `None` if the service does not report it.
     consumers: Option<usize>,
     suppliers: Option<usize>,
-    /// Host and port of the other service to which the name leads.
+    /// Host and port of the other service, if the name leads to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
 }
@@ -78,7 +78,7 @@ fn list(options: &ChannelLsOptions) -> Result<(), Failure> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-/// Names of the service's own naming service that lead to channels of other services. None if it has no naming service.
+/// Names in the service's own naming service that lead to channels of other services. Empty if it has no naming service.
 fn elsewhere(service: &ObjectRef, default: &EventChannel) -> Vec<Listed> {
     let Some(here) = default.object().ior().iiop().map(|here| (here.host.clone(), here.port)) else {
         return Vec::new();
@@ -103,7 +103,7 @@ fn elsewhere(service: &ObjectRef, default: &EventChannel) -> Vec<Listed> {
     found.collect()
 }
 
-/// A host as it stands before a port.
+/// A host as written before a port.
 fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
@@ -207,7 +207,7 @@ fn service(server: &ServerOptions) -> Result<ObjectRef, InvokeError> {
     Orb::new(orb_options(server)).resolve_service(&server.server)
 }
 
-/// `PROPERTY=VALUE`, taken apart.
+/// Splits each `PROPERTY=VALUE`.
 fn given(properties: &[String]) -> Result<Vec<(&str, &str)>, Failure> {
     let parted = properties.iter().map(|text| {
         text.split_once('=')
@@ -217,7 +217,7 @@ fn given(properties: &[String]) -> Result<Vec<(&str, &str)>, Failure> {
     parted.collect()
 }
 
-/// The properties with values of the types that a channel has them in.
+/// Properties with values of the types that a channel uses.
 fn of_types(known: &[Property], given: &[(&str, &str)]) -> Result<Vec<Property>, Failure> {
     given
         .iter()
@@ -239,7 +239,7 @@ fn example(of_type: Option<&Value>) -> &'static str {
     }
 }
 
-/// A value as a property of such a type has it. Of one that is not known: what it looks like.
+/// Parses a property's value as `of_type`. The type of an unknown property is guessed from the text.
 fn value(of_type: Option<&Value>, text: &str) -> Option<AnyValue> {
     Some(match of_type {
         Some(Value::Bool(_)) => AnyValue::from(text.parse::<bool>().ok()?),
@@ -258,7 +258,7 @@ fn value(of_type: Option<&Value>, text: &str) -> Option<AnyValue> {
     })
 }
 
-/// A time with its unit, in the 100 ns of `TimeBase::TimeT`.
+/// Parses a time with its unit, into the 100 ns of `TimeBase::TimeT`.
 fn time(text: &str) -> Option<u64> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text.strip_prefix(number)? {

@@ -1,7 +1,7 @@
 //! Channels by the names that people give them.
 //!
-//! A channel has a number in its factory, and it may have a name, which the naming service finds as that of a channel of events, `{id
-//! "Weather@DEFAULTDOMAIN", kind "channels"}`, or names that clients have bound there. Commands take either.
+//! A channel has a number in its factory, and may have a name, which the naming service resolves as
+//! `{id "Weather@DEFAULTDOMAIN", kind "channels"}`, or other names that clients have bound there. Commands accept numbers and names.
 
 use crate::args::{ChannelArg, EventTypeArg, ServerOptions};
 use crate::failure::Failure;
@@ -15,13 +15,12 @@ use corba::naming::WELL_KNOWN;
 use corba::near;
 use std::collections::HashMap;
 
-/// The kind of names that channels have.
+/// Kind of channel names in the naming service.
 const KIND: &str = "channels";
-/// Names of a naming service that are looked through.
+/// Maximum names of a naming service that are searched.
 pub(crate) const NAMES_MAX: u32 = 4_096;
 
-/// The number of a channel that is named on the command line; nothing if none is. A name that no channel has is refused, with the one
-/// that is near.
+/// Number of the channel given on the command line, if one is. An unknown name is refused, with a similar one as a hint.
 pub(crate) fn number(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Option<i32>, Failure> {
     look_up(channel, server, |service, name| {
         let names =
@@ -34,7 +33,7 @@ pub(crate) fn number(channel: Option<&ChannelArg>, server: &ServerOptions) -> Re
     })
 }
 
-/// Refuses an event type without a domain that a channel is called like, where no channel is named: the channel may be meant.
+/// Refuses an event type without a domain that equals a channel's name, if no channel is given: the channel may be meant.
 pub(crate) fn refuse_mistaken<'t>(
     channel: Option<&ChannelArg>,
     types: impl IntoIterator<Item = &'t EventTypeArg>,
@@ -51,11 +50,11 @@ pub(crate) fn refuse_mistaken<'t>(
     Ok(())
 }
 
-/// The channel that a command is to work with.
+/// Channel of a command.
 pub(crate) struct Place {
-    /// Its number; nothing if none is named.
+    /// Number; `None` if no channel was given.
     pub(crate) number: Option<i32>,
-    /// The channel with its name, where it was made for this command.
+    /// The channel with its name, if it was made for this command.
     made: Option<(EventChannel, NameComponent)>,
 }
 
@@ -66,12 +65,12 @@ impl From<Option<i32>> for Place {
 }
 
 impl Place {
-    /// Whether it was made for the command.
+    /// Whether the channel was made for this command.
     pub(crate) const fn is_new(&self) -> bool {
         self.made.is_some()
     }
 
-    /// Destroys a channel that was made for the command, which has failed, unless others use it by now.
+    /// Destroys a channel that was made for a command that has failed, unless others use it by now.
     pub(crate) fn undo(self) {
         let Some((channel, name)) = self.made else { return };
         if matches!(is_used(&channel), Ok(false)) {
@@ -93,7 +92,7 @@ fn is_used(channel: &EventChannel) -> Result<bool, InvokeError> {
         || !suppliers.pull_consumers()?.is_empty())
 }
 
-/// As [`number`], and a name that there is not yet is given to a new channel.
+/// Number of the channel as [`number`] finds it. For an unknown name a channel is made.
 pub(crate) fn number_or_new(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Place, Failure> {
     let mut made = None;
     let number = look_up(channel, server, |service, name| {
@@ -133,21 +132,21 @@ fn look_up(
     }
 }
 
-/// As [`number`], as the service's statistics have it.
+/// Number of the channel as [`number`] finds it, in the type of the service's statistics.
 pub(crate) fn unsigned(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Option<u32>, Failure> {
     let Some(number) = number(channel, server)? else { return Ok(None) };
     u32::try_from(number).map(Some).map_err(|_| Failure::Usage(format!("there is no channel {number}")))
 }
 
-/// The names of channels: those that they have, by their numbers, and those that are bound in the naming service, by their object keys.
-/// Other services tell bound ones only; of a service that has no naming service, there are none of these.
+/// Names of channels: their own, by number, and those bound in the naming service, by object key. Other services have bound names only, or
+/// none without a naming service.
 pub(crate) struct Names {
     own: HashMap<u32, String>,
     bound: Vec<(Vec<u8>, String)>,
 }
 
 impl Names {
-    /// Asks the service at an address, and the naming service there.
+    /// Reads the names from the service at an address, and from its naming service.
     pub(crate) fn read(orb: &Orb, service: &ObjectRef, address: &str) -> Self {
         let statistics = Statistics::at(orb, address.to_owned());
         let own = statistics.and_then(|statistics| statistics.channel_names()).unwrap_or_default();
@@ -177,7 +176,7 @@ impl Names {
         names
     }
 
-    /// All of them.
+    /// All names.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.own.values().chain(self.bound.iter().map(|(_, name)| name)).map(String::as_str)
     }

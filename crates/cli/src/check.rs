@@ -1,4 +1,4 @@
-//! `campanile check`: how a service stands, as plug-ins of Nagios and Icinga say it.
+//! `campanile check`: status of a service, in the form of plug-ins for Nagios and Icinga.
 
 use crate::args::{CheckOptions, Threshold};
 use crate::channels;
@@ -17,10 +17,10 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Consumers that are named.
+/// Maximum consumers named.
 const NAMED_MAX: usize = 10;
 
-/// How something is.
+/// Status of the service or of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Ok,
@@ -46,14 +46,14 @@ impl From<State> for ExitCode {
     }
 }
 
-/// One of the figures.
+/// A figure with its thresholds.
 struct Figure {
     label: &'static str,
     value: f64,
-    /// Behind the value in performance data: `s` for seconds, `B` for octets, `c` for what only grows.
+    /// Unit behind the value in performance data: `s` for seconds, `B` for octets, `c` for counters that only grow.
     unit: &'static str,
     threshold: Option<Threshold>,
-    /// What is said of it when it is not well.
+    /// Text if the status is not OK.
     said: String,
 }
 
@@ -67,8 +67,8 @@ impl Figure {
         }
     }
 
-    /// `label=value[unit];warning;critical;min`. What reaches the threshold alerts here, and what is above it there: ranges begin at `@`
-    /// for that only, which few tools read, so that they are as they are commonly written.
+    /// Performance data, `label=value[unit];warning;critical;min`. Here a value that reaches the threshold alerts; in the usual notation it
+    /// has to exceed it. The exact notation would begin with `@`, which few tools read.
     fn performance(&self) -> String {
         let number = |value: f64| format!("{}", (value * 1e3).round() / 1e3);
         let (warning, critical) = match self.threshold {
@@ -79,7 +79,7 @@ impl Figure {
     }
 }
 
-/// Says how the service stands, and with which status to end.
+/// Prints the status of the service. Returns the exit status.
 pub(crate) fn run(options: &CheckOptions) -> ExitCode {
     let (state, text) = match examine(options) {
         Ok(reported) => reported,
@@ -217,7 +217,7 @@ fn figures(
     figures
 }
 
-/// Writers and readers in DDS that do not match, where channels are joined to it.
+/// Figure of endpoints in DDS that do not match, if channels are joined to DDS.
 fn incompatible_figure(joins: &[Join]) -> Option<Figure> {
     let count: u32 = joins.iter().map(|join| u32::try_from(join.incompatible.len()).unwrap_or(u32::MAX)).sum();
     let label = "dds_incompatible";
@@ -260,7 +260,7 @@ fn dead_letters(statistics: &Statistics, channel: Option<u32>) -> Option<u64> {
     Some(letters.iter().filter(|letter| letter.channel == channel).count() as u64)
 }
 
-/// For how long the oldest event has waited, of all channels or of one, in seconds, as the monitor and control object tells it.
+/// Age of the oldest waiting event, of all channels or of one, in seconds, from the monitor and control object.
 fn oldest(statistics: &Statistics, channel: Option<u32>) -> Option<f64> {
     let orb: &Orb = statistics.object.orb();
     let monitor = orb.resolve(&format!("corbaloc::{}/TAO_MonitorAndControl", statistics.address)).ok()?;

@@ -1,12 +1,12 @@
-//! Colour on a terminal, where each means one thing: green that something is well, yellow that it is slow or worth a look, red that something
-//! is lost or dead. The words beside it say the same without.
+//! Colours on a terminal, each with one meaning: green for healthy, yellow for slow or worth a look, red for lost or dead. The text says
+//! the same without colour.
 
 use crate::environment::Environment;
 use clap::ValueEnum;
 use std::io::{self, IsTerminal as _};
 use std::sync::OnceLock;
 
-/// When output is coloured.
+/// When to colour output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorArg {
     /// On a terminal, unless $NO_COLOR is set or $TERM is dumb
@@ -18,7 +18,7 @@ pub(crate) enum ColorArg {
     Never,
 }
 
-/// How something stands.
+/// Condition of what is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Well,
@@ -29,7 +29,7 @@ pub(crate) enum Tone {
 /// Whether standard output is coloured. Before [`choose`] it is unset, and output is plain.
 static IS_ON: OnceLock<bool> = OnceLock::new();
 
-/// Decides for the whole process.
+/// Decides about colour for the whole process.
 pub(crate) fn choose(when: ColorArg) {
     let _ = IS_ON.set(match when {
         ColorArg::Auto => io::stdout().is_terminal() && Environment::read().allows_color(),
@@ -38,7 +38,7 @@ pub(crate) fn choose(when: ColorArg) {
     });
 }
 
-/// Text in the colour of a tone, where output is coloured.
+/// Text in the colour of a tone, if output is coloured.
 pub(crate) fn paint(text: &str, tone: Option<Tone>) -> String {
     match tone {
         Some(tone) if IS_ON.get() == Some(&true) && !text.is_empty() => painted(text, tone),
@@ -55,7 +55,7 @@ fn painted(text: &str, tone: Tone) -> String {
     format!("\x1b[{code}m{text}\x1b[0m")
 }
 
-/// Values as bars of eight heights, of which the largest value has the full one.
+/// Values as bars of eight heights, the largest value at full height.
 pub(crate) fn bars(values: impl Iterator<Item = f64> + Clone) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.clone().fold(0.0, f64::max);

@@ -1,7 +1,7 @@
-//! Completion of what only a service or the user's settings know: channels, event types and contexts.
+//! Completion of names known only to a service or in the user's settings: channels, event types and contexts.
 //!
-//! The scripts of `campanile completions` ask [`COMMAND`] first, with the words of the command line up to the cursor, and complete the rest by
-//! themselves. It answers within [`PATIENCE`], or nothing. It is no command of the parser's, which would complete it.
+//! The scripts of `campanile completions` first call [`COMMAND`] with the words of the command line up to the cursor, and complete the rest
+//! themselves. It answers within [`PATIENCE`], or nothing. The parser does not know this command, as it would complete it.
 
 use crate::args::{Cli, Command, SubOptions};
 use crate::failure::Failure;
@@ -17,16 +17,16 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long somebody at a terminal waits for a completion, and how long of that events are listened to, for their types.
+/// Maximum time for a completion at a terminal, and the part of it for listening to events, to learn their types.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 const LISTENED: Duration = Duration::from_millis(300);
-/// Event types and channels that are offered.
+/// Maximum event types and channels offered.
 const OFFERED_MAX: usize = 1_000;
 
-/// What asks for completions, with the words behind it.
+/// Command that returns completions for the words behind it.
 pub(crate) const COMMAND: &str = "__complete";
 
-/// What stands at a place of a command line.
+/// Kind of value at a place of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Channel,
@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Context,
 }
 
-/// Prints what may stand where the last of the words is begun, a line each.
+/// Prints the possible completions of the last word, a line each.
 pub(crate) fn run(words: &[OsString]) -> Result<(), Failure> {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let words = joined(&words);
@@ -52,7 +52,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<(), Failure> {
     Ok(io::stdout().write_all(lines.as_bytes())?)
 }
 
-/// Words as they were before a shell broke them at `:` and `=`, as bash does.
+/// Joins words that a shell, such as bash, has split at `:` and `=`.
 fn joined(words: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -67,7 +67,7 @@ fn joined(words: &[String]) -> Vec<String> {
     all
 }
 
-/// What stands at the last word, and what of it is there.
+/// Kind of the last word, and the part of it that is typed.
 fn kind_at<'w>(program: &clap::Command, words: &'w [String]) -> Option<(Kind, &'w str)> {
     let (last, before) = words.split_last()?;
     let (mut command, mut places, mut awaits, mut are_options) = (program, 0, None, true);
@@ -100,7 +100,7 @@ fn kind_at<'w>(program: &clap::Command, words: &'w [String]) -> Option<(Kind, &'
     Some((kind_of(place)?, last))
 }
 
-/// The option of one of these commands that a word is, where its value is the next one.
+/// The option that a word names in these commands, if the next word is its value.
 fn option_with_value<'c>(of: [&'c clap::Command; 2], word: &str) -> Option<&'c Arg> {
     let mut options = of.into_iter().flat_map(clap::Command::get_arguments);
     let found = match word.strip_prefix("--") {
@@ -110,7 +110,7 @@ fn option_with_value<'c>(of: [&'c clap::Command; 2], word: &str) -> Option<&'c A
     found.filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append))
 }
 
-/// What an argument's value is, by what its help calls it.
+/// Kind of an argument's value, by its name in the help.
 pub(crate) fn kind_of(arg: &Arg) -> Option<Kind> {
     let names = arg.get_value_names()?.iter().flat_map(|name| name.split('|'));
     names.into_iter().find_map(|name| match name {
@@ -121,7 +121,7 @@ pub(crate) fn kind_of(arg: &Arg) -> Option<Kind> {
     })
 }
 
-/// What there is. Nothing where no service answers, or the words before make no sense.
+/// Names of a kind. `None` if no service answers, or the words before are invalid.
 fn names(kind: Kind, words: &[String]) -> Option<BTreeSet<String>> {
     if kind == Kind::Context {
         return Some(Contexts::load(&contexts_file().ok()?).ok()?.contexts.into_keys().collect());
@@ -137,7 +137,7 @@ fn names(kind: Kind, words: &[String]) -> Option<BTreeSet<String>> {
     }
 }
 
-/// The service and the channel that the words before name, as `sub` takes them.
+/// Options for the service and the channel in the words before, as `sub` parses them.
 fn options_of(words: &[String]) -> Option<SubOptions> {
     const TAKEN: [&str; 6] = ["--server", "--context", "--channel", "--tls-ca", "--tls-certificate", "--tls-key"];
     let mut line = ["campanile", "sub", "--timeout", "1", "--last-of-each-type"].map(str::to_owned).to_vec();
@@ -157,7 +157,7 @@ fn options_of(words: &[String]) -> Option<SubOptions> {
     }
 }
 
-/// Types that are offered or subscribed to, the last ones of the channel's history, and what comes while it is listened to.
+/// Event types that are offered or subscribed to, those of the last stored events, and those of events that arrive meanwhile.
 fn event_types(mut options: SubOptions) -> Option<BTreeSet<String>> {
     let channel = channels::number(options.selection.channel.as_ref(), &options.server).ok()?;
     let declared = types::declared(&options.server, channel).ok()?;
@@ -181,7 +181,7 @@ fn event_types(mut options: SubOptions) -> Option<BTreeSet<String>> {
     Some(found)
 }
 
-/// Listens to events, and tells their types.
+/// Subscribes to events, and sends their types to the receiver.
 fn listen(options: &SubOptions, channel: Option<i32>) -> Option<(SimpleConsumer, Receiver<(String, String)>)> {
     let (tell, told) = mpsc::sync_channel(OFFERED_MAX);
     let settings = subscribe::consumer_options(&options.server, &options.selection);
@@ -194,7 +194,7 @@ fn listen(options: &SubOptions, channel: Option<i32>) -> Option<(SimpleConsumer,
     consumer.ok().map(|consumer| (consumer, told))
 }
 
-/// A shell's completion script, which asks for what only a service knows.
+/// Completion script of a shell, which calls [`COMMAND`] for names known to a service.
 pub(crate) fn script(shell: clap_complete::Shell) -> Vec<u8> {
     // Into memory first: the generator panics if its output is closed.
     let mut script = Vec::new();
@@ -242,7 +242,7 @@ end
 complete -c campanile -a "(__campanile_values)"
 "#;
 
-/// Fish completes an option's value by what stands behind the option only.
+/// Adapts completions for fish, which needs only the part behind the option.
 fn fish(text: &str) -> String {
     let mut longs = BTreeSet::new();
     let program = crate::args::program();

@@ -1,4 +1,4 @@
-//! `campanile filter`: constraints explained, and tried on events, by the code that the service runs.
+//! `campanile filter`: constraints explained and tried on events, with the code of the service.
 
 use crate::args::{FilterCheckOptions, FilterCommand, FilterTestOptions};
 use crate::event_line::{EventLine, Names};
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Steps an evaluation may take here: what a channel grants each event by default.
+/// Maximum steps of an evaluation: a channel's default for each event.
 const STEPS: u32 = 250_000;
 
 /// The beginning of 1970 in the OMG's time: 100 ns since 15 October 1582.
@@ -27,11 +27,11 @@ pub(crate) fn run(command: &FilterCommand) -> Result<(), Failure> {
     }
 }
 
-/// Characters shown before and behind the place of a mistake.
+/// Characters shown before and behind an error's position.
 const SHOWN_BEFORE: usize = 60;
 const SHOWN_BEHIND: usize = 20;
 
-/// Why a constraint is none, in three lines: the reason, the constraint around the place, a mark below it.
+/// Explains an invalid constraint in three lines: the reason, the constraint around the position, a mark below it.
 pub(crate) fn explain_error(error: &ConstraintError) -> String {
     let caret = error.caret().to_string();
     let line = caret.lines().next().unwrap_or_default();
@@ -78,7 +78,7 @@ fn check(options: &FilterCheckOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tries a constraint on each event of standard input: succeeds if one of them matches.
+/// Tries a constraint on each event of standard input. Succeeds if one of them matches.
 fn test(options: &FilterTestOptions) -> Result<(), Failure> {
     let constraint = Constraint::parse(&options.constraint, &Limits::default())
         .map_err(|error| Failure::Usage(explain_error(&error)))?;
@@ -146,7 +146,7 @@ impl Sample {
     }
 }
 
-/// Adds what the constraint reads of the event.
+/// Adds the values that the constraint reads from the event.
 fn values(text: &mut String, constraint: &Constraint, fields: &EventFields<'_>) {
     for (index, path) in constraint.paths().iter().enumerate() {
         let _ = write!(text, "{} {path} ", if index == 0 { ":" } else { "," });
@@ -159,7 +159,7 @@ fn values(text: &mut String, constraint: &Constraint, fields: &EventFields<'_>) 
     }
 }
 
-/// What `$curtime` is now.
+/// Current value of `$curtime`.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let units = u64::try_from(since.as_nanos() / 100).unwrap_or(u64::MAX);

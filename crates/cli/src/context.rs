@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::{self, Path};
 
-/// Does what was asked.
+/// Runs one of the sub-commands.
 pub(crate) fn run(command: &ContextCommand) -> Result<(), Failure> {
     let file = contexts_file().map_err(failure)?;
     let mut contexts = Contexts::load(&file).map_err(failure)?;
@@ -77,7 +77,7 @@ fn failure(error: SettingsError) -> Failure {
     }
 }
 
-/// What a context says, by the names of its settings.
+/// Settings of a context, by name.
 fn said(context: &Context) -> Vec<(&'static str, String)> {
     let transport = context.transport.map(|transport| match transport {
         Transport::Dds => "dds".to_owned(),

@@ -14,7 +14,7 @@ use giop::typecode::Work;
 use serde::Serialize;
 use std::io::{self, Write as _};
 
-/// Those that are named in one request.
+/// Maximum dead letters in one request.
 const NAMED_MAX: usize = 256;
 
 /// Dead letter of a consumer.
@@ -32,31 +32,31 @@ pub(crate) struct DeadLetter {
     since: String,
 }
 
-/// What `ls --json` says.
+/// Output of `ls --json`.
 #[derive(Serialize)]
 struct Listed<'l> {
     dead_letters: &'l [DeadLetter],
 }
 
-/// What `replay --json` and `rm --json` say.
+/// Output of `replay --json` and `rm --json`.
 #[derive(Default, Serialize)]
 struct Done {
-    /// Replayed, or removed.
+    /// Number replayed or removed.
     done: u64,
-    /// They were not there any more.
+    /// Number that did not exist any more.
     missing: u64,
-    /// The numbers that were named, and are those of no dead letter.
+    /// Numbers given that no dead letter has.
     unknown: Vec<u64>,
 }
 
-/// What is done with them.
+/// Act on dead letters.
 #[derive(Clone, Copy)]
 enum Act {
     Replay,
     Remove,
 }
 
-/// Shows, replays or removes.
+/// Runs one of the sub-commands.
 pub(crate) fn run(command: &DeadCommand) -> Result<(), Failure> {
     match command {
         DeadCommand::Ls(options) => list(options),
@@ -68,7 +68,7 @@ pub(crate) fn run(command: &DeadCommand) -> Result<(), Failure> {
     }
 }
 
-/// Those that are meant, and the numbers that were named and are none's.
+/// The selected dead letters, and the given numbers that no dead letter has.
 fn find(server: &ServerOptions, which: &DeadSelection) -> Result<(Statistics, Vec<DeadLetter>, Vec<u64>), Failure> {
     let remote = |error: InvokeError| Failure::remote(&error, server);
     let statistics = Statistics::find(server).map_err(remote)?;
@@ -119,7 +119,7 @@ fn remove(options: &DeadRmOptions) -> Result<(), Failure> {
     act(Act::Remove, (&statistics, &options.server), &meant, (unknown, options.json))
 }
 
-/// Does it, channel by channel, with some at a time, and says with how many.
+/// Executes the act, channel by channel and in batches, and prints how many were affected.
 fn act(
     act: Act,
     (statistics, server): (&Statistics, &ServerOptions),
@@ -168,7 +168,8 @@ impl Statistics {
         Ok(all)
     }
 
-    /// Replays or removes those of a channel. Of the first of them so many were there, and so many were not.
+    /// Replays or removes dead letters of a channel. Returns how many of the first ones existed, and how many did not; the rest has to be
+    /// named again.
     fn act_on_dead_letters(&self, act: Act, channel: u32, letters: &[&DeadLetter]) -> Result<(u32, u32), InvokeError> {
         let operation = match act {
             Act::Replay => "replay_dead_letters",

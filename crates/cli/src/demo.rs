@@ -1,7 +1,7 @@
-//! `campanile demo`: a service with its console, and a small observatory whose events flow through it, until a signal comes.
+//! `campanile demo`: a service with its console, and events of a small observatory, until a signal comes.
 //!
-//! The service stores in a folder of its own, which is gone afterwards; one that a killed demo left goes when the next one begins. Ports that are taken are replaced by free ones, unless the command
-//! line names them.
+//! The service stores in a temporary folder of its own, which is removed at the end; the folder of a killed demo is removed when the next
+//! one begins. Ports in use are replaced by free ones, unless the command line names them.
 
 mod observatory;
 
@@ -20,12 +20,12 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Where the console is found unless something else is said or listens there.
+/// Default port of the console, if it is free.
 const HTTP_PORT: &str = "2812";
 /// Any free port of the loopback address.
 const FREE_PORT: &str = "127.0.0.1:0";
 
-/// Serves and shows until a signal comes.
+/// Runs the demo until a signal comes.
 pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     logger::install(LogConfig { level: LogLevel::Error, ..LogConfig::default() });
     serve::end_on_panic();
@@ -82,7 +82,7 @@ fn start(options: &DemoOptions, folder: &Path) -> Result<(Service, Option<Consol
     Ok((service, console))
 }
 
-/// What runs, what to type in another terminal, and how it ends.
+/// Introduction: what is running, commands to type in another terminal, and how to end it.
 fn introduction(address: SocketAddr, http: Option<SocketAddr>) -> String {
     let program = std::env::args_os().next().unwrap_or_default();
     let mut campanile = program.to_string_lossy().into_owned();
@@ -114,20 +114,20 @@ fn say_alarm(station: &str, text: &str) {
     say(&format!("{}  {station}: {text}\n", moment::time_of_day(SystemTime::now())));
 }
 
-/// Prints, and goes on when the output has no reader.
+/// Prints, and ignores that the output has no reader.
 fn say(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// How the names of folders begin.
+/// Prefix of the folders' names.
 const FOLDERS: &str = "campanile-demo-";
 
-/// A folder that is gone when it is dropped. It is locked for as long as its process lives, however that ends.
+/// A folder that is removed when dropped. It is locked for the lifetime of its process, however that ends.
 struct Folder(PathBuf, #[expect(dead_code, reason = "it holds the lock")] File);
 
 impl Folder {
-    /// Makes one that only this user can read, in place of those that were left behind.
+    /// Makes a folder that only this user can read, and removes those left behind.
     fn make() -> io::Result<Self> {
         const TRIES: u32 = 64;
         let (temporary, process) = (std::env::temp_dir(), std::process::id());
@@ -148,7 +148,7 @@ impl Folder {
         }
     }
 
-    /// The lock of a folder; nothing if another process has it, or has removed the folder meanwhile.
+    /// The lock of a folder; `None` if another process has it, or has removed the folder meanwhile.
     fn lock(path: &Path) -> io::Result<Option<File>> {
         let Ok(folder) = File::open(path) else { return Ok(None) };
         match folder.try_lock() {
@@ -160,7 +160,7 @@ impl Folder {
         Ok(is_there.then_some(folder))
     }
 
-    /// Removes folders of this user's demos that do not run any more, as those that were killed.
+    /// Removes folders of this user's demos that are not running any more, such as killed ones.
     fn remove_those_left_in(temporary: &Path) -> io::Result<()> {
         let user = rustix::process::geteuid().as_raw();
         for entry in fs::read_dir(temporary)? {

@@ -1,4 +1,4 @@
-//! `campanile disconnect`: an operator lets clients go.
+//! `campanile disconnect`: disconnects clients, for an operator.
 
 use crate::args::DisconnectOptions;
 use crate::channels;
@@ -17,7 +17,7 @@ struct Client {
     description: String,
 }
 
-/// Disconnects the clients of the proxies named, or those that it finds.
+/// Disconnects the clients of the given proxies, or those that meet the conditions.
 pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     let is_asked_about = options.proxies.is_empty() && !options.yes && !options.dry_run;
     if is_asked_about && !terminal::can_ask() {
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     if was_missing { Err(Failure::Quiet) } else { Ok(()) }
 }
 
-/// The proxies named, each with a description of its client.
+/// The given proxies, each with a description of its client.
 fn named(statistics: &Statistics, (options, channel): (&DisconnectOptions, u32)) -> Result<Vec<Client>, InvokeError> {
     let known = all(statistics)?;
     let client = |proxy: &u32| {
@@ -89,13 +89,13 @@ fn find(statistics: &Statistics, wanted: (&DisconnectOptions, Option<u32>)) -> R
     Ok(found.into_iter().map(|known| known.client).collect())
 }
 
-/// A connected client, with what conditions are about.
+/// A connected client, with the properties that conditions refer to.
 #[derive(Clone, Debug)]
 struct Known {
     client: Client,
     /// Host and port of a consumer, the host of a supplier.
     address: String,
-    /// For how long a supplier that cannot be asked was not heard of.
+    /// How long a supplier that cannot be probed has been silent.
     unheard_ms: Option<u128>,
 }
 

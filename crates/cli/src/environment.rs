@@ -1,5 +1,5 @@
-//! What the environment says: where things are, and where a supervisor such as systemd expects which notifications. Only this module
-//! reads it, and once; all else is configuration.
+//! Environment variables: folders, and the notifications that a supervisor such as systemd expects. Only this module reads them, and once;
+//! all else is configuration.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,29 +7,29 @@ use std::path::PathBuf;
 use std::process;
 use std::time::Duration;
 
-/// Folders for what outlives a process, and what a supervisor has passed.
+/// Folders for persistent files, and settings passed by a supervisor.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Environment {
-    /// What systemd has made for the service (`StateDirectory=`; of several the first).
+    /// Folder made by systemd for the service (`StateDirectory=`); the first, if several.
     pub(crate) state_directory: Option<PathBuf>,
-    /// Where the user wants programs to have their state (XDG Base Directory Specification).
+    /// Folder for programs' state, chosen by the user (XDG Base Directory Specification).
     pub(crate) state_home: Option<PathBuf>,
-    /// The user's own.
+    /// The user's home folder.
     pub(crate) home: Option<PathBuf>,
-    /// Names of the sockets that were passed, in their order, with colons between (`LISTEN_FDNAMES`).
+    /// Names of the passed sockets, in order, separated by colons (`LISTEN_FDNAMES`).
     pub(crate) socket_names: Option<String>,
-    /// Socket of a supervisor that wants notifications of how the service stands (`NOTIFY_SOCKET`).
+    /// Socket of a supervisor, for notifications of the service's status (`NOTIFY_SOCKET`).
     pub(crate) notify_socket: Option<OsString>,
-    /// Within which time it wants to hear that the service goes on (`WATCHDOG_USEC`).
+    /// Maximum interval of keep-alives to the supervisor (`WATCHDOG_USEC`).
     pub(crate) watchdog: Option<Duration>,
-    /// Whether the user wants no colour (`NO_COLOR`, <https://no-color.org>).
+    /// Whether the user has disabled colour (`NO_COLOR`, <https://no-color.org>).
     pub(crate) has_no_color: bool,
-    /// Whether the terminal only takes lines (`TERM=dumb`).
+    /// Whether the terminal is limited to lines (`TERM=dumb`).
     pub(crate) is_dumb: bool,
 }
 
 impl Environment {
-    /// That of this process.
+    /// Reads the environment of this process.
     pub(crate) fn read() -> Self {
         let first = |list: OsString| env::split_paths(&list).next();
         Self {
@@ -44,12 +44,12 @@ impl Environment {
         }
     }
 
-    /// Whether a terminal is coloured.
+    /// Whether output on a terminal may be coloured.
     pub(crate) const fn allows_color(&self) -> bool {
         !self.has_no_color && !self.is_dumb
     }
 
-    /// The folder in which the user's programs have their state.
+    /// Folder for the state of the user's programs.
     pub(crate) fn user_state(&self) -> Option<PathBuf> {
         self.state_home.clone().or_else(|| Some(self.home.as_ref()?.join(".local").join("state")))
     }
@@ -59,14 +59,14 @@ fn text(name: &str) -> Option<String> {
     env::var_os(name)?.into_string().ok()
 }
 
-/// What is for another process, or makes no sense, is no wish of a watchdog's.
+/// Interval for the watchdog. A value that is invalid, or for another process, is ignored.
 fn watchdog(micros: Option<String>, pid: Option<String>, own: u32) -> Option<Duration> {
     let is_own = pid.is_none_or(|pid| pid.parse() == Ok(own));
     let micros = micros?.parse().ok().filter(|micros| *micros > 0 && is_own)?;
     Some(Duration::from_micros(micros))
 }
 
-/// Others are to be ignored, says the specification.
+/// The folder, if its path is absolute. The specification demands that others be ignored.
 fn absolute(folder: Option<PathBuf>) -> Option<PathBuf> {
     folder.filter(|folder| folder.is_absolute())
 }

@@ -1,4 +1,4 @@
-//! Events as lines of JSON, as `campanile sub --json` prints them, read back.
+//! Reader of events as lines of JSON, as `campanile sub --json` prints them.
 
 use crate::fields;
 use ::json::{body, typed};
@@ -8,17 +8,17 @@ use giop::value::AnyValue;
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 
-/// Types by the names that `sub --json` gives them.
+/// Types by name, as `sub --json` prints the names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(HashMap<String, TypeCode>);
 
 impl Names {
-    /// Those of a file of IDL.
+    /// Types of an IDL file.
     pub(crate) fn of(definitions: &idl::Definitions) -> Self {
         Self(definitions.iter().map(|known| (known.code().name().to_owned(), known.code().clone())).collect())
     }
 
-    /// The type that a line names, if it is known or has no name of its own, such as `sequence<octet>`.
+    /// The type of a name in a line, if it is known or needs no definition, such as `sequence<octet>`.
     fn find(&self, name: &str) -> Option<TypeCode> {
         if let Some(known) = self.0.get(name) {
             return Some(known.clone());
@@ -30,13 +30,13 @@ impl Names {
     }
 }
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Clone, Debug)]
 pub(crate) struct EventLine(Map<String, Json>);
 
 impl EventLine {
     /// # Errors
-    /// It is no event.
+    /// The line is no event.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         // Some editors put a byte order mark in front of the first line.
         let line = line.strip_prefix('\u{feff}').unwrap_or(line);
@@ -56,7 +56,7 @@ impl EventLine {
         Ok(Self(object))
     }
 
-    /// Refuses what nothing would become of.
+    /// Refuses members that would have no effect.
     pub(crate) fn check_members(&self) -> Result<(), String> {
         // Those of `record` and of the protocol for lines of JSON are among them.
         const KNOWN: [&str; 12] = [
@@ -72,7 +72,7 @@ impl EventLine {
         }
     }
 
-    /// Whether it is an Any, which has nothing of a structured event.
+    /// Whether the line is an Any, without members of a structured event.
     pub(crate) fn is_any(&self) -> bool {
         !["domain", "type", "name", "header", "fields"].iter().any(|key| self.0.contains_key(*key))
     }
@@ -85,8 +85,8 @@ impl EventLine {
         }
     }
 
-    /// Domain and name of its type: `"type":"Weather/Wind"`, `"type":"Wind"` without a domain, or, as former versions wrote it, the domain in
-    /// a member of its own. What it does not say is as in `event`.
+    /// Domain and name of its type: `"type":"Weather/Wind"`, `"type":"Wind"` without a domain, or, from former versions, with the domain in
+    /// a member of its own. Missing parts are taken from `event`.
     fn event_type(&self, event: &StructuredEvent) -> Result<[String; 2], String> {
         let of = self.text("type")?;
         let split = of.as_deref().and_then(|of| of.split_once('/'));
@@ -102,7 +102,7 @@ impl EventLine {
         }
     }
 
-    /// The structured event that it is: what it does not say is as in `event`.
+    /// The structured event of the line. Missing parts are taken from `event`.
     pub(crate) fn structured(&self, event: StructuredEvent, names: &Names) -> Result<StructuredEvent, String> {
         let [domain, type_name] = self.event_type(&event)?;
         Ok(StructuredEvent {
@@ -142,7 +142,7 @@ impl EventLine {
         }
     }
 
-    /// The body: `{"type":…,"value":…}` as a value of that type, if it is known; anything else is the value itself.
+    /// The body: `{"type":…,"value":…}` as a value of that type, if known; anything else is the value itself.
     pub(crate) fn body(&self, names: &Names) -> Result<AnyValue, String> {
         let Some(json) = self.0.get("body") else { return Ok(AnyValue::default()) };
         let Some((name, value)) = body::typed(json) else { return Ok(fields::from_json(json)) };
@@ -162,7 +162,7 @@ impl EventLine {
         }
     }
 
-    /// What is to become a struct: the body if it is one of that name, the only field if it is an object of that name, or else the fields.
+    /// Input for a struct: the body if it has that type's name, the only field if it is an object of that name, or else the fields.
     pub(crate) fn typed_value(&self, declared: &TypeCode) -> Result<Json, String> {
         if let Some((name, value)) = self.0.get("body").and_then(body::typed)
             && name == declared.name()
@@ -183,7 +183,7 @@ impl EventLine {
     }
 }
 
-/// A name without the `#2` that tells it from an earlier one.
+/// A name without the suffix `#2` that distinguishes it from an earlier one.
 fn written_once<'n>(name: &'n str, members: &Map<String, Json>) -> &'n str {
     match name.rsplit_once('#') {
         Some((first, number))

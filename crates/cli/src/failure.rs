@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well.
+//! Unsuccessful ends of commands.
 
 use crate::args::ServerOptions;
 use client::InvokeError;
@@ -6,23 +6,23 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
-/// Why a command ended without having done what was asked.
+/// Why a command has failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// To be said on standard error; status 1.
+    /// Print the message on standard error; status 1.
     Message(String),
-    /// The command line asks for something that makes no sense; status 2.
+    /// The command line is invalid; status 2.
     Usage(String),
-    /// A service ended with events that consumers should have got; status 3.
+    /// A service ended with undelivered events; status 3.
     Undelivered(String),
-    /// All has been said already; status 1.
+    /// Everything is printed already; status 1.
     Quiet,
-    /// The reader of the output has enough: no failure at all.
+    /// The reader of the output has closed it, which is no failure.
     OutputClosed,
 }
 
 impl Failure {
-    /// Says what there is to say and gives the exit status.
+    /// Prints the message, if any. Returns the exit status.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Message(message) => {
@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// What a service, or the lack of one, answered.
+    /// Failure of a request to a service.
     pub(crate) fn remote(error: &InvokeError, server: &ServerOptions) -> Self {
         match error {
             InvokeError::NotReachable { address, .. }
@@ -75,7 +75,7 @@ impl Failure {
     }
 }
 
-/// Of writing the output.
+/// Failure to write the output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

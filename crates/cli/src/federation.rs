@@ -1,4 +1,4 @@
-//! `campanile ls --federation`: the services that have found each other, as Campanile's object `Statistics` tells them.
+//! `campanile ls --federation`: the services that have found each other, as Campanile's object `Statistics` reports them.
 
 use crate::args::ServerOptions;
 use crate::color::{self, Tone};
@@ -26,7 +26,7 @@ client::idl_struct! {
     }
 }
 
-/// What `--json` says.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Listed<'l> {
     services: &'l [Member],
@@ -45,7 +45,7 @@ pub(crate) fn run(server: &ServerOptions, json: bool) -> Result<(), Failure> {
 const HEADINGS: [&str; 5] = ["SERVICE", "NAME", "ADDRESS", "STATE", "LINKED"];
 const STATE: usize = 3;
 
-/// For people: a line for each service, and beneath it its channels, and the reason if it is not linked.
+/// Text for people: a line for each service, with its channels below, and the reason if it is not linked.
 fn text(members: &[Member]) -> String {
     if members.is_empty() {
         return "The service is of no federation: a configuration has that as [federation] (docs/links.md).\n"

@@ -1,4 +1,4 @@
-//! How often something comes, and how much: what `campanile hz` and `bw`, and those of `campanile tempo`, print.
+//! Rates and volumes of messages, as printed by `campanile hz`, `bw` and their counterparts in `campanile tempo`.
 
 use crate::signals::{Waiter, Wake};
 use crate::{json, show};
@@ -6,23 +6,23 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is measured.
+/// Measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// How often something comes.
+    /// Number of messages per second.
     Rate,
-    /// How much comes.
+    /// Octets per second.
     Octets,
 }
 
-/// What comes.
+/// Measured subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     Messages,
     Events,
 }
 
-/// How long and how often to measure, and how to tell.
+/// Intervals to measure, and the form of the output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measure {
     pub(crate) what: What,
@@ -32,14 +32,14 @@ pub(crate) struct Measure {
     pub(crate) style: Style,
 }
 
-/// After how long it is said that nothing comes.
+/// Time without messages after which that is reported.
 const MISSED_AFTER: Duration = Duration::from_secs(2);
-/// How often it is looked how the subscription does.
+/// Interval in which the subscription is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 impl Measure {
-    /// Prints a line for each interval, until there were enough or a signal asks to stop, and tells how many came. `look` tells how many
-    /// were lost, if that can be known, and may end it.
+    /// Prints a line for each interval, until there were enough or a signal asks to stop. Returns the number of messages. `look` returns
+    /// the number lost, if known, and may end the measurement.
     pub(crate) fn run<F>(
         &self,
         waiter: &Waiter,
@@ -99,14 +99,14 @@ impl Style {
     }
 }
 
-/// What came in an interval.
+/// Messages of an interval.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauge {
     messages: u64,
     octets: u64,
     smallest: u64,
     largest: u64,
-    /// Nanoseconds; the last message of the interval before counts as the first one's predecessor.
+    /// Time of the last message in nanoseconds. That of the previous interval is the predecessor of the first message.
     last: Option<u64>,
     gaps: u64,
     least: u64,
@@ -116,7 +116,7 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    /// Counts what came at a time in nanoseconds.
+    /// Counts a message at a time in nanoseconds.
     pub(crate) fn count(&mut self, now: u64, octets: u64) {
         self.smallest = if self.messages == 0 { octets } else { self.smallest.min(octets) };
         self.largest = self.largest.max(octets);
@@ -134,7 +134,7 @@ impl Gauge {
         }
     }
 
-    /// What there is, and begins anew.
+    /// Returns the current interval, and begins the next.
     fn next_interval(&mut self) -> Self {
         std::mem::replace(self, Self { last: self.last, ..Self::default() })
     }

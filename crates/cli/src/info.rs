@@ -1,7 +1,7 @@
 //! `campanile info`: one channel with everything in it: settings, filters, slow consumers, dropped events.
 //!
-//! Walked through the OMG's interfaces, so that it works with any service; a service that offers less is shown with less.
-//! How consumers stand comes from Campanile's object `Statistics`, if there is one at the channel's address.
+//! It uses the OMG's interfaces, and works with any service; what a service does not offer is left out. The status of consumers comes from
+//! Campanile's object `Statistics`, if there is one at the channel's address.
 
 pub(crate) mod dds;
 mod history;
@@ -28,16 +28,16 @@ use status::ConsumerStatus;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-/// Longest wait for a filter that is asked for its constraints: a client may have made it and be gone.
+/// Maximum wait for the constraints of a filter: it may belong to a client that is gone.
 const FILTER_TIMEOUT_MAX: Duration = Duration::from_secs(2);
 
-/// What there is to know of a channel.
+/// Information about a channel.
 #[derive(Serialize)]
 struct Info {
     address: String,
-    /// `None` if the address named the channel itself, which does not know its id.
+    /// Number; `None` if the address named the channel itself, which does not know it.
     id: Option<i32>,
-    /// `None` if it has none.
+    /// Name, if it has one.
     name: Option<String>,
     #[serde(rename = "interface")]
     type_id: String,
@@ -46,16 +46,16 @@ struct Info {
     qos: Vec<Property>,
     #[serde(rename = "admin", serialize_with = "json::qos")]
     admin_properties: Vec<Property>,
-    /// `None` if the service does not say, or has no proxy to ask.
+    /// Offered event types; `None` if the service does not report them, or has no proxy to query.
     offered: Option<Vec<String>>,
     subscribed: Option<Vec<String>>,
-    /// What is kept of its past.
+    /// Stored history.
     history: Option<History>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dds_joins: Vec<Join>,
     consumer_admins: Vec<Admin>,
     supplier_admins: Vec<Admin>,
-    /// Whether the service reported how its consumers stand.
+    /// Whether the service reported the status of its consumers.
     #[serde(skip)]
     has_statuses: bool,
 }
@@ -65,7 +65,7 @@ struct Admin {
     id: i32,
     #[serde(serialize_with = "json::display")]
     operator: FilterGroupOperator,
-    /// What differs from the channel's.
+    /// Properties that differ from the channel's.
     #[serde(serialize_with = "json::qos")]
     qos: Vec<Property>,
     #[serde(flatten)]
@@ -78,12 +78,12 @@ struct Proxy {
     id: i32,
     #[serde(rename = "type", serialize_with = "json::display")]
     kind: ProxyType,
-    /// What differs from the admin's.
+    /// Properties that differ from the admin's.
     #[serde(serialize_with = "json::qos")]
     qos: Vec<Property>,
     #[serde(flatten)]
     filtering: Filtering,
-    /// How its consumer stands.
+    /// Status of its consumer.
     #[serde(flatten)]
     status: Option<ConsumerStatus>,
     #[serde(flatten)]
@@ -107,7 +107,7 @@ struct FilterInfo {
     contents: Contents,
 }
 
-/// What is in a filter or a mapping filter, or why that cannot be had.
+/// Contents of a filter or a mapping filter, or why they are unavailable.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Contents {
@@ -130,7 +130,7 @@ struct Constraint {
     id: i32,
     constraint: String,
     types: Vec<String>,
-    /// What a mapping filter gives to events.
+    /// Value that a mapping filter gives to events.
     #[serde(serialize_with = "json::plain", skip_serializing_if = "Option::is_none")]
     value: Option<AnyValue>,
 }
@@ -145,7 +145,7 @@ fn names(types: &[EventType]) -> Vec<String> {
     types.iter().map(ToString::to_string).collect()
 }
 
-/// Prints what there is to know of a channel.
+/// Prints the information about a channel.
 pub(crate) fn run(options: &InfoOptions) -> Result<(), Failure> {
     let named = options.channel.as_ref().or(options.named_channel.as_ref());
     let channel = channels::number(named, &options.server)?;
@@ -294,7 +294,7 @@ impl Walk {
     }
 }
 
-/// The answer of a service that has the operation; `None` if it has not.
+/// The answer, or `None` if the service does not have the operation.
 fn if_offered<T>(answer: Result<T, InvokeError>) -> Result<Option<T>, InvokeError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
@@ -303,7 +303,7 @@ fn if_offered<T>(answer: Result<T, InvokeError>) -> Result<Option<T>, InvokeErro
     }
 }
 
-/// The properties that are not the same one level above.
+/// The properties that differ from those one level above.
 fn differing(mut properties: Vec<Property>, above: &[Property]) -> Vec<Property> {
     properties.retain(|property| !above.contains(property));
     properties

@@ -1,4 +1,4 @@
-//! Events as JSON, as `campanile sub --json` prints them. Values are written as [`::json::write`] says.
+//! Events as JSON, as `campanile sub --json` prints them, with values in the format of [`::json::write`].
 
 use client::notify::{Property, StructuredEvent};
 use giop::value::AnyValue;
@@ -11,14 +11,14 @@ use ::json::body::leave_out_fields;
 pub(crate) use ::json::read::octets_from_hex;
 pub(crate) use ::json::write::{any, hex, list, object, quadruple, text, value};
 
-/// An object that is written member by member, in the order in which they come.
+/// Writer of an object, member by member in order.
 pub(crate) struct Object<'o> {
     out: &'o mut String,
     between: char,
 }
 
 impl<'o> Object<'o> {
-    /// Begins one.
+    /// Begins an object.
     pub(crate) fn new(out: &'o mut String) -> Self {
         Self { out, between: '{' }
     }
@@ -38,7 +38,7 @@ impl<'o> Object<'o> {
         }
     }
 
-    /// Writes a member's key, and has its value written.
+    /// Writes a member's key, and calls `write` for its value.
     pub(crate) fn written(mut self, key: &str, write: impl FnOnce(&mut String)) -> Self {
         self.out.push(std::mem::replace(&mut self.between, ','));
         text(self.out, key);
@@ -75,7 +75,7 @@ impl<'o> Object<'o> {
         })
     }
 
-    /// Ends it.
+    /// Ends the object.
     pub(crate) fn end(self) {
         self.out.push('}');
     }
@@ -91,7 +91,7 @@ pub(crate) fn properties(out: &mut String, properties: &[Property]) {
     object(out, properties.iter().map(|property| (property.name.as_str(), &property.value.value)), value);
 }
 
-/// A number with so many digits behind the point.
+/// A number with a fixed number of digits behind the point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fixed<const DIGITS: usize>(pub(crate) f64);
 
@@ -103,7 +103,7 @@ impl<const DIGITS: usize> Serialize for Fixed<DIGITS> {
 
 // What members are serialized with.
 
-/// JSON that is written by hand.
+/// Serializes JSON that is written by hand.
 fn raw<S: Serializer>(serializer: S, write: impl FnOnce(&mut String)) -> Result<S::Ok, S::Error> {
     let mut out = String::new();
     write(&mut out);
@@ -124,7 +124,7 @@ pub(crate) fn plain<S: Serializer>(any: &Option<AnyValue>, serializer: S) -> Res
     raw(serializer, |out| any.iter().for_each(|any| value(out, &any.value)))
 }
 
-/// The text that people see.
+/// Serializes the text that people see.
 pub(crate) fn display<S: Serializer>(shown: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(shown)
 }
@@ -139,7 +139,7 @@ impl<T: Serialize> Serialize for Map<T> {
     }
 }
 
-/// As [`Map`].
+/// Serializes pairs as [`Map`] does.
 pub(crate) fn map<S: Serializer>(pairs: &[(String, impl Serialize)], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }

@@ -1,4 +1,4 @@
-//! `campanile latency`: how long events take through a channel as it is.
+//! `campanile latency`: times of events through a channel with its own settings.
 
 use crate::args::LatencyOptions;
 use crate::failure::Failure;
@@ -15,17 +15,17 @@ use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The type of probes.
+/// Event type of probes.
 const PROBE: [&str; 2] = ["Campanile", "Probe"];
-/// How long to wait for those that have not come when all are sent.
+/// Time to wait for missing probes after all are sent.
 const LATE_AFTER: Duration = Duration::from_secs(5);
-/// How often it is looked whether all have come.
+/// Interval in which the arrival of all probes is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What has come.
+/// Sent and arrived probes.
 struct Probes {
     began: Instant,
-    /// When each was sent, in nanoseconds; `None` once it has come.
+    /// Time at which each was sent, in nanoseconds; `None` once it has arrived.
     sent: Vec<Option<u64>>,
     times: Histogram<u64>,
 }
@@ -41,7 +41,7 @@ impl Probes {
         i32::try_from(self.sent.len() - 1).unwrap_or(i32::MAX)
     }
 
-    /// One that comes again, or of another run, counts for nothing.
+    /// Notes the arrival of a probe. Repeats, and probes of other runs, are ignored.
     fn arrive(&mut self, number: i32) {
         let now = self.now();
         if let Ok(number) = usize::try_from(number)
@@ -65,7 +65,7 @@ fn histogram() -> Result<Histogram<u64>, Failure> {
     Histogram::new_with_max(3_600_000_000_000, 3).map_err(Failure::message)
 }
 
-/// Sends probes, and tells how long they took.
+/// Sends probes, and prints their times.
 pub(crate) fn run(options: &LatencyOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let channel = channels::number(options.channel.as_ref(), &options.server)?;
@@ -130,7 +130,7 @@ pub(crate) fn run(options: &LatencyOptions) -> Result<(), Failure> {
     }
 }
 
-/// Sends until all are sent or a signal comes, and tells how long pushes took.
+/// Sends probes until all are sent or a signal comes. Returns the times of the pushes.
 fn send(
     options: &LatencyOptions,
     token: &str,

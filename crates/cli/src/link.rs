@@ -1,4 +1,4 @@
-//! `campanile link`: links to other services, as Campanile's object `Statistics` tells them.
+//! `campanile link`: links to other services, as Campanile's object `Statistics` reports them.
 
 use crate::args::{LinkAddOptions, LinkCommand, LinkLsOptions, LinkOptions, LinkRmOptions, ServerOptions};
 use crate::color::{self, Tone};
@@ -48,13 +48,13 @@ client::idl_struct! {
     }
 }
 
-/// What `ls --json` says.
+/// Output of `ls --json`.
 #[derive(Serialize)]
 struct Listed<'l> {
     links: &'l [Link],
 }
 
-/// Shows links, or changes one.
+/// Runs one of the sub-commands.
 pub(crate) fn run(command: &LinkCommand) -> Result<(), Failure> {
     match command {
         LinkCommand::Ls(options) => list(options),
@@ -85,7 +85,7 @@ fn pause(server: &ServerOptions, name: &str, paused: bool) -> Result<(), Failure
     Ok(writeln!(io::stdout(), "{} {}", if paused { "paused" } else { "resumed" }, clean(name))?)
 }
 
-/// Says if there is no link of a name, and which may be meant.
+/// Fails if there is no link of that name, with a similar one as a hint.
 fn find(statistics: &Statistics, server: &ServerOptions, name: &str) -> Result<(), Failure> {
     let links = statistics.links().map_err(|error| statistics.failure(&error, server))?;
     if links.iter().any(|link| link.name == name) {
@@ -123,12 +123,12 @@ fn remove(LinkRmOptions { server, name, drop_backlog }: &LinkRmOptions) -> Resul
 
 const HEADINGS: [&str; 11] =
     ["NAME", "CHANNEL", "DIRECTION", "PEER", "STATE", "LAG", "OCTETS", "OLDEST", "IN FLIGHT", "WINDOW", "LOST"];
-/// Columns with names, to the left; the one of the state, and the one of losses.
+/// Columns with names, aligned left; the column of the state, and that of losses.
 const NAMES: [usize; 5] = [0, 1, 2, 3, 4];
 const STATE: usize = 4;
 const LOST: usize = 10;
 
-/// For people: a table, and beneath the line of what is not up the reason.
+/// Text for people: a table, and below each link that is not up the reason.
 fn text(links: &[Link]) -> String {
     if links.is_empty() {
         return "There are no links: a configuration has them as [[link]], and `campanile link add` adds one (docs/links.md).\n"
@@ -188,7 +188,7 @@ impl Link {
         }
     }
 
-    /// The losses that have no column.
+    /// Losses without a column of their own.
     fn losses(&self) -> String {
         let forgotten = format!("{} events at least acknowledged and then forgotten", show::count(self.forgotten));
         let dropped = format!("{} events dropped, since there was no room for them", show::count(self.dropped));
@@ -196,7 +196,7 @@ impl Link {
         some.map(|(_, text)| text).collect::<Vec<_>>().join("; ")
     }
 
-    /// Why it is not up, and for how long; nothing if it is.
+    /// Why it is not up, and for how long; `None` if it is.
     fn trouble(&self) -> Option<String> {
         let since = idle(Duration::from_millis(self.since_ms));
         match self.reason.as_str() {

@@ -1,4 +1,4 @@
-//! Log messages on standard error, one a line: time, level, message; or a JSON object that says the same.
+//! Log messages on standard error, one per line: time, level, message; or a JSON object with the same.
 
 use crate::{json, moment};
 use log::{Level, LevelFilter, Log, Metadata, Record};
@@ -12,12 +12,12 @@ use std::time::SystemTime;
 
 struct Logger;
 
-/// How long a line waits for the reader of standard error. After one that waited in vain none does until something is read: the thread
-/// that logs has others to serve.
+/// Maximum wait of a line for the reader of standard error. After a line that waited in vain none waits until something is read: the
+/// logging thread has others to serve.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Octets that a pipe takes at once where it takes any (`PIPE_BUF`).
+/// Octets that a pipe takes at once if it has room (`PIPE_BUF`).
 const AT_ONCE: usize = 4_096;
-/// Lines left out since one was last written, for want of a reader. Locked while a line is written: lines come one by one.
+/// Lines left out since the last written one, for want of a reader. Locked while a line is written, so that lines do not mix.
 static LEFT_OUT: Mutex<u64> = Mutex::new(0);
 
 /// Whether lines are JSON.
@@ -46,7 +46,7 @@ impl Log for Logger {
     fn flush(&self) {}
 }
 
-/// Writes to standard error, which may be a pipe without a reader, and says whether there was room for it. It being closed is no error.
+/// Writes to standard error, which may be a pipe without a reader. Returns whether there was room. A closed standard error is no error.
 fn write(bytes: &[u8], is_patient: bool) -> bool {
     let mut stderr = io::stderr().lock();
     bytes.chunks(AT_ONCE).all(|some| {
@@ -79,7 +79,7 @@ fn as_json(time: &str, level: Level, target: &str, message: &str) -> String {
     line + "\n"
 }
 
-/// Logs as is said, from now on.
+/// Installs the logger with these settings.
 pub(crate) fn install(settings: LogConfig) {
     // Fails only if there is a logger already, and then it is this one.
     let _ = log::set_logger(&Logger);

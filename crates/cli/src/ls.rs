@@ -1,5 +1,5 @@
-//! `campanile ls`: the hierarchy of a service, walked through CORBA, so that it works with any. The client of each proxy comes from
-//! Campanile's object `Statistics`; other services do not have it.
+//! `campanile ls`: the hierarchy of a service, by CORBA, so that it works with any service. Only Campanile's object `Statistics` has the
+//! client of each proxy.
 
 use crate::args::{LsOptions, ServerOptions};
 use crate::channels::{self, Names};
@@ -19,7 +19,7 @@ use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
-/// What `ls` found.
+/// Result of `ls`.
 #[derive(Serialize)]
 struct Service {
     address: String,
@@ -30,13 +30,13 @@ struct Service {
 
 #[derive(Serialize)]
 struct Channel {
-    /// `None` if the address named the channel itself, which does not know its id.
+    /// Number; `None` if the address named the channel itself, which does not know it.
     id: Option<i32>,
-    /// `None` if it has none.
+    /// Name, if it has one.
     name: Option<String>,
     #[serde(flatten)]
     details: Option<Details>,
-    /// `None` without `--long`.
+    /// Administrative properties; `None` without `--long`.
     #[serde(rename = "admin", serialize_with = "json::optional_qos", skip_serializing_if = "Option::is_none")]
     admin_properties: Option<Vec<Property>>,
     consumer_admins: Vec<Admin>,
@@ -58,14 +58,14 @@ struct Proxy {
     id: i32,
     #[serde(rename = "type", serialize_with = "json::display")]
     kind: ProxyType,
-    /// `None` if the service does not tell.
+    /// Client; `None` if the service does not report it.
     #[serde(flatten, serialize_with = "client")]
     client: Option<Connected>,
     #[serde(flatten)]
     details: Option<Details>,
 }
 
-/// What `--long` adds.
+/// Details for `--long`.
 #[derive(Serialize)]
 struct Details {
     #[serde(rename = "interface")]
@@ -75,7 +75,7 @@ struct Details {
     qos: Vec<Property>,
 }
 
-/// The client of a proxy, as members beside those of the proxy.
+/// Serializes the client of a proxy as members beside the proxy's.
 fn client<S: Serializer>(client: &Option<Connected>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Consumer<'c> {
@@ -215,7 +215,7 @@ impl Walk {
         self.clients.as_ref().map(|clients| clients.at(channel, proxy))
     }
 
-    /// What `--long` adds. A service that does not tell its quality of service is shown without.
+    /// Details for `--long`. A service that does not report its quality of service is shown without.
     fn details(&self, object: &ObjectRef, qos: impl FnOnce() -> Result<Vec<Property>, InvokeError>) -> Option<Details> {
         self.long.then(|| Details {
             type_id: object.type_id().to_owned(),
@@ -225,8 +225,7 @@ impl Walk {
     }
 }
 
-/// What is found at each of these objects, by their ids. They come and go while the hierarchy is walked: one that is gone is not there
-/// to be shown.
+/// Calls `find` for each id, in order. Objects may go during the walk: those that are gone are left out.
 pub(crate) fn each<T>(
     mut ids: Vec<i32>,
     find: impl FnMut(i32) -> Result<T, InvokeError>,
@@ -246,7 +245,7 @@ struct Line {
     text: String,
 }
 
-/// For a terminal: a tree.
+/// Writes a tree, for a terminal.
 fn write_tree(out: &mut String, service: &Service) {
     let mut lines = Vec::new();
     for channel in &service.channels {
@@ -311,7 +310,7 @@ fn property_list(properties: &[Property]) -> String {
     text
 }
 
-/// For a pipe: one object a line, with the whole path to it.
+/// Writes one object a line, with its whole path, for a pipe.
 fn write_lines(out: &mut String, service: &Service) {
     let mut object = |path: &str, client: Option<&Connected>, details: Option<&Details>, admin: &[Property]| {
         out.push_str(path);

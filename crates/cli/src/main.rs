@@ -1,7 +1,7 @@
-//! The `campanile` command: serves, looks at services, publishes and subscribes.
+//! The `campanile` command: runs and examines services, publishes and subscribes.
 
-/// As the standard library's, but for a standard error that is gone, as with a terminal that was closed: then nothing is said, and the
-/// command goes on to take leave of the service.
+/// As the standard library's `eprintln`, but ignores that standard error is gone, as after a terminal was closed: the command continues, to
+/// disconnect from the service.
 macro_rules! eprintln {
     ($($said:tt)*) => {{
         use std::io::Write as _;
@@ -143,7 +143,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what cannot be understood of the command line, or what was asked for instead of a command.
+/// Prints why the command line is invalid, or the help or version that was requested.
 fn refused(error: &clap::Error, is_check: bool) -> ExitCode {
     // The output may have no reader; the status says it, too.
     let _ = error.print();
@@ -159,7 +159,7 @@ fn print_version() -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "campanile {}", env!("CARGO_PKG_VERSION"))?)
 }
 
-/// A page for each command, of what its help says.
+/// Writes a manual page for each command, made of its help.
 fn write_man_pages(folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(args::program(), folder))

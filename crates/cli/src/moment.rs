@@ -1,23 +1,23 @@
-//! Moments as text, in UTC.
+//! Points in time as text, in UTC.
 
 use ::json::time::{self, TICKS_TO_1970, date};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// `2026-11-20T21:43:05.123Z`; times before 1970 are shown as its first moment.
+/// Formats as `2026-11-20T21:43:05.123Z`; times before 1970 are shown as its first moment.
 pub(crate) fn rfc3339(moment: SystemTime) -> String {
     let mut text = String::new();
     time::rfc3339(&mut text, moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
     text
 }
 
-/// `21:43:05.123Z`.
+/// Formats as `21:43:05.123Z`.
 pub(crate) fn time_of_day(moment: SystemTime) -> String {
     let mut text = String::new();
     time::time_of_day(&mut text, moment.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
     text
 }
 
-/// The moment that `2026-11-20T21:43:05.123Z` names, in 100 ns since 15 October 1582, as `TimeBase::TimeT` has it.
+/// Parses `2026-11-20T21:43:05.123Z` into 100 ns since 15 October 1582, as in `TimeBase::TimeT`.
 pub(crate) fn ticks(text: &str) -> Option<u64> {
     let (day, of_day) = text.strip_suffix('Z')?.split_once('T')?;
     let numbers = |text: &str, between: char| -> Option<[u64; 3]> {
@@ -41,7 +41,7 @@ pub(crate) fn ticks(text: &str) -> Option<u64> {
     Some(TICKS_TO_1970 + seconds * 10_000_000 + hundred_ns)
 }
 
-/// The same the other way.
+/// Formats 100 ns since 15 October 1582, as [`ticks`] parses them.
 pub(crate) fn of_ticks(ticks: u64) -> String {
     UNIX_EPOCH.checked_add(time::since_1970(ticks)).map_or_else(|| ticks.to_string(), rfc3339)
 }

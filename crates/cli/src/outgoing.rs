@@ -1,4 +1,4 @@
-//! Events that `campanile pub` publishes: of fields on the command line, of lines of text or JSON, of types that IDL declares.
+//! Events that `campanile pub` publishes: made of fields on the command line, of lines of text or JSON, of types declared in IDL.
 
 use crate::args::{EventForm, EventTypeArg, PubOptions, is_type_name};
 use crate::event_line::{EventLine, Names};
@@ -11,11 +11,11 @@ use giop::value::{AnyValue, Value};
 use serde_json::{Map, Value as Json};
 use std::fs;
 
-/// The type of events of which none is given.
+/// Default event type.
 pub(crate) const DEFAULT_TYPE: [&str; 2] = ["Campanile", "Test"];
-/// Names in the header of an event that the service sets at delivery.
+/// Header fields that the service sets at delivery.
 pub(crate) const OF_THE_SERVICE: [&str; 3] = ["EventNumber", "EventTime", "PossiblyRepeated"];
-/// Octets of a file of IDL.
+/// Maximum octets of an IDL file.
 const IDL_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(crate) enum Outgoing {
 }
 
 impl Outgoing {
-    /// What it is, as the summary counts it.
+    /// Name of its type in the summary.
     pub(crate) fn type_name(&self) -> String {
         match self {
             Self::Structured(event) => crate::show::type_name(&event.domain, &event.type_name),
@@ -34,20 +34,20 @@ impl Outgoing {
     }
 }
 
-/// Makes events as the options say.
+/// Makes events according to the options.
 pub(crate) struct Maker<'o> {
     options: &'o PubOptions,
-    /// The struct that events have, if IDL declares one.
+    /// Struct of the events, if IDL declares one.
     declared: Option<TypeCode>,
-    /// What IDL declares besides.
+    /// Other types declared in IDL.
     names: Names,
 }
 
 impl<'o> Maker<'o> {
-    /// Reads the file of IDL, if there is one.
+    /// Reads the IDL file, if there is one.
     ///
     /// # Errors
-    /// It cannot be read, or has no such type; or the options make no sense together.
+    /// The file cannot be read, or has no such type; or the options contradict each other.
     pub(crate) fn new(options: &'o PubOptions) -> Result<Self, Failure> {
         if options.json && options.fields.len() > 1 {
             return Err(Failure::Usage("with --json, give one FILE at most, or - for standard input".to_owned()));
@@ -79,7 +79,7 @@ impl<'o> Maker<'o> {
         Ok(Self { options, declared, names: Names::of(&definitions) })
     }
 
-    /// Makes the event of that number, of the fields on the command line, with a line of text as its body if there is one.
+    /// Makes the event of that number, with the fields of the command line, and with a line of text as its body if there is one.
     pub(crate) fn build(&self, number: u64, line: Option<&str>) -> Result<Outgoing, Failure> {
         let options = self.options;
         let number = Number(number.to_string());
@@ -106,7 +106,7 @@ impl<'o> Maker<'o> {
         Ok(Outgoing::Structured(event))
     }
 
-    /// Makes the event that a line of JSON is, as `campanile sub --json` prints it. What the line does not say, the options do.
+    /// Makes the event of a line of JSON, as `campanile sub --json` prints it. Missing parts are taken from the options.
     pub(crate) fn of_json(&self, line: &str) -> Result<Outgoing, String> {
         let line = EventLine::parse(line)?;
         if let Some(declared) = &self.declared {
@@ -136,7 +136,7 @@ impl<'o> Maker<'o> {
         Ok(Outgoing::Structured(event))
     }
 
-    /// The type of events that do not name one.
+    /// Type of events that name none.
     pub(crate) fn event_type(&self) -> [&str; 2] {
         match (&self.options.event_type, &self.declared) {
             (wanted, Some(declared)) => {
@@ -162,7 +162,7 @@ impl<'o> Maker<'o> {
         Ok(event)
     }
 
-    /// The fields on the command line as members of a struct.
+    /// Fields of the command line as members of a struct.
     fn object(&self, declared: &TypeCode, number: &Number) -> Result<Json, String> {
         let mut object = Map::new();
         for field in &self.options.fields {
@@ -183,7 +183,7 @@ impl<'o> Maker<'o> {
         Ok(Json::Object(object))
     }
 
-    /// A struct in an event.
+    /// An event with a struct.
     fn declared(&self, declared: &TypeCode, json: &Json, number: &Number) -> Result<Outgoing, String> {
         let value = typed::value(json, declared.root(), declared.name()).map_err(|error| error.to_string())?;
         let whole = AnyValue::new(declared.clone(), value);
@@ -213,7 +213,7 @@ impl<'o> Maker<'o> {
     }
 }
 
-/// The struct of a file that has one only, or that none of the others has in it.
+/// The only struct of a file, or the only one that no other struct contains.
 fn only_struct(definitions: &idl::Definitions) -> Result<&idl::Definition, String> {
     let structs: Vec<&idl::Definition> =
         definitions.iter().filter(|definition| definition.code().kind() == Kind::Struct).collect();
@@ -227,11 +227,11 @@ fn only_struct(definitions: &idl::Definitions) -> Result<&idl::Definition, Strin
     }
 }
 
-/// The number of an event, as text.
+/// Number of an event, as text.
 struct Number(String);
 
 impl Number {
-    /// The text with the number in its places.
+    /// The text with the number filled in.
     fn fill(&self, text: &str) -> String {
         text.replace("{n}", &self.0)
     }
@@ -241,7 +241,7 @@ impl Number {
     }
 }
 
-/// A single value stands for itself; fields become a struct.
+/// An Any of a single value, or of a struct with the fields.
 fn any(options: &PubOptions, body: Option<AnyValue>, number: &Number) -> Result<AnyValue, String> {
     match (body, options.fields.as_slice()) {
         (Some(body), []) => Ok(body),

@@ -1,4 +1,4 @@
-//! `pub` and `sub` over DDS: events as the library `campanile` has them there, structs on a channel that has a name.
+//! `pub` and `sub` over DDS: structs on a named channel, as in the library `campanile`.
 
 use crate::args::{ChannelArg, PubOptions, SubOptions};
 use crate::failure::Failure;
@@ -14,10 +14,10 @@ use giop::value::AnyValue;
 use std::io::{self, Write as _};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How values are marshalled, as the library wants them.
+/// Encoding of values, as the library expects.
 const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: Version::V1_2, chars: CharSet::Utf8 };
 
-/// How often it is looked whether the subscription is over.
+/// Interval in which the end of the subscription is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The name of the channel.
@@ -101,14 +101,14 @@ pub(crate) fn publish(options: &PubOptions) -> Result<(), Failure> {
     outcome
 }
 
-/// A struct with the name and domain of its events.
+/// A struct with the domain and name of its event type.
 struct Typed {
     domain: String,
     name: String,
     whole: AnyValue,
 }
 
-/// The struct that an event is.
+/// The struct of an event.
 fn struct_of(maker: &Maker<'_>, made: Outgoing) -> Result<Typed, Failure> {
     let [domain, name] = maker.event_type().map(str::to_owned);
     match made {
@@ -123,7 +123,7 @@ fn struct_of(maker: &Maker<'_>, made: Outgoing) -> Result<Typed, Failure> {
     }
 }
 
-/// Publishes an event, and tells of which type it was.
+/// Publishes an event. Returns the name of its type.
 fn send(
     maker: &Maker<'_>,
     made: Outgoing,
@@ -147,7 +147,7 @@ fn send(
 
 // ---- receiving ----
 
-/// Prints events until enough came, time is up or a signal asks to stop.
+/// Prints events until there were enough, time is up or a signal asks to stop.
 pub(crate) fn subscribe(options: &SubOptions) -> Result<(), Failure> {
     let selection = &options.selection;
     let said = [

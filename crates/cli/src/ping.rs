@@ -1,4 +1,4 @@
-//! `campanile ping`: how long a service takes for an answer.
+//! `campanile ping`: response times of a service.
 
 use crate::args::PingOptions;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::io::{self, Write as _};
 use std::time::Instant;
 
-/// Asks, and prints each answer as it comes.
+/// Sends requests, and prints each answer when it arrives.
 pub(crate) fn run(options: &PingOptions) -> Result<(), Failure> {
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let service = Orb::new(orb_options(&options.server)).resolve_service(&options.server.server).map_err(remote)?;

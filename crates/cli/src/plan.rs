@@ -1,4 +1,4 @@
-//! `campanile plan`: declared activities put into lanes, and whether they meet their deadlines.
+//! `campanile plan`: assigns declared activities to lanes, and shows whether they meet their deadlines.
 
 mod tempo;
 
@@ -14,7 +14,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Analyses what a file says.
+/// Analyses a file.
 pub(crate) fn run(request: &PlanRequest) -> Result<(), Failure> {
     match request {
         PlanRequest { command: Some(PlanCommand::Tempo(options)), .. } => tempo::run(options),
@@ -54,7 +54,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))
 }
 
-/// The policy of that name; `None` for the one that fits.
+/// The policy of that name; `None` to choose the one that fits.
 const fn named(policy: PlanPolicy) -> Option<Policy> {
     match policy {
         PlanPolicy::Auto => None,
@@ -71,7 +71,7 @@ fn write_plan(plan: &Plan, out: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::Message(format!("cannot write {}: {error}; choose another --out", out.display())))
 }
 
-/// One JSON object with times in nanoseconds.
+/// JSON object, with times in nanoseconds.
 fn report(activities: &[Activity], analysis: &Analysis, plan: &Plan) -> Json {
     let described = |index: &usize| {
         let (activity, finding) = (activities.get(*index)?, analysis.findings.get(*index)?);
@@ -134,7 +134,7 @@ fn event_type(activity: &Activity) -> Option<String> {
 const HEADINGS: [&str; 10] =
     ["activity", "channel", "type", "priority", "period", "execution", "deadline", "response", "slack", ""];
 
-/// A table and a few sentences.
+/// Text with a table and a few sentences.
 fn describe(activities: &[Activity], analysis: &Analysis, plan: &Plan) -> String {
     let several = analysis.utilisation.len() > 1;
     let rows: Vec<[String; 10]> = analysis

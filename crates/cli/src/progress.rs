@@ -1,5 +1,5 @@
-//! How far a command is that takes more than a second: one line on standard error, which the next one replaces and the end removes. Where
-//! standard error is no terminal, nothing.
+//! Progress of a command that takes more than a second: one line on standard error, replaced by the next and removed at the end. Not shown
+//! if standard error is no terminal.
 
 use crate::environment::Environment;
 use crate::show;
@@ -11,36 +11,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What is over sooner needs no line.
+/// Time after which the line is shown; shorter commands need none.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const REFRESHED_EVERY: Duration = Duration::from_millis(200);
 
-/// What is done, and how much of it there is.
+/// Kind of work, and its extent.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Such as `replaying`.
+    /// The activity, such as `replaying`.
     pub(crate) doing: &'static str,
-    /// What is counted, such as `events`; nothing where only time passes.
+    /// The counted things, such as `events`; `None` if only time is shown.
     pub(crate) unit: Option<&'static str>,
-    /// As far as it is known.
+    /// Total number, if known.
     pub(crate) total: Option<u64>,
 }
 
-/// The line. Dropping it removes it.
+/// The progress line. Dropping it removes it.
 pub(crate) struct Progress {
     count: Arc<AtomicU64>,
     line: Option<Line>,
 }
 
 struct Line {
-    /// Whether it is there; held while something is written.
+    /// Whether the line is shown; locked while something is written.
     is_shown: Arc<Mutex<bool>>,
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Shows what is counted elsewhere.
+    /// Shows a count that is kept elsewhere.
     pub(crate) fn of(work: Work, count: Arc<AtomicU64>) -> Self {
         let has_line = io::stderr().is_terminal() && !Environment::read().is_dumb;
         let line = has_line.then(|| {
@@ -58,12 +58,12 @@ impl Progress {
         Self::of(work, Arc::default())
     }
 
-    /// So much is done.
+    /// Sets the number of things done.
     pub(crate) fn set(&self, count: u64) {
         self.count.store(count, Ordering::Relaxed);
     }
 
-    /// Says something on standard error, above the line.
+    /// Prints a text on standard error, above the line.
     pub(crate) fn say(&self, text: &str) {
         let _alone = self.line.as_ref().map(|line| remove(&line.is_shown));
         eprintln!("{text}");
@@ -98,7 +98,7 @@ fn keep_up(work: &Work, count: &AtomicU64, is_shown: &Mutex<bool>, ended: &Recei
     drop(remove(is_shown));
 }
 
-/// Removes the line, if it is there; it does not come back before what is returned is dropped.
+/// Removes the line, if shown. It does not return until the guard is dropped.
 fn remove(is_shown: &Mutex<bool>) -> std::sync::MutexGuard<'_, bool> {
     let mut is_shown = is_shown.lock().unwrap_or_else(PoisonError::into_inner);
     if core::mem::take(&mut *is_shown) {

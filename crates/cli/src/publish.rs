@@ -16,16 +16,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Event types of which the summary tells each.
+/// Maximum event types listed in the summary.
 const TYPES_LISTED_MAX: usize = 4;
 
-/// Lines read ahead of the service.
+/// Maximum lines read ahead of publishing.
 const LINES_AHEAD: usize = 64;
 
-/// How often a wait for input looks at whether a signal came.
+/// Interval in which a wait for input checks for a signal.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// Between two attempts to publish while there is no service: at first, and at most.
+/// First and longest pause between two attempts to publish while there is no service.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
@@ -92,7 +92,7 @@ const fn lines_are_read(options: &PubOptions) -> bool {
     options.lines || options.json
 }
 
-/// Whether nothing was said of the event at all.
+/// Whether the options contain nothing about the event.
 fn says_nothing(options: &PubOptions) -> bool {
     let PubOptions { event_type, name, header, body, size, lines, json, count, fields, idl, .. } = options;
     let contents = (event_type, name.as_str(), header.as_slice(), body, size, fields.as_slice(), idl);
@@ -100,24 +100,24 @@ fn says_nothing(options: &PubOptions) -> bool {
 }
 
 impl PubOptions {
-    /// Whether it publishes until it is stopped, and waits for the service to come back if it goes.
+    /// Whether it publishes until it is stopped, and waits for a service that has gone.
     const fn goes_on(&self) -> bool {
         self.count == 0 && !lines_are_read(self)
     }
 }
 
-/// What became of the events.
+/// Counts of events, by their fate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Counters {
     published: u64,
-    /// Of which types those are.
+    /// Types of the published events.
     sent: Sent,
-    /// Those that the service may have, or not: it went away before it answered.
+    /// Events that the service may have: it went away before it answered.
     unconfirmed: u64,
-    /// How often and for how long there was no service.
+    /// Number and duration of the times without a service.
     outages: u64,
     without_service: Duration,
-    /// How often the service had forgotten its proxy, mostly because it was restarted.
+    /// How often the service had forgotten its proxy, usually after a restart.
     reconnections: u64,
 }
 
@@ -128,7 +128,7 @@ impl Counters {
         self.sent.count(event.type_name());
     }
 
-    /// `confirms`: whether to say how many were sent, too.
+    /// Summary text; `confirms` adds how many were sent.
     fn summary(&self, took: Duration, confirms: bool) -> String {
         let seconds = took.as_secs_f64();
         let mut text = if self.published == 1 {
@@ -157,7 +157,7 @@ impl Counters {
     }
 }
 
-/// What was published, by types: the first few, and how many of others.
+/// Published events by type: the first few types, and the number of all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sent {
     types: BTreeMap<String, u64>,
@@ -175,13 +175,13 @@ impl Sent {
         }
     }
 
-    /// How many there were, and of which types.
+    /// Summary of their number and types.
     pub(crate) fn summary(&self, took: Duration) -> String {
         let published = self.types.values().sum::<u64>() + self.of_other_types;
         Counters { published, sent: self.clone(), ..Counters::default() }.summary(took, false)
     }
 
-    /// Of which types they were.
+    /// Summary of their types.
     fn types(&self) -> String {
         if let (Some((only, _)), 1, 0) = (self.types.iter().next(), self.types.len(), self.of_other_types) {
             return format!("; type {}", show::clean(only));
@@ -196,7 +196,7 @@ impl Sent {
     }
 }
 
-/// When the next event or message is due.
+/// Time of the next event or message.
 pub(crate) struct Pace {
     rate: Option<f64>,
     since: Instant,
@@ -208,7 +208,7 @@ impl Pace {
         Self { rate, since: Instant::now(), events: 0 }
     }
 
-    /// Goes on at another rate, if it is one.
+    /// Changes the rate, if it is different.
     pub(crate) fn keep_to(&mut self, rate: Option<f64>) {
         if rate != self.rate {
             *self = Self { events: 1, ..Self::new(rate) };
@@ -272,7 +272,7 @@ impl Run<'_> {
         }
     }
 
-    /// Where to go on when the service is back, of several events.
+    /// Failure in the middle of several events, with the place at which to continue when the service is back.
     fn broken_off(&self, error: &InvokeError, at: Option<String>) -> Failure {
         let failure = Failure::remote(error, &self.options.server);
         let is_one = self.options.count == 1 && !lines_are_read(self.options);
@@ -294,14 +294,14 @@ impl Run<'_> {
         }
     }
 
-    /// Counts an event as unconfirmed if its fate is unknown, and gives it up.
+    /// Whether publishing ends. An event of unknown fate is counted as unconfirmed.
     fn gives_up(&mut self, error: &InvokeError) -> bool {
         let is_unknown = !error.was_not_carried_out();
         self.counters.unconfirmed += u64::from(is_unknown);
         is_unknown
     }
 
-    /// Tries again until there is a service, with an event that it certainly does not have: none is published twice. True if a
+    /// Tries again until there is a service, with an event that it certainly does not have, so that none is published twice. True if a
     /// signal came first.
     fn outlast(&mut self, event: &Outgoing) -> bool {
         let began = Instant::now();
@@ -330,23 +330,23 @@ impl Run<'_> {
         stopped
     }
 
-    /// Waits, and tells whether a signal came.
+    /// Waits. Returns whether a signal came.
     fn is_stopped_within(&self, time: Duration) -> bool {
         matches!(self.waiter.wait(Some(time)), Some(Wake::Signal))
     }
 }
 
-/// Whether the service may be back later: it is away, or back and has not got its channel yet.
+/// Whether the service may be back later: it is away, or back but without its channel yet.
 fn is_of_an_outage(error: &InvokeError) -> bool {
     error.is_connection_failure() || matches!(error, InvokeError::NoChannel { .. })
 }
 
-/// Stopped before the count was reached is a failure; stopped where there is no count is how it ends.
+/// Result after a signal: a failure if a number of events was given, otherwise the normal end.
 fn interrupted(options: &PubOptions) -> Result<(), Failure> {
     if lines_are_read(options) || options.count > 0 { Err(Failure::Quiet) } else { Ok(()) }
 }
 
-/// What the lines have.
+/// Next item of the lines.
 pub(crate) enum Next {
     Event(Box<Outgoing>),
     End,
@@ -356,9 +356,9 @@ pub(crate) enum Next {
 /// Lines of a file or of standard input, each an event.
 pub(crate) struct Lines {
     lines: Receiver<io::Result<String>>,
-    /// What it is called in messages.
+    /// Name in messages.
     name: String,
-    /// Of the line that was read last, from 1.
+    /// Number of the last line read, from 1.
     number: u64,
 }
 
@@ -371,7 +371,7 @@ impl Lines {
         Ok(Self { lines: lines_of(move || BufReader::new(file)), name: path.to_owned(), number: 0 })
     }
 
-    /// The event of the next line: of JSON, or of text as the event of a number.
+    /// The event of the next line: of JSON, or of text with a number.
     pub(crate) fn next_event(
         &mut self,
         maker: &Maker<'_>,
@@ -402,7 +402,7 @@ impl Lines {
     }
 }
 
-/// What standard input has.
+/// Next item of standard input.
 pub(crate) enum Input {
     Line(String),
     End,
@@ -410,12 +410,12 @@ pub(crate) enum Input {
     Failed(io::Error),
 }
 
-/// Reads standard input on a thread of its own, so that a signal is noticed while nothing comes.
+/// Reads standard input on a thread of its own, so that a signal is noticed while it is idle.
 pub(crate) fn read_lines() -> Receiver<io::Result<String>> {
     lines_of(|| io::stdin().lock())
 }
 
-/// The same with another input.
+/// Reads another input, as [`read_lines`] does.
 fn lines_of<R: BufRead>(open: impl FnOnce() -> R + Send + 'static) -> Receiver<io::Result<String>> {
     let (sender, receiver) = sync_channel(LINES_AHEAD);
     thread::spawn(move || {

@@ -1,6 +1,6 @@
 //! `campanile record`: a channel's events in a file.
 //!
-//! Each is a line of JSON as `campanile sub` prints it, and has all of itself besides, as it is marshalled: that is what
+//! Each event is a line of JSON as `campanile sub` prints it, with the whole marshalled event in a member of its own: that is what
 //! `campanile replay` publishes.
 
 use crate::args::RecordOptions;
@@ -20,13 +20,13 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often what was written goes to the file, and it is looked how the subscription does.
+/// Interval in which buffered lines are written to the file, and the subscription is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How events are marshalled in a file.
+/// Encoding of the marshalled events in a file.
 const ENCODING: Encoding = Encoding { endian: Endian::Little, version: Version::V1_2, chars: CharSet::Utf8 };
 
-/// Writes events until enough came, time is up or a signal asks to stop.
+/// Records events until there were enough, time is up or a signal asks to stop.
 pub(crate) fn run(options: &RecordOptions) -> Result<(), Failure> {
     let out = open(&options.file, options.append)?;
     let waiter = Waiter::install().map_err(Failure::message)?;
@@ -80,7 +80,7 @@ pub(crate) fn events(count: u64) -> String {
     format!("{} {}", show::count(count), if count == 1 { "event" } else { "events" })
 }
 
-/// The file, which is not written over.
+/// Opens the file, which is not overwritten.
 fn open(path: &Path, appends: bool) -> Result<BufWriter<Box<dyn Write + Send>>, Failure> {
     if path == Path::new("-") {
         return Ok(BufWriter::new(Box::new(io::stdout())));
@@ -131,13 +131,13 @@ fn wait<W: Write>(
     }
 }
 
-/// Writes each event as it comes.
+/// Writes each event when it arrives.
 pub(crate) struct Recorder<W> {
     pub(crate) out: W,
     pub(crate) line: String,
     pub(crate) count: Arc<AtomicU64>,
     pub(crate) limit: Option<u64>,
-    /// It ends with the event of this number.
+    /// Number of the event after which it ends.
     pub(crate) through: Option<u64>,
     pub(crate) wake: Sender<Wake>,
 }
@@ -168,7 +168,7 @@ impl<W: Write> Recorder<W> {
     }
 }
 
-/// An event's line.
+/// Writes the line of an event.
 fn line(out: &mut String, number: Option<EventNumber>, now: SystemTime, event: &StructuredEvent) {
     let came = number.and_then(|number| number.came).unwrap_or(now);
     let since = came.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
@@ -193,7 +193,7 @@ fn is_of_the_service(property: &Property) -> bool {
     OF_THE_SERVICE.contains(&property.name.as_str())
 }
 
-/// The event of a line, and when it came, in nanoseconds since 1970.
+/// The event of a line, and its arrival in nanoseconds since 1970.
 pub(crate) fn read_line(text: &str) -> Result<(StructuredEvent, u64), String> {
     let line: serde_json::Value = ::json::strict::parse(text).map_err(|error| format!("is no JSON: {error}"))?;
     let member = |name: &str| line.get(name).ok_or_else(|| format!("has no `{name}`: it is no recording"));

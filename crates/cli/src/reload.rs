@@ -1,4 +1,4 @@
-//! SIGHUP: a running service's configuration, read again.
+//! SIGHUP: reads the configuration of a running service again.
 
 use crate::failure::Failure;
 use crate::logger;
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use service::{Answer, Command, Config, Service};
 use std::collections::BTreeMap;
 
-/// Has what can change in a running service be as it is read now, and logs what that is and what needs a restart.
+/// Applies the changes that a running service permits. Logs them, and those that need a restart.
 pub(crate) fn reload(
     service: &Service,
     console: Option<&Console>,
@@ -75,7 +75,7 @@ pub(crate) fn reload(
     }
 }
 
-/// Has the rules of access and the tokens be those that are read now. Tokens may be in files, which may have changed by themselves.
+/// Replaces the rules of access and the tokens. Tokens may be in files, which may have changed by themselves.
 fn reload_access(service: &Service, running: &mut Config, read: &Config, done: &mut Vec<String>) {
     let is_new = running.access != read.access || running.tokens != read.tokens;
     if !is_new && read.tokens.is_empty() {
@@ -94,7 +94,7 @@ fn reload_access(service: &Service, running: &mut Config, read: &Config, done: &
     }
 }
 
-/// Has HTTP's token be the one that is in its file now.
+/// Replaces HTTP's token by the one that is in its file now.
 fn reload_token(console: &Console, running: &mut Config, read: &Config, done: &mut Vec<String>) {
     match console.reload(read) {
         Ok(is_new) => {
@@ -107,7 +107,7 @@ fn reload_token(console: &Console, running: &mut Config, read: &Config, done: &m
     }
 }
 
-/// The keys of which two configurations say different things, channels apart.
+/// Keys with different values in two configurations, without channels.
 fn differences(running: &Config, read: &Config) -> Vec<String> {
     let keys = |config: &Config| {
         let mut keys = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `campanile replay`: what was recorded, or a channel's history, published again.
+//! `campanile replay`: publishes recorded events, or a channel's history, again.
 
 use crate::args::{ChannelArg, ReplayOptions, Speed};
 use crate::failure::Failure;
@@ -16,12 +16,12 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A channel that sends nothing for so long has no more of its history.
+/// Silence of a channel after which its history is complete.
 const QUIET: Duration = Duration::from_secs(2);
-/// How often a wait looks at whether a signal came.
+/// Interval in which a wait checks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Publishes again.
+/// Publishes the events again.
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let channel = channels::number(options.channel.as_ref(), &options.server)?;
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     farewell.map_err(|error| Failure::remote(&error, &options.server))
 }
 
-/// The channel whose history is to be replayed: a number, or the name of a channel where there is no such file.
+/// Channel of the history to be replayed: a number, or the name of a channel if there is no such file.
 fn channel_of(options: &ReplayOptions) -> Option<i32> {
     let source = &options.source;
     let named: ChannelArg = source.parse().ok()?;
@@ -101,20 +101,20 @@ fn publish(
     Ok(())
 }
 
-/// Leaves out what was true when it came, and would have it dropped.
+/// Removes properties that were valid at the time, and would now cause the event to be dropped.
 fn strip(event: &mut StructuredEvent) {
     event.variable_header.retain(|property| !matches!(property.name.as_str(), "StartTime" | "StopTime"));
 }
 
-/// When the next event is due.
+/// Time of the next event.
 struct Pace {
     speed: Speed,
-    /// When the first one was published, and when it had come.
+    /// When the first event was published, and when it had arrived.
     began: Option<(Instant, u64)>,
 }
 
 impl Pace {
-    /// How long to wait yet; nothing if it is due.
+    /// Time to wait; `None` if the event is due.
     fn wait(&mut self, came: u64) -> Option<Duration> {
         let Speed::Times(speed) = self.speed else { return None };
         let (began, first) = *self.began.get_or_insert((Instant::now(), came));
@@ -123,7 +123,7 @@ impl Pace {
     }
 }
 
-/// What a channel has of its history now, in a file without a name, and how many events these are. Nothing if a signal came.
+/// Copies a channel's present history into an anonymous file. Returns it with the number of events; `None` if a signal came.
 fn history_of(
     (options, channel): (&ReplayOptions, Option<i32>),
     channel_id: i32,
@@ -175,7 +175,7 @@ fn history_of(
     Ok(Some((file, count.load(Ordering::Relaxed))))
 }
 
-/// The number of the last event that a channel has. Nothing if a signal came.
+/// Number of the last event of a channel. `None` if a signal came.
 fn last_of(options: &ReplayOptions, channel_id: i32, waiter: &Waiter) -> Result<Option<u64>, Failure> {
     let (tell, told) = mpsc::channel();
     let _consumer = subscribe_to(options, channel_id, "last:1".into(), move |received| {

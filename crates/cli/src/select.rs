@@ -1,8 +1,8 @@
-//! One field of an event, by a path as filters have it.
+//! Selection of one field of an event, by a path as in filters.
 //!
-//! Looked up in the decoded event, so that a structure or sequence can be shown whole; what only the filter language
-//! knows (`._length`, `._type_id`, a name within an event that was wrapped into another) is asked of the code that the
-//! service's filters use.
+//! The field is looked up in the decoded event, so that a structure or sequence can be shown whole. Values that only the filter language
+//! knows (`._length`, `._type_id`, a name within an event that was wrapped into another) are evaluated by the code of the service's
+//! filters.
 
 use client::notify::{Property, StructuredEvent};
 use client::{Received, ReceivedBody};
@@ -10,7 +10,7 @@ use corba::event::{fields_of_any, fields_of_structured};
 use filter::{Constraint, Fields, Label, Limits, Part, Path, Root, Steps};
 use giop::value::{AnyValue, Value};
 
-/// Steps a look-up may take.
+/// Maximum steps of a look-up.
 const STEPS: u32 = 250_000;
 
 /// Reads a path, with or without the `$` in front.
@@ -28,15 +28,15 @@ pub(crate) fn path(text: &str) -> Result<Path, String> {
     }
 }
 
-/// What a path leads to.
+/// Target of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Field {
     Value(Value),
-    /// A number or text that the event does not hold as such.
+    /// A number or text that is computed, not contained in the event.
     Derived(String),
 }
 
-/// The field of an event; `None` if it has none there, or cannot be read.
+/// Field of an event; `None` if it has no such field, or cannot be read.
 pub(crate) fn field(received: &Received<'_>, path: &Path) -> Option<Field> {
     let found = match received.body() {
         ReceivedBody::Structured(_) => in_structured(&received.event().ok()?, path),
@@ -106,7 +106,7 @@ fn in_any(event: &AnyValue, path: &Path) -> Option<Value> {
     }
 }
 
-/// A structured event as the structure that the IDL declares.
+/// A structured event as the structure declared in its IDL.
 fn whole(event: &StructuredEvent) -> Value {
     let StructuredEvent { domain, type_name, event_name, variable_header, filterable_data, remainder } = event;
     let text = |text: &String| Value::String(text.clone());
@@ -175,7 +175,7 @@ fn step<'v>(at: &'v Value, part: &Part) -> Option<&'v Value> {
     }
 }
 
-/// The value of a pair of name and value, if it has that name.
+/// The value of a name-value pair, if it has that name.
 fn named<'v>(element: &'v Value, wanted: &str) -> Option<&'v Value> {
     let Value::Struct { fields, .. } = element else { return None };
     match fields.as_slice() {

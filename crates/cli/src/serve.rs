@@ -29,7 +29,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     serve(log, read, again, |_| Ok(()))
 }
 
-/// Says what is wrong with the configuration, or that nothing is.
+/// Checks the configuration, and prints what is wrong or that nothing is.
 fn check(options: &ServeOptions) -> Result<(), Failure> {
     let environment = Environment::read();
     let sockets = supervisor::sockets(&environment)?;
@@ -48,7 +48,7 @@ fn check(options: &ServeOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same by a configuration; what is to be done when the service has begun is done before it is announced.
+/// Serves with a configuration. `begun` is called when the service has begun, before it is announced.
 pub(crate) fn serve(
     log: LogConfig,
     config: Result<Config, Failure>,
@@ -66,7 +66,7 @@ pub(crate) fn serve(
     ended
 }
 
-/// Where it is found beside the address for CORBA clients.
+/// Addresses beside the one for CORBA clients.
 fn other_places(service: &Service, console: Option<&Console>) -> String {
     let plain = [
         ("; lines of JSON at ", service.json_address()),
@@ -157,8 +157,8 @@ fn serve_on(
     if undone.is_loss() { Err(Failure::Undelivered(loss_text(&undone))) } else { Ok(()) }
 }
 
-/// Has a panic of any thread logged and end the process by SIGABRT: a service that lost a thread would be half dead, and its
-/// supervisor would not know.
+/// Has a panic of any thread logged, and end the process by SIGABRT: a service without one of its threads is half dead, unnoticed by its
+/// supervisor.
 pub(crate) fn end_on_panic() {
     let say = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -169,7 +169,7 @@ pub(crate) fn end_on_panic() {
     }));
 }
 
-/// What happened, in a line.
+/// Description of a panic in one line.
 fn panicked(panic: &PanicHookInfo<'_>) -> String {
     let thread = thread::current();
     let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
@@ -181,7 +181,7 @@ fn panicked(panic: &PanicHookInfo<'_>) -> String {
     )
 }
 
-/// What was lost, in a sentence.
+/// Description of undelivered events in a sentence.
 fn loss_text(undone: &Undone) -> String {
     let Undone { events, suspended, consumers } = *undone;
     let of_suspended = match suspended {
@@ -192,13 +192,13 @@ fn loss_text(undone: &Undone) -> String {
     format!("stopped before {} events were delivered to {whom}{of_suspended}", show::count(events))
 }
 
-/// Prints and ignores failure: a service goes on when its output has no reader.
+/// Prints, and ignores failure: a service continues when its output has no reader.
 fn say(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
     let _ = io::stdout().flush();
 }
 
-/// How to log: as the command line says, or else as something else does.
+/// Log settings of the command line, with the others as default.
 fn log_of(options: &ServeOptions, otherwise: LogConfig) -> LogConfig {
     LogConfig {
         level: options.log.map_or(otherwise.level, Into::into),
@@ -237,8 +237,8 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
     Ok(settings)
 }
 
-/// Where things are kept if neither the command line nor the configuration says: in the folder that systemd has made for the service, or
-/// else in the user's, one for each port. Says a line if there is none.
+/// Chooses the store's folder if neither the command line nor the configuration has one: the folder that systemd has made for the service,
+/// or else the user's, with one for each port. Returns a warning if there is none.
 fn choose_store(config: &mut Config, environment: &Environment, listens: Option<SocketAddr>) -> Option<String> {
     if config.store.directory.is_some() {
         return None;
@@ -259,7 +259,7 @@ fn choose_store(config: &mut Config, environment: &Environment, listens: Option<
     None
 }
 
-/// What the service did, by its counters that are not zero.
+/// Summary of the service's work: its counters that are not zero.
 fn summary(counters: &[(&'static str, u64)], started: Instant, terminal: bool) -> String {
     let mut text = format!("campanile: stopped after {:.1} s\n", started.elapsed().as_secs_f64());
     let shown = counters.iter().filter(|(_, value)| *value > 0);

@@ -1,4 +1,4 @@
-//! Values and events for people: short, and harmless to a terminal whatever a stranger sent.
+//! Values and events as text for people: short, and harmless to a terminal even if the sender is malicious.
 
 use crate::color::{self, Tone};
 use crate::moment;
@@ -7,11 +7,11 @@ use giop::value::{AnyValue, Value};
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
-/// Octets and elements shown before the rest is only counted.
+/// Maximum octets and elements shown; the rest is counted.
 const OCTETS_SHOWN: usize = 32;
 const ELEMENTS_SHOWN: usize = 16;
 
-/// An event in lines: time, type and name, then a line for each field.
+/// Writes an event in lines: time, type and name, then a line for each field.
 pub(crate) fn event(out: &mut String, time: &str, event: &StructuredEvent) {
     let StructuredEvent { domain, type_name, event_name, variable_header, filterable_data, remainder } = event;
     let _ = write!(out, "{time}  {}", clean(&self::type_name(domain, type_name)));
@@ -43,7 +43,7 @@ pub(crate) fn event(out: &mut String, time: &str, event: &StructuredEvent) {
     }
 }
 
-/// A type as it is called: `Weather/Wind`, or `Wind` if it has no domain.
+/// Name of a type: `Weather/Wind`, or `Wind` without a domain.
 pub(crate) fn type_name(domain: &str, name: &str) -> String {
     if domain.is_empty() { name.to_owned() } else { format!("{domain}/{name}") }
 }
@@ -61,7 +61,7 @@ fn line(out: &mut String, indent: &str, width: usize, property: &Property) {
     out.push('\n');
 }
 
-/// A value behind its type, where the type has a name of its own.
+/// Writes a value behind its type, if the type has a name.
 fn any(out: &mut String, any: &AnyValue) {
     let name = any.type_code.name();
     if !name.is_empty() {
@@ -127,7 +127,7 @@ fn elements<'a>(
     out.push(close);
 }
 
-/// A quality of service or administrative property for people: what is enumerated by its name, times and sizes in units.
+/// Writes a property for people: enumerated values by name, times and sizes in units.
 pub(crate) fn property_value(out: &mut String, property: &Property) {
     let value = &property.value.value;
     match known(&property.name, value) {
@@ -136,9 +136,9 @@ pub(crate) fn property_value(out: &mut String, property: &Property) {
     }
 }
 
-/// What a value of a property means, if it is more than it says.
+/// Meaning of a property's value, if it differs from the plain value.
 fn known(name: &str, value: &Value) -> Option<String> {
-    /// Times, of the OMG's and of this service's, in units of 100 ns.
+    /// Parts of the names of times, of the OMG's and of this service's, in units of 100 ns.
     const TIMES: [&str; 9] =
         ["Timeout", "Interval", "Deadline", "After", "Within", "Linger", "Expiry", "Bound", "HistoryAge"];
     let chosen = |names: &[&str], choice: i16| names.get(usize::try_from(choice).ok()?).map(|name| (*name).to_owned());
@@ -161,7 +161,7 @@ fn known(name: &str, value: &Value) -> Option<String> {
     }
 }
 
-/// A time in units of 100 ns, in the unit that suits it.
+/// A time of 100 ns units, in a suitable unit.
 pub(crate) fn duration(time: u64) -> String {
     let time = Duration::from_micros(time / 10) + Duration::from_nanos(time % 10 * 100);
     match (time.as_secs(), time.subsec_nanos()) {
@@ -215,7 +215,7 @@ pub(crate) fn count(number: impl Display) -> String {
     out
 }
 
-/// A number of octets in the unit that suits it.
+/// A number of octets in a suitable unit.
 pub(crate) fn bytes(number: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let value = number as f64;
@@ -227,7 +227,7 @@ pub(crate) fn bytes(number: u64) -> String {
     }
 }
 
-/// A rate with as many digits as are of interest.
+/// A rate with significant digits only.
 pub(crate) fn rate(per_second: f64) -> String {
     match per_second {
         r if !r.is_finite() => "-".to_owned(),
@@ -237,13 +237,13 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// Columns as wide as what is in them; those with nothing in them but a heading are left out, unless all are wanted. Names are to the
-/// left, figures to the right.
+/// Appends a table. Columns are as wide as their cells; empty ones are left out, unless `all` are wanted. Columns with names are aligned
+/// left, figures right.
 pub(crate) fn table<Row: AsRef<[String]>>(text: &mut String, headings: (&[&str], bool), names: &[usize], rows: &[Row]) {
     painted_table(text, headings, names, rows, |_, _| None);
 }
 
-/// The same, with cells in the colour of what `tone` says of their row and column.
+/// Appends a table, as [`table`] does, with each cell in the colour that `tone` returns for its row and column.
 pub(crate) fn painted_table<Row: AsRef<[String]>>(
     text: &mut String,
     (headings, all): (&[&str], bool),

@@ -1,4 +1,4 @@
-//! Ctrl-C, Ctrl-\, SIGTERM and SIGHUP as something to wait for.
+//! Signals to wait for: Ctrl-C, Ctrl-\, SIGTERM and SIGHUP.
 
 use crate::terminal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -9,14 +9,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Why a command that waits goes on.
+/// Why a waiting command continues.
 #[derive(Debug)]
 pub(crate) enum Wake {
     /// Ctrl-C, Ctrl-\ or SIGTERM.
     Signal,
-    /// SIGHUP: the terminal is gone, or an operator has heard that it makes services read their configuration.
+    /// SIGHUP: the terminal is gone, or a service is to read its configuration again.
     HangUp,
-    /// The command itself has something to tell.
+    /// A thread of the command has something to report.
     Done,
     /// Writing the output failed.
     Output(io::Error),
@@ -29,33 +29,33 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// The signals that end a command, but for those that its process was started with ignored.
+/// Signals that end a command, except those that its process ignored from the start.
 fn that_end() -> Vec<i32> {
     let of_terminals = [SIGHUP, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
     [SIGINT, SIGTERM].into_iter().chain(of_terminals).collect()
 }
 
-/// Waits for signals and for what the command's own threads tell.
+/// Waits for signals and for messages of the command's own threads.
 ///
-/// The first Ctrl-C or SIGTERM asks to end; a second one ends the process at once, but of a service what it is doing to end.
+/// The first Ctrl-C or SIGTERM asks to end; a second one ends the process at once, but a service only its draining.
 pub(crate) struct Waiter {
     sender: Sender<Wake>,
     receiver: Receiver<Wake>,
 }
 
 impl Waiter {
-    /// Takes over SIGINT and SIGTERM, and the others that a terminal sends to have a command end: SIGHUP when it is closed, and SIGQUIT.
-    /// Where these are ignored (`nohup`), they stay so.
+    /// Takes over SIGINT and SIGTERM, and the others by which a terminal ends a command: SIGHUP when it is closed, and SIGQUIT. Those that
+    /// are ignored (`nohup`) stay so.
     pub(crate) fn install() -> io::Result<Self> {
         Self::take_over(&that_end(), 1)
     }
 
-    /// As [`install`](Self::install), and a second signal waits for what the demo has to put away; a third one ends the process.
+    /// Takes over signals as [`install`](Self::install) does. A second signal waits for the demo to clean up; a third one ends the process.
     pub(crate) fn install_for_demo() -> io::Result<Self> {
         Self::take_over(&that_end(), 2)
     }
 
-    /// Takes over SIGHUP, too, and tells a second SIGINT or SIGTERM as well. A third one ends the process.
+    /// Takes over SIGINT, SIGTERM and SIGHUP. A second SIGINT or SIGTERM is reported as well; a third one ends the process.
     pub(crate) fn install_for_service() -> io::Result<Self> {
         Self::take_over(&[SIGINT, SIGTERM, SIGHUP], 2)
     }
@@ -80,7 +80,7 @@ impl Waiter {
         Ok(Self { sender, receiver })
     }
 
-    /// For threads that have something to tell.
+    /// Sender for threads of the command.
     pub(crate) fn sender(&self) -> Sender<Wake> {
         self.sender.clone()
     }

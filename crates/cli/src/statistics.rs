@@ -1,4 +1,4 @@
-//! The object `Statistics`, which Campanile has beside those of the OMG, as commands ask it.
+//! Client of the object `Statistics`, which Campanile offers beside the OMG's objects.
 
 use crate::args::ServerOptions;
 use crate::color;
@@ -15,10 +15,10 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Channels looked at to find out which one a reference is of.
+/// Maximum channels searched for the one of a reference.
 const CHANNELS_MAX: usize = 256;
 
-/// The object, and the address that it is at.
+/// The object, and its address.
 pub(crate) struct Statistics {
     pub(crate) object: ObjectRef,
     pub(crate) address: String,
@@ -42,10 +42,10 @@ pub(crate) struct Supplier {
     pub(crate) channel: u32,
     #[serde(skip)]
     pub(crate) proxy: u32,
-    /// The name that it gave its proxy, if it gave one.
+    /// Name that its client gave the proxy, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// The address from which it connected, or nothing if that is not known.
+    /// Address from which it connected; empty if unknown.
     #[serde(rename = "supplier")]
     pub(crate) client: String,
     pub(crate) events: u64,
@@ -55,12 +55,12 @@ pub(crate) struct Supplier {
     pub(crate) is_open: bool,
     #[serde(rename = "has_reference")]
     pub(crate) is_probed: bool,
-    /// That it was connected again when the service began, if it was.
+    /// Its reconnection when the service began, if there was one.
     pub(crate) restored: Option<Restored>,
 }
 
 impl Statistics {
-    /// The object of the service that is asked.
+    /// Finds the object of a service.
     pub(crate) fn find(server: &ServerOptions) -> Result<Self, InvokeError> {
         let orb = Orb::new(orb_options(server));
         let address = orb.resolve_service(&server.server)?.connect()?;
@@ -71,7 +71,7 @@ impl Statistics {
         Ok(Self { object: orb.resolve_at(&address, "Statistics")?, address })
     }
 
-    /// Whether the service that is asked has such a channel, for requests about one only.
+    /// Checks that the service has this channel, for requests about one channel.
     ///
     /// # Errors
     /// [`InvokeError::NoChannel`] if it has none.
@@ -83,23 +83,23 @@ impl Statistics {
         find_channel(&service, Some(id)).map(|_| ())
     }
 
-    /// What the service counts, in its order.
+    /// Counters of the service, in its order.
     pub(crate) fn counters(&self) -> Result<Vec<(String, u64)>, InvokeError> {
         self.object.request("get_statistics", &())
     }
 
-    /// What is configured, as JSON.
+    /// Configured objects, as JSON.
     pub(crate) fn topology(&self) -> Result<String, InvokeError> {
         let octets: Vec<u8> = self.object.request("get_topology", &())?;
         Ok(String::from_utf8_lossy(&octets).into_owned())
     }
 
-    /// Has it make what is to be configured; says why it does not.
+    /// Has the service apply a topology. Returns why it does not, or nothing.
     pub(crate) fn apply(&self, topology: &str) -> Result<String, InvokeError> {
         self.object.request("apply_topology", &topology.as_bytes())
     }
 
-    /// Reads what the service answers in parts: the first of all, or those behind a key.
+    /// Reads all parts of an answer: from the start, and then behind the key of the last item.
     pub(crate) fn read_parts<T: Unmarshal, K: Copy + PartialOrd + Marshal>(
         &self,
         operation: &str,
@@ -121,7 +121,7 @@ impl Statistics {
         }
     }
 
-    /// The names of channels, by their numbers. An earlier version tells none.
+    /// Names of channels by number. An earlier version reports none.
     pub(crate) fn channel_names(&self) -> Result<HashMap<u32, String>, InvokeError> {
         let mut names: Vec<(u32, String)> = Vec::new();
         self.read_parts("get_channels", None, |(channel, _)| *channel, &mut names)?;
@@ -142,7 +142,7 @@ impl Statistics {
         Ok(suppliers)
     }
 
-    /// The clients of all channels that were connected again when the service began. A service of before this operation tells of none.
+    /// Clients of all channels that were reconnected when the service began. A service without this operation reports none.
     pub(crate) fn restored(&self) -> HashMap<(u32, u32), Restored> {
         let mut all: Vec<((u32, u32), Restored)> = Vec::new();
         let _ = self.read_parts("get_restored", None, |(key, _)| *key, &mut all);
@@ -154,7 +154,7 @@ impl Statistics {
         self.object.request("disconnect", &(channel, proxy))
     }
 
-    /// Another service has no such object, and an earlier Campanile not all of its operations.
+    /// Failure of a request. Another service has no such object, and an earlier Campanile not all of its operations.
     pub(crate) fn failure(&self, error: &InvokeError, server: &ServerOptions) -> Failure {
         if !error.object_is_gone() && !error.is("BAD_OPERATION") {
             return Failure::remote(error, server);
@@ -168,7 +168,7 @@ impl Statistics {
 }
 
 impl Clients {
-    /// The clients that the service at an address reports; nothing if it reports none, being another one than Campanile.
+    /// Clients that the service at an address reports; `None` if it is not Campanile and reports none.
     pub(crate) fn read(orb: &Orb, address: &str) -> Option<Self> {
         let statistics = Statistics::at(orb, address.to_owned()).ok()?;
         let restored = statistics.restored();
@@ -183,7 +183,7 @@ impl Clients {
         Some(Self(consumers.chain(suppliers).collect()))
     }
 
-    /// How many consumers and suppliers a channel has.
+    /// Numbers of consumers and suppliers of a channel.
     pub(crate) fn count(&self, channel: u32) -> (usize, usize) {
         let of_channel = || self.0.iter().filter(|((of, _), _)| *of == channel).map(|(_, client)| client);
         (
@@ -199,7 +199,7 @@ impl Clients {
 }
 
 impl Connected {
-    /// For people: where it is and how it stands.
+    /// Address and state as text for people.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Nobody => "not connected".to_owned(),
@@ -225,7 +225,7 @@ impl Unmarshal for Supplier {
 }
 
 impl Supplier {
-    /// Since when nothing came from it, if it cannot be asked whether it still exists.
+    /// Description, with the time of silence if it cannot be probed.
     pub(crate) fn describe(&self) -> String {
         let client = if self.client.is_empty() { "(unknown address)" } else { self.client.as_str() };
         let events = if self.events == 1 { "event" } else { "events" };
@@ -244,7 +244,7 @@ impl Supplier {
     }
 }
 
-/// A time that has passed, in two units at most.
+/// Elapsed time as text, in two units at most.
 pub(crate) fn idle(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -255,13 +255,13 @@ pub(crate) fn idle(time: Duration) -> String {
     }
 }
 
-/// The number under which the statistics have a channel. One that was named itself, and not by its number, is looked for among
-/// its factory's; if it is none of them, it is the default one under another name.
+/// Number of a channel in the statistics. A channel without a given number is searched among its factory's; if it is none of them, it is
+/// the default one under another name.
 pub(crate) fn number(channel: &EventChannel, id: Option<i32>) -> u32 {
     id.or_else(|| number_of(channel)).and_then(|id| u32::try_from(id).ok()).unwrap_or(0)
 }
 
-/// The number that a channel has in its factory.
+/// Number of a channel in its factory.
 pub(crate) fn number_of(channel: &EventChannel) -> Option<i32> {
     let factory = channel.my_factory().ok()?;
     let ids = factory.get_all_channels().ok()?;

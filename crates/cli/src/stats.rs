@@ -29,7 +29,7 @@ impl Reading {
     }
 }
 
-/// Prints them once, or again and again.
+/// Prints the counters once, or repeatedly.
 pub(crate) fn run(options: &StatsOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(|error| Failure::message(format!("cannot wait for signals: {error}")))?;
     let statistics = Statistics::find(&options.server).map_err(|error| Failure::remote(&error, &options.server))?;
@@ -64,7 +64,7 @@ pub(crate) fn run(options: &StatsOptions) -> Result<(), Failure> {
     }
 }
 
-/// All of a reading, with rates if there is one from before.
+/// Text of a reading, with rates if there is an earlier one.
 fn describe(before: Option<&Reading>, now: &Reading, options: &StatsOptions, is_terminal: bool) -> String {
     let rates = before.map(|before| Rates::new(before, now));
     let rate = |name: &str, value| rates.as_ref().and_then(|rates| rates.of(name, value));
@@ -107,7 +107,7 @@ fn describe(before: Option<&Reading>, now: &Reading, options: &StatsOptions, is_
     text
 }
 
-/// What is counted, as this version of the program knows it.
+/// Meaning of a counter, if this version of the program knows it.
 fn meaning(name: &str) -> Option<String> {
     let counter = Counter::named(name)?;
     let help = counter.help().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -125,7 +125,7 @@ impl<'r> Rates<'r> {
         Self { before: before.counters.iter().map(|(name, value)| (name.as_str(), *value)).collect(), seconds }
     }
 
-    /// How much was added in a second. Nothing of what only rises to a maximum, or has fallen.
+    /// Increase per second. `None` for a maximum, or after a decrease.
     fn of(&self, name: &str, value: u64) -> Option<f64> {
         let is_maximum = name.ends_with("_max") || name.ends_with("_max_ns");
         let added = value.checked_sub(*self.before.get(name)?).filter(|_| !is_maximum && self.seconds > 0.0)?;

@@ -1,4 +1,4 @@
-//! `campanile store`: what a service that does not run has kept.
+//! `campanile store`: the stored state of a service that is not running.
 
 use crate::args::{CompactOptions, SalvageOptions, StoreCommand, StoreOptions};
 use crate::environment::Environment;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use topology::{Part, Topology};
 
-/// Checks, shows, compacts or salvages.
+/// Runs one of the sub-commands.
 pub(crate) fn run(command: &StoreCommand) -> Result<(), Failure> {
     match command {
         StoreCommand::Check(options) => check(options),
@@ -24,7 +24,7 @@ pub(crate) fn run(command: &StoreCommand) -> Result<(), Failure> {
     }
 }
 
-/// The folder that is meant: where `campanile serve` without options keeps things.
+/// Folder of the options; by default that of `campanile serve` without options.
 fn directory(options: &StoreOptions) -> Result<PathBuf, Failure> {
     let environment = Environment::read();
     let default = || {
@@ -47,7 +47,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&(text + "\n"))
 }
 
-/// What `check --json` says.
+/// Output of `check --json`.
 #[derive(Serialize)]
 struct Checked {
     directory: PathBuf,
@@ -74,7 +74,7 @@ fn check(options: &StoreOptions) -> Result<(), Failure> {
     if damaged.is_empty() { Ok(()) } else { Err(Failure::Quiet) }
 }
 
-/// What `show` shows.
+/// Output of `show`.
 #[derive(Serialize)]
 struct Shown {
     directory: PathBuf,
@@ -94,12 +94,12 @@ struct ChannelHistory {
     files: u64,
     events: u64,
     bytes: u64,
-    /// The numbers of the first event and of the last.
+    /// Numbers of the first and last event.
     first: Option<u64>,
     last: Option<u64>,
 }
 
-/// How much is configured.
+/// Numbers of configured objects.
 #[derive(Default, Serialize)]
 struct Configured {
     channels: u64,
@@ -109,12 +109,12 @@ struct Configured {
     names: u64,
 }
 
-/// Events that are kept, and when the first of them arrived.
+/// Stored events, and the arrival of the first.
 #[derive(Default, Serialize)]
 struct Events {
     count: u64,
     bytes: u64,
-    /// Dead letters, each of a consumer that never took it.
+    /// Number of dead letters, each of a consumer that never took it.
     #[serde(rename = "kept_aside")]
     dead_letters: u64,
     oldest: Option<String>,
@@ -235,7 +235,7 @@ fn text(shown: &Shown) -> String {
     text
 }
 
-/// What `compact --json` says.
+/// Output of `compact --json`.
 #[derive(Serialize)]
 struct Compacted {
     directory: PathBuf,
@@ -270,7 +270,7 @@ fn compact(CompactOptions { store: options, to }: &CompactOptions) -> Result<(),
     })
 }
 
-/// How a new store is used.
+/// Instructions for using a new store.
 fn use_of(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -279,7 +279,7 @@ fn use_of(folder: &Path) -> String {
     )
 }
 
-/// What `salvage --json` says.
+/// Output of `salvage --json`.
 #[derive(Serialize)]
 struct OfSalvage {
     directory: PathBuf,

@@ -16,10 +16,10 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often it is looked whether the subscription was lost, was made again, or is over.
+/// Interval in which loss, renewal and end of the subscription are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Prints events until enough came, time is up or a signal asks to stop.
+/// Prints events until there were enough, time is up or a signal asks to stop.
 pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     if options.server.settings.transport == Transport::Dds {
         return over_dds::subscribe(options);
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     }
 }
 
-/// Options with which a command receives the events selected; the service forgets its consumer with the connection.
+/// Options to receive the selected events; the service forgets the consumer when its connection ends.
 pub(crate) fn consumer_options(server: &ServerOptions, selection: &Selection) -> ConsumerOptions {
     ConsumerOptions {
         orb: ls::orb_options(server),
@@ -95,12 +95,11 @@ pub(crate) fn consumer_options(server: &ServerOptions, selection: &Selection) ->
     }
 }
 
-/// What is said when the service has ended a subscription.
+/// Message when the service has ended a subscription.
 pub(crate) const DISCONNECTED: &str = "the service has disconnected this consumer: an operator did, its channel was destroyed, or it took \
                                        nothing for too long; the service's log says which";
 
-/// Why the subscription to a channel could not be made; if the service refused the constraint, with what is wrong with it, and if there is
-/// no history to begin in, with what would have it kept.
+/// Why a subscription failed: with the error in a refused constraint, or with the setting that would store a missing history.
 pub(crate) fn refused(
     error: &InvokeError,
     (constraint, channel): (Option<&str>, Option<i32>),
@@ -137,15 +136,15 @@ pub(crate) fn refused(
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// As many events as were asked for.
+    /// The requested number of events has arrived.
     Enough,
-    /// A signal, or the time was up.
+    /// A signal came, or time is up.
     Stopped,
-    /// By the service, which has said so.
+    /// The service has disconnected the consumer.
     Disconnected,
 }
 
-/// Waits for the end, and tells what becomes of the subscription meanwhile.
+/// Waits for the end, and reports losses of the subscription meanwhile.
 fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, started: Instant) -> Result<Ended, Failure> {
     let mut reachable = true;
     loop {
@@ -165,7 +164,7 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
     }
 }
 
-/// Prints what became of a subscription since the last look; `was_reachable` is the state then, and the result is the state now.
+/// Prints changes of the subscription since the last check; `was_reachable` is the state then, and the result is the state now.
 pub(crate) fn tell_trouble(consumer: &SimpleConsumer, was_reachable: bool) -> bool {
     let reachable = tell_gaps(consumer) || was_reachable;
     match consumer.trouble() {
@@ -181,13 +180,13 @@ pub(crate) fn tell_trouble(consumer: &SimpleConsumer, was_reachable: bool) -> bo
     }
 }
 
-/// Tells of the gaps since it was looked for them last, and whether there were any.
+/// Prints the gaps since the last check. Returns whether there were any.
 fn tell_gaps(consumer: &SimpleConsumer) -> bool {
     let gaps = std::iter::from_fn(|| consumer.next_gap());
     gaps.inspect(|gap| eprintln!("campanile: {}", missed(gap))).count() > 0
 }
 
-/// What a gap means for the reader of the events.
+/// Meaning of a gap for the reader of the events.
 pub(crate) fn missed(gap: &Gap) -> String {
     format!(
         "the service had forgotten this subscription; subscribed again. Events between {} and {} are missing, their number \
@@ -214,12 +213,12 @@ impl Format {
     }
 }
 
-/// What came so far.
+/// Counts of received events.
 #[derive(Clone, Debug, Default)]
 struct Counters {
     events: u64,
     bytes: u64,
-    /// When the first and the last event came.
+    /// Arrival of the first and of the last event.
     span: Option<(SystemTime, SystemTime)>,
 }
 
@@ -248,18 +247,17 @@ impl Counters {
     }
 }
 
-/// Prints each event as it comes. The service waits for it: an output that is read slowly slows the service's delivery
-/// to this consumer, and to no other.
+/// Prints each event when it arrives. The service waits for it: a slow reader of the output delays the delivery to this consumer only.
 struct Printer<W = Stdout> {
     format: Format,
-    /// Print only this of each event.
+    /// Field to print instead of the whole event.
     field: Option<filter::Path>,
     limit: Option<u64>,
     out: W,
     text: String,
     counters: Arc<Mutex<Counters>>,
     wake: Sender<Wake>,
-    /// The number that was asked for, until the first event has come.
+    /// Number of the requested first event, until an event has arrived.
     requested: Option<u64>,
 }
 
@@ -304,7 +302,7 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// Says which events are no longer there of those that were asked for.
+/// Prints which of the requested events are not stored any more.
 fn tell_missing(requested: u64, received: &Received<'_>) {
     if let Ok(Some(EventNumber { number, .. })) = received.number()
         && number > requested
@@ -316,7 +314,7 @@ fn tell_missing(requested: u64, received: &Received<'_>) {
     }
 }
 
-/// One field in a line: text as it is for people.
+/// Prints one field in a line; for people, text without quotes.
 fn print_field(out: &mut String, format: Format, field: &Field) {
     match (format, field) {
         (_, Field::Derived(text)) => out.push_str(text),

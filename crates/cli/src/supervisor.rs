@@ -1,7 +1,7 @@
 //! A supervisor such as systemd: the sockets that it passes, and notifications to it (`sd_listen_fds`(3), `sd_notify`(3)).
 //!
-//! It opens the sockets before there is a service, and keeps them when the service ends: the first client's connection starts the
-//! service, and clients that connect while it is started again wait for that.
+//! The supervisor opens the sockets before there is a service, and keeps them open when it ends: the first client's connection starts the
+//! service, and clients that connect during a restart wait.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -17,13 +17,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// What the socket for lines of JSON is called (`FileDescriptorName=json`).
+/// Name of the socket for lines of JSON (`FileDescriptorName=json`).
 const JSON: &str = "json";
-/// What the two sockets for clients of Tempo are called.
+/// Name of the two sockets for clients of Tempo.
 const TEMPO: &str = "tempo";
 
-/// Takes over the sockets that were passed to this process. To be called before there is another thread, since it changes the
-/// environment.
+/// Takes over the sockets passed to this process. It changes the environment, and is called before there is another thread.
 pub(crate) fn sockets(environment: &Environment) -> Result<Sockets, Failure> {
     let mut passed = ListenFd::from_env();
     let mut names = environment.socket_names.as_deref().unwrap_or_default().split(':');
@@ -60,7 +59,7 @@ pub(crate) fn sockets(environment: &Environment) -> Result<Sockets, Failure> {
     Ok(sockets)
 }
 
-/// The two sockets for Tempo, which have one address.
+/// The two sockets for Tempo, which must have the same address.
 fn both(
     connections: Option<TcpListener>,
     datagrams: Option<UdpSocket>,
@@ -85,7 +84,7 @@ fn both(
     })
 }
 
-/// A socket that is connected, as `Accept=yes` passes it, is none.
+/// Checks that the socket listens. A connected one, as `Accept=yes` passes it, is refused.
 fn listening(socket: Option<TcpListener>) -> io::Result<Option<TcpListener>> {
     match &socket {
         Some(socket) if !rustix::net::sockopt::socket_acceptconn(socket)? => {
@@ -95,11 +94,11 @@ fn listening(socket: Option<TcpListener>) -> io::Result<Option<TcpListener>> {
     }
 }
 
-/// The supervisor that a service notifies; none if the environment names none.
+/// The supervisor to notify, if the environment names one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Supervisor {
     socket: Option<Arc<UnixDatagram>>,
-    /// Within which time it wants to hear that the service goes on.
+    /// Maximum interval of keep-alives.
     watchdog: Option<Duration>,
 }
 
@@ -110,7 +109,7 @@ impl Supervisor {
         Self { socket: socket.ok().map(Arc::new), watchdog: environment.watchdog }
     }
 
-    /// Tells some of what `sd_notify`(3) has, a line each.
+    /// Sends messages of `sd_notify`(3), a line each.
     pub(crate) fn tell(&self, lines: &[&str]) {
         if let Some(socket) = &self.socket {
             // A notification that cannot be sent now is dropped: the next one follows.
@@ -118,13 +117,13 @@ impl Supervisor {
         }
     }
 
-    /// Tells how it stands, for people.
+    /// Sends the status, for people.
     pub(crate) fn tell_status(&self, more: &[&str], status: &str) {
         let status = format!("STATUS={}", status.replace('\n', " "));
         self.tell(&[more, &[status.as_str()]].concat());
     }
 
-    /// Notifies the supervisor that the service goes on, for as long as administration and all lanes do, if it wants to hear that.
+    /// Sends keep-alives, as long as administration and all lanes are running, if the supervisor expects them.
     pub(crate) fn watch(&self, liveness: Liveness) {
         let Some(limit) = self.watchdog.filter(|_| self.socket.is_some()) else { return };
         let this = self.clone();
@@ -150,16 +149,16 @@ fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Sends the supervisor's keep-alives.
+/// Sender of keep-alives to the supervisor.
 struct Watchdog {
-    /// Within which time it wants to hear that.
+    /// Maximum interval of keep-alives.
     limit: Duration,
-    /// The service has not answered; that has been logged.
+    /// Whether the service does not answer, which has been logged.
     is_stuck: bool,
 }
 
 impl Watchdog {
-    /// Tells it once, if there is an answer in time.
+    /// Sends one keep-alive, if the service answers in time.
     fn tell(&mut self, ask: impl FnOnce(Duration) -> bool, tell: impl FnOnce()) {
         let within = self.limit / 2;
         if ask(within) {

@@ -1,5 +1,5 @@
-//! `campanile tao-notify`: takes the options of TAO's `tao_cosnotification` and its `svc.conf` directives, and serves as they mean it,
-//! with what its clients came to rely on ([`service::Compatibility`]). What it leaves aside it says, and why.
+//! `campanile tao-notify`: takes the options of TAO's `tao_cosnotification` and its `svc.conf` directives, and serves accordingly, with the
+//! behaviour that its clients rely on ([`service::Compatibility`]). Ignored options are printed with the reason.
 
 mod directives;
 mod words;
@@ -14,17 +14,17 @@ use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-/// The name under which TAO binds the channel of `-Channel`, unless `-ChannelName` says another.
+/// Default name (`-ChannelName`) under which TAO binds the channel of `-Channel`.
 const CHANNEL_NAME: &str = "NotifyEventChannel";
 /// The type of the monitor's object; `-o` of the monitor writes its reference.
 const MONITOR_TYPE: &str = "IDL:sandia.gov/CosNotification/NotificationServiceMonitorControl:1.0";
 
-/// The outcome of the options and directives.
+/// Result of the options and directives.
 #[derive(Debug)]
 struct Plan {
     config: Config,
     log: LogLevel,
-    /// Where the reference of the monitor and control object goes.
+    /// File for the reference of the monitor and control object.
     monitor_file: Option<PathBuf>,
     endpoint: Option<String>,
     is_dotted: bool,
@@ -32,7 +32,7 @@ struct Plan {
     uses_naming: bool,
     channels: Vec<String>,
     makes_channel: bool,
-    /// What is left aside, and why: a line each.
+    /// Ignored options with their reasons, a line each.
     ignored: Vec<String>,
 }
 
@@ -174,7 +174,7 @@ impl Plan {
         Ok(())
     }
 
-    /// An option as it is known here: TAO does not heed their case.
+    /// The canonical form of an option, since TAO ignores the case.
     fn known(option: &str) -> &'static str {
         const OPTIONS: [&str; 20] = [
             "-orbendpoint",
@@ -251,7 +251,7 @@ impl Plan {
         Ok(self)
     }
 
-    /// `iiop://[VERSION@]HOST:PORT[/OPTION&OPTION]`, where the host or the port may be left out.
+    /// Resolves `iiop://[VERSION@]HOST:PORT[/OPTION&OPTION]`, with an optional host or port.
     fn resolve_address(&mut self) -> Result<(), Failure> {
         let Some(endpoint) = self.endpoint.clone() else {
             self.config.listen = "127.0.0.1:0".to_owned();
@@ -299,7 +299,7 @@ const THREADS: &str = "threads do not depend on clients here, and no consumer wa
 /// Reason for ignoring TAO's ORB for dispatching.
 const SEPARATE_ORB: &str = "events are sent beside what clients ask for in any case";
 
-/// Why options of the log are left aside.
+/// Reason for ignoring options of the log.
 const LOG: &str = "the log goes to standard error";
 
 fn why_ignored(option: &str) -> &'static str {
@@ -317,13 +317,13 @@ fn number(option: &str, text: &str) -> Result<u32, Failure> {
     text.parse().map_err(|_| Failure::Usage(format!("{option} {text}: this is no number")))
 }
 
-/// What this machine calls itself.
+/// Name of this machine.
 fn host_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// A host's first address of version 4, or of version 6 if it has no other.
+/// First IPv4 address of a host, or an IPv6 address if it has no other.
 fn dotted(host: &str) -> Option<String> {
     let found: Vec<IpAddr> = (host, 0).to_socket_addrs().ok()?.map(|address| address.ip()).collect();
     found.iter().find(|ip| ip.is_ipv4()).or(found.first()).map(ToString::to_string)

@@ -1,4 +1,4 @@
-//! The terminal while a command draws on it: keys come one by one, and are not shown.
+//! The terminal while a command draws on it: keys are read one by one, and not echoed.
 
 use crate::signals::Wake;
 use rustix::process::getpgrp;
@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// How the terminal was before keys were taken from it, while they are.
+/// Settings of the terminal before keys were taken over; `None` when they are not.
 static FORMER: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// Control-D.
@@ -21,7 +21,7 @@ pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks a question to which only yes is yes.
+/// Asks a question; only yes confirms.
 pub(crate) fn is_confirmed(question: &str) -> io::Result<bool> {
     eprint!("{question} [y/N] ");
     io::stderr().flush()?;
@@ -30,12 +30,12 @@ pub(crate) fn is_confirmed(question: &str) -> io::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Gives the terminal back when it is dropped, or when the program panics. Whatever else ends the program calls [`restore`].
+/// Restores the terminal when dropped, or when the program panics. Other ends of the program call [`restore`].
 pub(crate) struct Keys(());
 
 impl Keys {
-    /// Has `q` end what waits for `wake`. Nothing where standard input is no terminal, or not this program's to read: in the
-    /// background it would be stopped for it.
+    /// Has the key `q` send a wake. `None` if standard input is no terminal, or the program is in the background, where reading would stop
+    /// it.
     pub(crate) fn take(wake: Sender<Wake>) -> Option<Self> {
         let stdin = io::stdin();
         let is_in_the_background = tcgetpgrp(&stdin).is_ok_and(|group| group != getpgrp());
@@ -65,7 +65,7 @@ impl Drop for Keys {
     }
 }
 
-/// The terminal as it was.
+/// Restores the terminal.
 pub(crate) fn restore() {
     if let Some(former) = FORMER.lock().unwrap_or_else(PoisonError::into_inner).take() {
         // It may be gone.
@@ -82,13 +82,13 @@ fn wait_for_q(wake: &Sender<Wake>) {
     }
 }
 
-/// Characters in a line of the terminal that a stream is; nothing if it is none.
+/// Columns of the terminal of a stream; `None` if it is no terminal.
 pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
     tcgetwinsize(stream).ok().map(|size| size.ws_col.into()).filter(|columns| *columns > 0)
 }
 
-/// Writes over what was there: from the top left corner, each line to its end, and nothing below. What has no room on the
-/// terminal is left out.
+/// Overwrites the screen, from the top left corner, each line to its end, and clears the rest. Text without room on the terminal is left
+/// out.
 pub(crate) fn show(text: &str) -> io::Result<()> {
     let mut out = io::stdout();
     let size = tcgetwinsize(&out).ok().filter(|size| size.ws_row > 1 && size.ws_col > 0);

@@ -1,4 +1,4 @@
-//! `campanile topology`: everything that is configured of a service, kept in a file, compared, and made again.
+//! `campanile topology`: the whole configuration of a service, stored in a file, compared, and applied again.
 
 use crate::args::{ApplyOptions, DiffOptions, ExportOptions, ServerOptions, TopologyCommand};
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use topology::{Topology, differences};
 
-/// Exports, compares or applies.
+/// Runs one of the sub-commands.
 pub(crate) fn run(command: &TopologyCommand) -> Result<(), Failure> {
     match command {
         TopologyCommand::Export(options) => export(options),
@@ -57,7 +57,7 @@ fn apply(options: &ApplyOptions) -> Result<(), Failure> {
     if why.is_empty() { Ok(()) } else { Err(Failure::Message(why)) }
 }
 
-/// What a file says; `-` is standard input.
+/// Reads a topology from a file; `-` is standard input.
 fn of_file(file: &Path) -> Result<Topology, Failure> {
     let read = if file == Path::new("-") {
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `campanile types`: which event types a channel has, and what their events carry.
+//! `campanile types`: event types of a channel, and the contents of their events.
 
 use crate::args::{ServerOptions, TypesOptions};
 use crate::failure::Failure;
@@ -17,14 +17,14 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Event types that are listed; others are counted together.
+/// Maximum event types listed; the others are counted together.
 const TYPES_MAX: usize = 4_096;
-/// Different fields of a type, and different types that its events carry.
+/// Maximum different fields of a type, and different types in its events.
 const FIELDS_MAX: usize = 256;
 const CARRIED_MAX: usize = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What is known of an event type.
+/// Observations of an event type.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     is_offered: bool,
@@ -33,7 +33,7 @@ struct Seen {
     octets: u64,
     /// Fields with the names of their types.
     fields: BTreeMap<String, String>,
-    /// Bodies, and fields that are of types with names.
+    /// Types of bodies, and of fields with named types.
     carried: Vec<TypeCode>,
 }
 
@@ -66,7 +66,7 @@ impl Seen {
 #[derive(Clone, Debug, Default)]
 struct Types {
     seen: BTreeMap<(String, String), Seen>,
-    /// Events of types that are not listed.
+    /// Number of events of unlisted types.
     others: u64,
 }
 
@@ -89,7 +89,7 @@ impl Types {
     }
 }
 
-/// Looks for as long as was asked, and tells.
+/// Observes events for the requested time, and prints the result.
 pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let mut types = Types::default();
@@ -140,7 +140,7 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
     }
 }
 
-/// What consumers have subscribed to, and what suppliers offer.
+/// Event types that consumers have subscribed to, or that suppliers offer.
 pub(crate) fn declared(server: &ServerOptions, channel: Option<i32>) -> Result<Vec<EventType>, InvokeError> {
     let mut types = subscribed(server, channel)?;
     let channel = channel_of(server, channel)?;
@@ -157,7 +157,7 @@ fn channel_of(server: &ServerOptions, channel: Option<i32>) -> Result<EventChann
     Ok(find_channel(&service, channel)?.0)
 }
 
-/// What consumers have subscribed to, as suppliers hear it.
+/// Event types that consumers have subscribed to, as suppliers see them.
 fn subscribed(server: &ServerOptions, channel: Option<i32>) -> Result<Vec<EventType>, InvokeError> {
     let channel = channel_of(server, channel)?;
     let (proxy, _) = channel.default_supplier_admin()?.obtain_notification_push_consumer(ClientType::Structured)?;
@@ -179,7 +179,7 @@ fn lines(types: &Types) -> String {
     text
 }
 
-/// As IDL, with the rest in comments, so that it can be kept in a file.
+/// Text as IDL, with the rest in comments, so that it can be stored in a file.
 fn for_people(types: &Types, took: Duration) -> String {
     let mut text = String::new();
     for ((domain, name), seen) in &types.seen {
@@ -207,7 +207,7 @@ fn for_people(types: &Types, took: Duration) -> String {
     text + &definitions(types.seen.values().flat_map(|seen| &seen.carried))
 }
 
-/// The definitions of types, each once. One that is otherwise defined under the same name stands in a comment.
+/// Definitions of types, each once. A different definition of the same name becomes a comment.
 fn definitions<'t>(codes: impl Iterator<Item = &'t TypeCode>) -> String {
     let codes: Vec<&TypeCode> = codes.collect();
     let mut text = idl::texts(codes.iter().copied());

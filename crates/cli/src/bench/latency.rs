@@ -1,4 +1,4 @@
-//! `campanile bench latency`: what a running service makes of events like one's own.
+//! `campanile bench latency`: delivery times of a running service, with a user's own load.
 
 use giop::url::{Address, Corbaloc, Url};
 use load::campanile::Service;
@@ -18,11 +18,11 @@ struct Report {
     machine: Machine,
     /// The service.
     server: String,
-    /// What came of it.
+    /// Result of the run.
     run: RunReport,
 }
 
-/// Where a service listens that is named in any way that commands understand, as far as its name says that.
+/// Address of a service, as far as its name shows that. The name may have any form that commands understand.
 fn socket_of(server: &str) -> String {
     let of = |host: &str, port: u16| match host.contains(':') {
         true => format!("[{host}]:{port}"),
@@ -40,7 +40,7 @@ fn socket_of(server: &str) -> String {
     .unwrap_or_else(|| server.to_owned())
 }
 
-/// Runs it and writes its report to `out`.
+/// Runs the benchmark and writes its report to `out`.
 pub(super) fn run(options: &LatencyOptions, server: &str, out: &mut Output<'_>) -> Result<(), BenchError> {
     let lasting = Lasting::of_seconds(options.duration)?;
     options.carriage.check()?;

@@ -1,4 +1,4 @@
-//! `campanile bench`: what a service carries. The experiments are another program, `campanile-bench`.
+//! `campanile bench`: load tests of a service. The experiments are another program, `campanile-bench`.
 
 mod latency;
 mod monitor;
@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, IsTerminal};
 
 pub(crate) use options::Command;
 
-/// Runs one of them.
+/// Runs one of the benchmarks.
 pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     let mut stdout = io::stdout();
     let terminal = stdout.is_terminal();
@@ -26,7 +26,7 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     .map_err(failure)
 }
 
-/// Becomes the service that one of them has started, which ends when it does.
+/// Becomes the service that a benchmark has started, which ends with it.
 pub(crate) fn run_leashed(options: &LeashedOptions) -> Result<(), Failure> {
     load::leash::run_process(options).map_err(failure)
 }

@@ -24,9 +24,9 @@ const SMALL: u32 = 23 * 1024;
 struct Report {
     /// Always `monitor`.
     benchmark: &'static str,
-    /// Where it ran.
+    /// Machine on which it ran.
     machine: Machine,
-    /// What plain sockets are here, in a sentence.
+    /// Description of the plain sockets, in a sentence.
     plain_sockets_are: &'static str,
     /// Every case, under Campanile and over plain sockets.
     runs: Vec<RunReport>,
@@ -88,7 +88,7 @@ fn traffic(options: &MonitorOptions) -> Traffic {
     }
 }
 
-/// What is to be run: the one case of the options, or those of the memorandum's tables 1 to 3.
+/// Cases to run: the one of the options, or those of the memorandum's tables 1 to 3.
 fn cases(options: &MonitorOptions) -> Vec<Traffic> {
     let usual = traffic(options);
     if !options.paper {

@@ -1,6 +1,6 @@
 //! The observatory of the demo: four suppliers, a slow consumer, and one with a filter, on the default channel.
 //!
-//! Its events follow a schedule of their own. What other clients publish or subscribe to changes none of them.
+//! Its events follow a fixed schedule, independent of other clients.
 
 use client::notify::{EventType, Property, StructuredEvent, find_channel};
 use client::{ConsumerOptions, InvokeError, Orb, OrbOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
@@ -16,16 +16,16 @@ const MOUNT: usize = 0;
 const WEATHER: usize = 1;
 const DOME: usize = 2;
 const CAMERA: usize = 3;
-/// What the consumer `alarms` asks for, of events of the types `*/Alarm`.
+/// Constraint of the consumer `alarms`, for events of the types `*/Alarm`.
 pub(super) const ALARMS: &str = "$severity >= 2";
 
-/// The stations of the weather: the key of its events.
+/// Weather stations: the key of the events.
 const STATIONS: [&str; 2] = ["north", "south"];
-/// How often events are due.
+/// Interval of the schedule.
 const TICK: Duration = Duration::from_millis(100);
-/// How long the consumer `archive` takes for an event: about twice as long as there is from one to the next.
+/// Time that the consumer `archive` takes for an event: about twice the interval of events.
 const ARCHIVE_TAKES: Duration = Duration::from_millis(250);
-/// Events that wait for it at most; beyond, the oldest are dropped.
+/// Maximum events that wait for it; beyond it the oldest are dropped.
 const ARCHIVE_EVENTS_MAX: i32 = 500;
 /// Events that the channel stores, for `campanile sub --last`.
 const HISTORY_EVENTS: u64 = 10_000;
@@ -37,7 +37,7 @@ pub(super) struct Observatory {
     _consumers: [SimpleConsumer; 2],
 }
 
-/// Whether it is over, as something to wait for.
+/// End of the observatory, as a condition to wait for.
 #[derive(Default)]
 struct Over {
     is_over: Mutex<bool>,
@@ -45,7 +45,7 @@ struct Over {
 }
 
 impl Over {
-    /// Waits so long, and returns whether it is over.
+    /// Waits for the end, for `time` at most. Returns whether the end has come.
     fn within(&self, time: Duration) -> bool {
         let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         *self.changed.wait_timeout_while(is_over, time, |is_over| !*is_over).unwrap_or_else(PoisonError::into_inner).0
@@ -168,7 +168,7 @@ fn events_of(tick: u32) -> Vec<(usize, StructuredEvent)> {
     events
 }
 
-/// To two digits, as instruments say it.
+/// Rounds to two digits, as instruments do.
 fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

@@ -1,27 +1,27 @@
-//! Each thing that is looked at: what was found, why it matters, what mends it.
+//! Findings about the machine: each with its reason and its remedy.
 
 use super::latency::Latency;
 use super::machine::Machine;
 
-/// How something is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// As real time wants it.
+    /// Fit for real time.
     Well,
-    /// Worth knowing; it costs latency at times, or cannot be found out.
+    /// Worth knowing: it costs latency at times, or its state is unknown.
     Note,
-    /// It keeps lanes from being real-time, or may delay them by more than anything else here.
+    /// Prevents lanes from being real-time, or may delay them more than anything else here.
     InTheWay,
 }
 
-/// One of the things looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) name: &'static str,
     pub(super) state: State,
     pub(super) found: String,
     pub(super) why: &'static str,
-    /// A command, or what to do.
+    /// Remedy: a command, or advice.
     pub(super) mend: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl Finding {
 const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_NICE: u32 = 23;
 
-/// Everything but the measurement.
+/// Runs all checks but the measurement.
 pub(super) fn all(machine: &Machine) -> Vec<Finding> {
     vec![
         user(machine),
@@ -202,7 +202,7 @@ fn governor(machine: &Machine) -> Finding {
     Finding::new(name, if slow == 0 { State::Well } else { State::InTheWay }, found, why, mend)
 }
 
-/// Microseconds that leaving an idle state may take.
+/// Maximum acceptable latency of leaving an idle state, in microseconds.
 const EXIT_US_MAX: i64 = 10;
 
 fn idle_states(machine: &Machine) -> Finding {
@@ -252,7 +252,7 @@ fn hyper_threading(machine: &Machine) -> Finding {
     }
 }
 
-/// Memory that a service may have to lock: a channel's budget.
+/// Octets of memory that a service may have to lock: a channel's budget.
 const LOCKED_BYTES_MIN: u64 = 256 << 20;
 
 fn memlock(machine: &Machine) -> Finding {
@@ -386,7 +386,7 @@ fn virtual_machine(machine: &Machine) -> Finding {
     Finding::new(name, if permille >= 10 { State::InTheWay } else { State::Note }, found, why, mend)
 }
 
-/// Descriptors that the default limit of connections needs: they may be three quarters of all.
+/// Descriptors needed for the default limit of connections, which may use three quarters of all.
 const DESCRIPTORS_MIN: u64 = 4096 * 4 / 3 + 1;
 
 fn open_files(machine: &Machine) -> Finding {
@@ -468,11 +468,11 @@ fn processors(machine: &Machine) -> Finding {
     }
 }
 
-/// Wake-ups later than this are worth a note, and later than a lane's shortest likely period in the way.
+/// Lateness of wake-ups above which it is a note, and above which it is in the way: a lane's shortest likely period.
 const LATE_NOTE_NS: u64 = 200_000;
 const LATE_NS: u64 = 1_000_000;
 
-/// What was measured, judged by the worst.
+/// Finding about the measured latency, by its worst value.
 pub(super) fn latency(latency: &Latency) -> Finding {
     let name = "wake-up latency";
     let why = "so late a lane may begin with an event that has come; everything above adds to it";

@@ -1,5 +1,5 @@
-//! How late threads wake up: one on each processor, at `SCHED_FIFO` if that is allowed, sleeping until the next full
-//! millisecond again and again, as cyclictest does.
+//! Measurement of late wake-ups: one thread on each processor, at `SCHED_FIFO` if allowed, repeatedly sleeps until the next full
+//! millisecond, as cyclictest does.
 
 use hdrhistogram::Histogram;
 use rustix::thread::{ClockId, CpuSet, clock_nanosleep_absolute, sched_getaffinity, sched_setaffinity};
@@ -10,18 +10,18 @@ use std::io;
 use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
-/// From one wake-up to the next.
+/// Interval of wake-ups.
 const INTERVAL_NS: u64 = 1_000_000;
-/// The native priority: the highest that a lane has.
+/// Native priority of the threads: the highest of a lane.
 const PRIORITY: i32 = 98;
-/// Later than a minute is counted as a minute.
+/// Maximum recorded lateness, a minute; longer ones count as a minute.
 const LATE_NS_MAX: u64 = 60 * SECOND;
 
-/// What was measured.
+/// Result of the measurement.
 pub(super) struct Latency {
     /// Whether the threads ran at `SCHED_FIFO`.
     pub(super) real_time: bool,
-    /// Each processor's number and wake-ups, in nanoseconds of lateness.
+    /// Each processor's number, and the lateness of its wake-ups in nanoseconds.
     processors: Vec<(usize, Histogram<u64>)>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn measure(time: Duration) -> io::Result<Latency> {
     Ok(latency)
 }
 
-/// Wakes up each millisecond on one processor until a moment has come.
+/// Wakes up each millisecond on one processor until a given time.
 fn wake_up_on(processor: usize, until: u64) -> io::Result<(bool, Histogram<u64>)> {
     let mut histogram = new_histogram();
     let mut only = CpuSet::new();
@@ -113,7 +113,7 @@ impl Latency {
         self.processors.iter().map(|(_, histogram)| histogram.max()).max().unwrap_or(0)
     }
 
-    /// A table and a histogram of all processors together.
+    /// Text with a table, and a histogram of all processors together.
     pub(super) fn describe(&self) -> String {
         let mut text =
             format!("{:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "", "wake-ups", "min", "p50", "p99", "p99.9", "max");
@@ -130,7 +130,7 @@ impl Latency {
         text
     }
 
-    /// One object, with times in nanoseconds.
+    /// JSON object, with times in nanoseconds.
     pub(super) fn report(&self) -> Json {
         let processors: Vec<Json> = self
             .processors
@@ -171,7 +171,7 @@ fn figures(histogram: &Histogram<u64>) -> String {
     )
 }
 
-/// A row for each range from the first with something in it to the last.
+/// A row for each range, from the first to the last that is not empty.
 fn bars(histogram: &Histogram<u64>) -> String {
     let mut counts = [0_u64; ROWS.len()];
     for value in histogram.iter_recorded() {

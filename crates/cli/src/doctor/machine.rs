@@ -1,19 +1,18 @@
-//! What is read of the machine: the files below `/proc`, `/sys`, `/dev` and `/boot`, through one struct that tests give
-//! trees of their own.
+//! Access to the machine: the files below `/proc`, `/sys`, `/dev` and `/boot`, through one struct that tests give trees of their own.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Where the machine is looked at.
+/// The machine being examined.
 pub(super) struct Machine {
-    /// What stands before every path: `/`, or a made-up tree.
+    /// Prefix of every path: `/`, or a tree made by a test.
     root: PathBuf,
     /// Whether a thread of this process was given `SCHED_FIFO`, or why not.
     pub(super) fifo: Result<(), String>,
 }
 
 impl Machine {
-    /// The machine that this runs on.
+    /// The machine on which this process runs.
     pub(super) fn this() -> Self {
         // On a thread of its own: nothing gives this one back what it had.
         let tried = std::thread::spawn(|| service::run_at_fifo(1)).join();
@@ -33,7 +32,7 @@ impl Machine {
         Some(String::from_utf8_lossy(&text).trim().to_owned())
     }
 
-    /// A whole number that is all there is in a file.
+    /// The whole number in a file, if that is its only content.
     pub(super) fn number(&self, path: &str) -> Option<i64> {
         self.read(path)?.parse().ok()
     }

@@ -1,5 +1,5 @@
-//! `campanile doctor`: what stands between this machine and real time, and the command that mends each of it; or what stands between here
-//! and an object.
+//! `campanile doctor`: obstacles to real time on this machine, each with the command that removes it; or obstacles between here and an
+//! object.
 
 mod findings;
 mod latency;
@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
-/// Looks at the machine; succeeds if nothing stands in the way.
+/// Examines the machine. Succeeds if nothing is in the way.
 pub(crate) fn run(options: &DoctorOptions) -> Result<(), Failure> {
     if let Some(reference) = &options.reference {
         return reference::run(options, reference);
@@ -71,7 +71,7 @@ fn verdict(findings: &[Finding]) -> String {
     }
 }
 
-/// One line for what is well; why it matters and what mends it for the others.
+/// One line for each good finding; reason and remedy for the others.
 fn describe(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {

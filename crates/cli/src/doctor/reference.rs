@@ -1,4 +1,4 @@
-//! `campanile doctor REFERENCE`: what a reference says, whether the object can be reached, and what would keep others from it.
+//! `campanile doctor REFERENCE`: the contents of a reference, whether its object can be reached, and obstacles for other clients.
 
 use super::findings::{Finding, State};
 use super::{describe, findings_json};
@@ -14,12 +14,12 @@ use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::{Duration, Instant};
 
-/// Component: the object is reached by TLS, too (CORBA 3.3 part 2, 10.2).
+/// Component that says that the object can also be reached by TLS (CORBA 3.3 part 2, 10.2).
 const TAG_SSL_SEC_TRANS: u32 = 20;
-/// Addresses that are tried.
+/// Maximum addresses that are tried.
 const ADDRESSES_MAX: usize = 16;
 
-/// Looks at a reference; succeeds if nothing stands in the way.
+/// Examines a reference. Succeeds if nothing is in the way.
 pub(super) fn run(options: &DoctorOptions, text: &str) -> Result<(), Failure> {
     let timeout = options.timeout;
     let orb = Orb::new(OrbOptions { connect_timeout: timeout, reply_timeout: Some(timeout), ..OrbOptions::default() });
@@ -47,7 +47,7 @@ fn iiop(ior: &Ior) -> impl Iterator<Item = &IiopProfile> {
     })
 }
 
-/// All that is looked at.
+/// Runs all checks.
 fn examine(object: &ObjectRef, timeout: Duration) -> Vec<Finding> {
     let ior = object.ior();
     let mut findings = Vec::new();
@@ -105,12 +105,12 @@ fn examine(object: &ObjectRef, timeout: Duration) -> Vec<Finding> {
     findings
 }
 
-/// The reference of a channel, if the object is one or makes them.
+/// Reference of a channel, if the object is one or a factory of channels.
 fn channel_of(object: &ObjectRef) -> Option<Ior> {
     find_channel(object, None).ok().map(|(channel, _)| channel.object().ior().clone()).filter(|ior| ior != object.ior())
 }
 
-/// What clients of a service find in the references that it gives them.
+/// Findings about the references that a service gives its clients.
 fn of_channel(profile: &IiopProfile, known: &[(String, u16)], timeout: Duration) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (host, port) in profile.addresses().map(|(host, port)| (host.to_string(), port)).take(ADDRESSES_MAX) {
@@ -139,7 +139,7 @@ fn resolve(host: &str, port: u16) -> Resolved {
 const HOW_TO_ADVERTISE: &str = "have the server write another host: campanile serve --advertise HOST; TAO -ORBListenEndpoints \
                                 iiop://HOST:PORT/hostname_in_ior=HOST; omniORB endPointPublish; JacORB jacorb.ior_proxy_host";
 
-/// What others make of a host and port.
+/// Finding about a host and port as seen by other hosts.
 fn address(host: &str, port: u16, resolved: &Resolved) -> Finding {
     let new = |state, found: String, why| Finding::new("address", state, found, why, HOW_TO_ADVERTISE);
     let shown = format!("{}:{port}", clean(host));
@@ -195,7 +195,7 @@ const fn is_link_local(ip: &IpAddr) -> bool {
     }
 }
 
-/// Whether the address accepts a connection.
+/// Finding whether the address accepts a connection.
 fn reach(host: &str, port: u16, resolved: &Resolved, timeout: Duration) -> Finding {
     let shown = format!("{}:{port}", clean(host));
     let new = |state, found: String, why, mend| Finding::new("connection", state, found, why, mend);
@@ -230,7 +230,7 @@ fn version(profile: &IiopProfile) -> Finding {
     }
 }
 
-/// Names of code sets, from the OSF registry.
+/// Name of a code set, from the OSF registry.
 fn code_set(id: u32) -> String {
     match id {
         0 => "none".to_owned(),
@@ -287,7 +287,7 @@ fn tls(profile: &IiopProfile) -> Option<Finding> {
     Some(Finding::new("TLS", State::Well, "it can be reached by TLS, too (SSL_SEC_TRANS)", "", ""))
 }
 
-/// The object as it is reached at one of its addresses alone.
+/// The object with only one of its addresses.
 fn at_address(object: &ObjectRef, profile: &IiopProfile, host: &str, port: u16) -> ObjectRef {
     let others = |component: &&Component| component.tag != tag::ALTERNATE_IIOP_ADDRESS;
     let components = profile.components.iter().filter(others).cloned().collect();
@@ -296,7 +296,7 @@ fn at_address(object: &ObjectRef, profile: &IiopProfile, host: &str, port: u16) 
     object.orb().object(Ior::new("", there))
 }
 
-/// What the object says of itself at one address: whether it exists (`_non_existent`; CORBA 3.3 part 1, 8.3.4).
+/// Finding whether the object exists, asked at one address (`_non_existent`; CORBA 3.3 part 1, 8.3.4).
 fn check_object(there: &ObjectRef, host: &str, port: u16) -> Finding {
     let shown = format!("{}:{port}", clean(host));
     let new = |state, found: String, why, mend| Finding::new("object", state, format!("{shown}: {found}"), why, mend);
@@ -326,7 +326,7 @@ fn check_object(there: &ObjectRef, host: &str, port: u16) -> Finding {
     }
 }
 
-/// Has what stands in the way at one address be noted only, since the object answers at another.
+/// Reduces obstacles at one address to notes, since the object answers at another.
 fn excuse_others(findings: &mut [Finding]) {
     for finding in findings.iter_mut().filter(|finding| matches!(finding.name, "address" | "connection" | "object")) {
         if finding.state == State::InTheWay {
@@ -337,7 +337,7 @@ fn excuse_others(findings: &mut [Finding]) {
     }
 }
 
-/// What the object says when it is asked for the type that its reference has.
+/// Finding whether the object confirms the type in its reference.
 fn has_type(object: &ObjectRef) -> Option<Finding> {
     let type_id = object.type_id();
     let untyped = Ior { type_id: String::new(), ..object.ior().clone() };
@@ -372,7 +372,7 @@ fn orb_name(id: u32) -> String {
     }
 }
 
-/// The reference in words.
+/// Contents of the reference as text.
 fn decoded(ior: &Ior) -> String {
     let type_id = if ior.type_id.is_empty() { "not said" } else { &ior.type_id };
     let mut text = format!("type       {}\n", clean(type_id));
@@ -393,7 +393,7 @@ fn decoded(ior: &Ior) -> String {
     text
 }
 
-/// A key as text where it is.
+/// A key as text, where it is text.
 fn key(octets: &[u8]) -> String {
     const SHOWN_MAX: usize = 40;
     let is_text = octets.iter().all(|octet| octet.is_ascii_graphic());

@@ -1,4 +1,4 @@
-//! Joins of a channel to DDS, as Campanile's object `Statistics` tells them.
+//! Joins of a channel to DDS, as Campanile's object `Statistics` reports them.
 
 use crate::show::{self, clean};
 use crate::statistics::Statistics;
@@ -8,7 +8,7 @@ use giop::typecode::Work;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Incompatibilities shown before the rest is only counted.
+/// Maximum incompatibilities shown; the rest is counted.
 const SHOWN: usize = 16;
 
 /// A join.
@@ -61,12 +61,12 @@ impl Unmarshal for Incompatible {
 }
 
 impl Join {
-    /// Those of all channels; none of a service that does not tell.
+    /// Joins of all channels; empty if the service does not report them.
     pub(crate) fn read(statistics: &Statistics) -> Vec<Self> {
         statistics.object.request("get_dds_joins", &()).unwrap_or_default()
     }
 
-    /// For people.
+    /// Writes the join for people.
     pub(super) fn write(&self, out: &mut String) {
         let Self { name, topics_read, topics_written, incompatible, incompatible_beyond, .. } = self;
         let _ = writeln!(out, "  {}: reads {topics_read} topics, writes {topics_written}", clean(name));
@@ -88,7 +88,7 @@ impl Join {
 }
 
 impl Incompatible {
-    /// For people.
+    /// The incompatibility as text for people.
     pub(crate) fn describe(&self) -> String {
         let Self { topic, peer, policy, offered, requested, advice } = self;
         clean(&format!(

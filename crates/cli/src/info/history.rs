@@ -1,4 +1,4 @@
-//! Stored history of a channel, as Campanile's object `Statistics` tells it.
+//! Stored history of a channel, as Campanile's object `Statistics` reports it.
 
 use crate::statistics::Statistics;
 use crate::{moment, show};
@@ -7,10 +7,10 @@ use giop::cdr::{ReadError, Reader};
 use giop::typecode::Work;
 use serde::{Serialize, Serializer};
 
-/// What is kept.
+/// Extent of a channel's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct History {
-    /// From the first to the last. 0 if all that is on disk is older than is to be kept.
+    /// Number of events from the first to the last. 0 if all events on disk are older than the limits allow.
     pub(super) events: u64,
     pub(super) octets: u64,
     /// The first event that a consumer can begin with, and the last; `None` without events.
@@ -21,12 +21,12 @@ pub(super) struct History {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) number: u64,
-    /// In 100 ns since 15 October 1582.
+    /// Arrival, in 100 ns since 15 October 1582.
     pub(super) came: u64,
 }
 
 impl Serialize for Event {
-    /// `came` as everywhere; former versions have the same as `time`.
+    /// Serializes the arrival as `came`, and as `time` for readers of former versions.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (number, came) = (self.number, moment::of_ticks(self.came));
         serde_json::json!({ "number": number, "came": came, "time": came }).serialize(serializer)
@@ -47,12 +47,12 @@ impl Unmarshal for History {
 }
 
 impl History {
-    /// That of a channel; nothing if the service keeps none, or does not tell.
+    /// History of a channel; `None` if there is none, or the service does not report it.
     pub(super) fn read(statistics: &Statistics, channel: u32) -> Option<Self> {
         statistics.object.request::<Vec<Self>>("get_history", &channel).ok()?.pop()
     }
 
-    /// For people.
+    /// The history as text for people.
     pub(super) fn describe(&self) -> String {
         let Self { first, last, events, octets } = self;
         let octets = show::bytes(*octets);

@@ -1,4 +1,4 @@
-//! What `info` prints for people.
+//! Output of `info` for people.
 
 use super::status::{ConsumerStatus, Drops};
 use super::{Admin, Constraint, Contents, Filtering, Info, Proxy};
@@ -8,14 +8,14 @@ use client::notify::Property;
 use giop::value::AnyValue;
 use std::fmt::Write;
 
-/// Event types shown before the rest is only counted.
+/// Maximum event types shown; the rest is counted.
 const TYPES_SHOWN: usize = 16;
-/// Lines of what was dropped for a consumer before the rest is only counted.
+/// Maximum lines of drops for a consumer; the rest is counted.
 const DROPS_SHOWN: usize = 16;
 
-/// Events that may wait for a consumer that keeps up: they come in bursts.
+/// Maximum backlog of a consumer that keeps up, in events: they arrive in bursts.
 const KEEPS_UP_EVENTS_MAX: u64 = 16;
-/// Consumers that do not keep up, shown before the rest is only counted.
+/// Maximum slow consumers shown; the rest is counted.
 const SLOW_SHOWN: usize = 5;
 
 pub(super) fn write(out: &mut String, info: &Info) {
@@ -43,7 +43,7 @@ pub(super) fn write(out: &mut String, info: &Info) {
     }
 }
 
-/// The consumers that do not keep up, the slowest first, before anything else; or that all do.
+/// Writes the slow consumers, the slowest first, before anything else; or that all keep up.
 fn write_slow(out: &mut String, info: &Info) {
     let proxies = info.consumer_admins.iter().flat_map(|admin| &admin.proxies);
     let mut all: Vec<(i32, &ConsumerStatus)> =
@@ -140,7 +140,7 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
     write_filtering(out, "    ", &proxy.filtering);
 }
 
-/// What was dropped by event type and reason, a line each.
+/// Writes drops by event type and reason, a line each.
 fn write_drops(out: &mut String, drops: &[Drops]) {
     for Drops { event_type, reason, events } in drops.iter().take(DROPS_SHOWN) {
         let reason = clean(reason).replace('_', " ");
@@ -219,7 +219,7 @@ fn shown(any: Option<&AnyValue>) -> String {
     value
 }
 
-/// A constraint, and behind it the types it is about if not all.
+/// A constraint, with its event types unless they are all.
 fn constraint(info: &Constraint) -> String {
     let text = clean(&info.constraint);
     let text = if text.trim().is_empty() { "TRUE".to_owned() } else { text };

@@ -1,4 +1,4 @@
-//! How each consumer stands and what was dropped for it, as Campanile's object `Statistics` tells it.
+//! Status of each consumer and its dropped events, as Campanile's object `Statistics` reports them.
 
 use crate::color::Tone;
 use crate::json;
@@ -19,63 +19,63 @@ pub(crate) struct ConsumerStatus {
     pub(crate) channel: u32,
     #[serde(skip)]
     pub(crate) proxy: u32,
-    /// Where it is, or nothing if it has not said.
+    /// Name of the proxy with its client's address; may be empty.
     #[serde(rename = "consumer")]
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) state: ConsumerState,
     pub(crate) backlog_events: u64,
     pub(crate) backlog_bytes: u64,
-    /// How many of the backlog wait for their `StartTime`.
+    /// Events of the backlog that wait for their `StartTime`.
     pub(crate) delayed: u64,
-    /// How many clients wait in `pull`.
+    /// Clients that wait in `pull`.
     pub(crate) pulls_waiting: u32,
     pub(crate) delivered: u64,
     pub(crate) in_flight: u32,
     pub(crate) failures: u32,
     pub(crate) dropped: u64,
-    /// How many were dropped for each reason.
+    /// Dropped events by reason.
     #[serde(rename = "dropped_by_reason", serialize_with = "json::map")]
     pub(crate) reasons: Vec<(String, u64)>,
-    /// What was dropped by event type and reason, what most first.
+    /// Drops by event type and reason, the largest number first.
     #[serde(rename = "dropped_by_type")]
     pub(crate) drops: Vec<Drops>,
 }
 
-/// What a consumer is doing.
+/// State of a consumer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct ConsumerState {
-    /// `keeping up`, `behind`, `socket full`, `retrying`, `suspended` or `disconnected`: as console and metrics have it, but for
-    /// `holding`, which is apart here.
+    /// `keeping up`, `behind`, `socket full`, `retrying`, `suspended` or `disconnected`: as in console and metrics, except `holding`, which
+    /// is separate here.
     #[serde(rename = "state", serialize_with = "as_label")]
     pub(crate) doing: String,
-    /// For how many seconds it has been behind, if it is.
+    /// Seconds for which it has been behind, if it is.
     #[serde(rename = "behind_seconds")]
     pub(crate) behind_s: Option<u64>,
-    /// Another proxy of its channel to which the same object is connected.
+    /// Another proxy of its channel with the same object connected.
     #[serde(rename = "same_reference_as")]
     pub(crate) same_as: Option<u32>,
-    /// For how many seconds it has been out of reach, where that is announced.
+    /// Seconds for which it has been unreachable, if that is announced.
     #[serde(rename = "unreachable_seconds")]
     pub(crate) unreachable_s: Option<u64>,
-    /// That suppliers wait for it, if they do.
+    /// Time for which suppliers wait for it, if they do.
     #[serde(rename = "holds_suppliers")]
     pub(crate) holds: Option<Holds>,
-    /// That it was connected again when the service began, if it was.
+    /// Its reconnection when the service began, if there was one.
     pub(crate) restored: Option<Restored>,
 }
 
-/// For how long suppliers wait for a consumer, in whole seconds.
+/// Time for which suppliers wait for a consumer, in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Holds {
     #[serde(rename = "for_seconds")]
     pub(crate) for_s: u64,
-    /// When that is over, it is disconnected; `None` if it is not.
+    /// Seconds until it is disconnected; `None` if it is not to be.
     #[serde(rename = "seconds_left")]
     pub(crate) left_s: Option<u64>,
 }
 
-/// How many events of a type were dropped for a reason.
+/// Number of dropped events of a type, for a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Drops {
     #[serde(rename = "type", serialize_with = "json::display")]
@@ -89,7 +89,7 @@ impl ConsumerStatus {
         u32::try_from(proxy) == Ok(self.proxy)
     }
 
-    /// Where it is, of `consumer proxy 1 of channel 0 (127.0.0.1:4711 key)`; nothing if it gave no reference.
+    /// Address in `consumer proxy 1 of channel 0 (127.0.0.1:4711 key)`; `None` if it gave no reference.
     pub(crate) fn client(&self) -> Option<&str> {
         // Names that clients gave stand in quotes, and may have anything in them.
         let (mut is_quoted, mut is_escaped) = (false, false);
@@ -105,7 +105,7 @@ impl ConsumerStatus {
         self.name.get(begin? + 1..)?.strip_suffix(')')
     }
 
-    /// Where it is, behind the name that its client gave its proxy, if it gave one; nothing without either.
+    /// Its address, behind the name that its client gave the proxy; `None` without either.
     pub(crate) fn label(&self) -> Option<String> {
         match (given_name(&self.name), self.client()) {
             (None, client) => client.map(clean),
@@ -115,7 +115,7 @@ impl ConsumerStatus {
         }
     }
 
-    /// How it stands: dead or at the cost of others, slow, or well.
+    /// Tone: dead or blocking others, slow, or healthy.
     pub(crate) fn tone(&self) -> Tone {
         let ConsumerState { doing, holds, unreachable_s, .. } = &self.state;
         match doing.as_str() {
@@ -125,7 +125,7 @@ impl ConsumerStatus {
         }
     }
 
-    /// Its state, and the suppliers that it holds, for people.
+    /// Its state, and the suppliers that it blocks, for people.
     pub(crate) fn describe(&self) -> String {
         let ConsumerState { doing, behind_s, same_as, unreachable_s, holds, restored } = &self.state;
         let mut text = clean(doing);
@@ -152,8 +152,8 @@ impl ConsumerStatus {
     }
 }
 
-/// The name that a client gave its proxy, of `supplier proxy 1 "mount" of channel 0 (10.0.0.7)`, or else its own, of `"mount": supplier
-/// proxy 1 of channel 0`, as the service writes it between quotes.
+/// Name that a client gave its proxy, as in `supplier proxy 1 "mount" of channel 0 (10.0.0.7)`, or its own, as in
+/// `"mount": supplier proxy 1 of channel 0`, quoted as the service writes it.
 pub(crate) fn given_name(text: &str) -> Option<&str> {
     let (own, rest) = quoted(text).map_or((None, text), |(name, rest)| (Some(name), rest));
     let of_proxy = || {
@@ -163,7 +163,7 @@ pub(crate) fn given_name(text: &str) -> Option<&str> {
     of_proxy().map(|(name, _)| name).or(own)
 }
 
-/// A name between quotes with which a text begins, and what is behind it.
+/// Splits a text that begins with a quoted name.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('"')?;
     let mut is_escaped = false;
@@ -199,13 +199,13 @@ impl Unmarshal for ConsumerStatus {
 }
 
 impl ConsumerState {
-    /// Its state as metrics and JSON have it.
+    /// Its state as in metrics and JSON.
     pub(crate) fn label(&self) -> String {
         label(&self.doing)
     }
 
-    /// The parts of `failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s` or `active, HOLDS SUPPLIERS for 12 s, for 18 s more at
-    /// most` (`docs/idl/Campanile.idl`). What a later service says otherwise is left as it is.
+    /// Parses `failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s` or `active, HOLDS SUPPLIERS for 12 s, for 18 s more at most`
+    /// (`docs/idl/Campanile.idl`). Unknown parts of a later service's text are left unchanged.
     fn parse(text: &str) -> Self {
         let (mut doing, holds) = parse_hold(text);
         // The words of console and metrics.
@@ -250,7 +250,7 @@ fn parse_hold(text: &str) -> (String, Option<Holds>) {
     told().unwrap_or_else(|| (text.to_owned(), None))
 }
 
-/// A client that was connected again when the service began, and how long ago it was heard of, if it was since then.
+/// A client reconnected when the service began, and when it was last heard since then, if it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Restored {
     #[serde(rename = "heard_seconds_ago", serialize_with = "json::seconds")]
@@ -267,7 +267,7 @@ impl Unmarshal for Restored {
 }
 
 impl Restored {
-    /// For people, behind what else is said of a client, which may have taken something.
+    /// Appends the fact for people, behind a client's description. `has_taken` if it has taken events.
     pub(crate) fn describe(self, has_taken: bool, text: &mut String) {
         let _ = match self.heard {
             Some(heard) => write!(text, ", restored, heard of {} ago", idle(heard)),
@@ -277,7 +277,7 @@ impl Restored {
     }
 }
 
-/// The consumers of a channel; an error if the service does not tell, being another one than Campanile.
+/// Consumers of a channel. Fails if the service is not Campanile and does not report them.
 pub(crate) fn read(statistics: &Statistics, channel: u32) -> Result<Vec<ConsumerStatus>, InvokeError> {
     let mut statuses = statistics.consumers()?;
     statuses.retain(|status| status.channel == channel);
@@ -293,7 +293,7 @@ pub(crate) fn read(statistics: &Statistics, channel: u32) -> Result<Vec<Consumer
     Ok(statuses)
 }
 
-/// One `DropStatistic`: what was dropped, with the channel and proxy of its consumer.
+/// One `DropStatistic`: drops with the channel and proxy of their consumer.
 struct OfConsumer {
     key: (u32, u32),
     drops: Drops,

@@ -1,4 +1,4 @@
-//! `campanile plan tempo`: what topics with shares are guaranteed, and how long their messages take.
+//! `campanile plan tempo`: guarantees of topics with shares, and the times of their messages.
 
 use super::{read, response_parts};
 use crate::args::TempoOptions;
@@ -10,10 +10,10 @@ use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-/// So many topics are named in an explanation; the others are counted.
+/// Maximum topics named in an explanation; the others are counted.
 const NAMED: usize = 8;
 
-/// Analyses a file of topics; succeeds if nothing stands in the way.
+/// Analyses a file of topics. Succeeds if nothing is in the way.
 pub(super) fn run(options: &TempoOptions) -> Result<(), Failure> {
     let TempoOptions { file, percentiles, json } = options;
     let text = read(file)?;
@@ -30,7 +30,7 @@ pub(super) fn run(options: &TempoOptions) -> Result<(), Failure> {
     if found.outcome() == Outcome::Feasible { Ok(()) } else { Err(Failure::Quiet) }
 }
 
-/// One JSON object with times in microseconds and rates in messages per second.
+/// JSON object, with times in microseconds and rates in messages per second.
 fn report(request: &ForecastRequest, found: &Forecast, percentages: &[f64]) -> Json {
     let us = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1e6);
     let topic = |(topic, own): (&Topic, &TopicForecast)| {
@@ -103,7 +103,7 @@ fn threads_report((threads, analysis): &(Vec<Activity>, Analysis)) -> Json {
     })
 }
 
-/// The answer in a sentence or a few.
+/// The answer in a few sentences.
 fn explain(request: &ForecastRequest, found: &Forecast) -> String {
     let each = || request.topics.iter().zip(&found.topics);
     let unstable = each().filter(|(_, own)| !own.is_stable).map(|(topic, own)| {
@@ -130,7 +130,7 @@ fn explain(request: &ForecastRequest, found: &Forecast) -> String {
     if said.is_empty() { "every topic is stable and has its turns in time".to_owned() } else { said.join("; ") }
 }
 
-/// Tables and a few sentences.
+/// Text with tables and a few sentences.
 fn describe(request: &ForecastRequest, found: &Forecast, percentages: &[f64]) -> String {
     let mut text = String::new();
     describe_topics(&mut text, request, found, percentages);
@@ -220,7 +220,7 @@ fn misses(finding: &Finding) -> bool {
     finding.late_by.is_some() || finding.response == Response::Unbounded
 }
 
-/// A time for people: three digits that count.
+/// A time for people, with three significant digits.
 fn time(seconds: f64) -> String {
     let (unit, name) = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")]
         .into_iter()
@@ -229,7 +229,7 @@ fn time(seconds: f64) -> String {
     format!("{}{name}", digits(seconds / unit))
 }
 
-/// A rate for people: the same.
+/// A rate for people, with three significant digits.
 fn rate(per_second: f64) -> String {
     digits(per_second)
 }
@@ -244,7 +244,7 @@ fn digits(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// A probability for people; never as certain as it is not.
+/// A probability for people; never rounded to certainty.
 fn probability(value: f64) -> String {
     match value * 100.0 {
         percent if percent > 99.99 => "> 99.99 %".to_owned(),

@@ -1,4 +1,4 @@
-//! `svc.conf`: which of a TAO server's services are to be had, and with which options.
+//! Directives of `svc.conf`: the services of a TAO server, and their options.
 
 use super::words::split;
 use super::{LOG, Plan, SEPARATE_ORB, THREADS};
@@ -57,10 +57,10 @@ const ORB_OBJECTS: [&str; 44] = [
 /// Service objects of TAO's other services, which may have one `svc.conf` with this one.
 const OTHER_SERVICES: [&str; 3] = ["CEC_Factory", "EC_Factory", "Naming_Loader"];
 
-/// Names under which ACE's logging is had; there it is any.
+/// Names of ACE's logging, any of which may be used there.
 const LOGGERS: [&str; 2] = ["ACE_Logger", "Logger"];
 
-/// Where the options of a directive stand: behind its kind, its name and, of a dynamic one, what makes it.
+/// Options of a directive: behind its kind, its name and, for a dynamic one, its factory.
 fn options_of(words: &[String]) -> Vec<String> {
     words.iter().skip(2).filter(|word| word.trim_start().starts_with('-')).flat_map(|word| split(word)).collect()
 }
@@ -79,7 +79,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Does what one directive means.
+    /// Carries out one directive.
     pub(super) fn obey(&mut self, directive: &str) {
         let words = split(directive);
         let [kind, name, ..] = &words[..] else {
@@ -161,9 +161,9 @@ impl Plan {
         }
     }
 
-    /// What TAO keeps in files, a store keeps here.
+    /// Sets the store for objects that TAO keeps in files.
     fn set_store(&mut self, of: &str, options: &[String], named_by: &[&str]) {
-        /// What TAO's files are made with beside where they lie.
+        /// Options for the form of TAO's files, which have no effect here.
         const FORM: [&str; 5] = ["-file_count", "-backup_count", "-no_timestamp", "-block_size", "-v"];
         let value_of = |name: &str| {
             let at = options.iter().position(|option| option.eq_ignore_ascii_case(name))?;

@@ -1,4 +1,4 @@
-//! The words of `svc.conf` directives: what stands in quotes is one.
+//! Words of `svc.conf` directives: a quoted text is one word.
 
 /// Splits a line into words. Quotes of either kind hold a word together; what follows a `#` outside them is a comment.
 pub(super) fn split(line: &str) -> Vec<String> {

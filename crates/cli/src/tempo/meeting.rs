@@ -1,4 +1,4 @@
-//! How commands find each other, and which they found.
+//! Addresses at which commands find each other, and the peers found.
 
 use crate::args::{MeetOptions, TlsOptions};
 use crate::failure::Failure;
@@ -10,30 +10,30 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Where commands without an address meet.
+/// Default address of commands.
 pub(super) const DEFAULT: &str = "udp://127.0.0.1:2811";
-/// The same, to wait there.
+/// Default address of a command that waits there.
 const DEFAULT_WAITING: &str = "udp://@127.0.0.1:2811";
 /// Time without a peer before that is reported.
 pub(super) const MISSED_AFTER: Duration = Duration::from_secs(2);
 
-/// An end point, and its address as people read it.
+/// An end point, and its address for people.
 #[derive(Debug)]
 pub(super) struct Meeting {
     pub(super) node: Node,
     pub(super) address: String,
-    /// Whether it is the one that waits there.
+    /// Whether this end point waits at the address.
     pub(super) waits: bool,
 }
 
 impl Meeting {
-    /// Why there is no peer, if that is known, to be said behind something else.
+    /// Why there is no peer, if known, as the end of a sentence.
     pub(super) fn trouble(&self) -> String {
         self.node.trouble().map(|why| format!("; no connection to {}: {why}", self.address)).unwrap_or_default()
     }
 }
 
-/// Opens an end point at an address; without one, where commands meet.
+/// Opens an end point at an address, by default at that of commands.
 pub(super) fn meet(address: Option<&Address>, set: impl Fn(NodeBuilder) -> NodeBuilder) -> Result<Meeting, Failure> {
     let open =
         |address: &str| Node::builder(address).and_then(|builder| set(builder.messages_up_to(MESSAGE_MAX)).open());
@@ -57,7 +57,7 @@ pub(super) fn meet(address: Option<&Address>, set: impl Fn(NodeBuilder) -> NodeB
     Ok(Meeting { node, address: told, waits: address.waits })
 }
 
-/// The settings that several commands have.
+/// Settings common to several commands.
 pub(super) fn settings(options: &MeetOptions) -> impl Fn(NodeBuilder) -> NodeBuilder {
     let MeetOptions { bind, interface, ttl, datagram, period, client_name, tls } = options.clone();
     move |mut builder| {
@@ -75,7 +75,7 @@ pub(super) fn settings(options: &MeetOptions) -> impl Fn(NodeBuilder) -> NodeBui
     }
 }
 
-/// Of those the one that all commands have.
+/// The setting common to all commands.
 pub(super) fn on_network(interface: Option<IpAddr>) -> impl Fn(NodeBuilder) -> NodeBuilder {
     move |builder| match interface {
         Some(interface) => builder.interface(interface),
@@ -83,7 +83,7 @@ pub(super) fn on_network(interface: Option<IpAddr>) -> impl Fn(NodeBuilder) -> N
     }
 }
 
-/// With what TLS is spoken, where the address says so.
+/// TLS settings, for an address with TLS.
 pub(super) fn with_tls(options: &TlsOptions) -> impl Fn(NodeBuilder) -> NodeBuilder {
     let mut tls = TlsSettings::default();
     let TlsOptions { tls_ca, tls_certificate, tls_key } = options.clone();
@@ -94,7 +94,7 @@ pub(super) fn with_tls(options: &TlsOptions) -> impl Fn(NodeBuilder) -> NodeBuil
     }
 }
 
-/// The exit status depends on the fault: the user's, or another.
+/// Failure with an exit status by the fault: the user's, or another.
 pub(super) fn failure(error: &Error) -> Failure {
     match error {
         Error::Address(_) | Error::Setting { .. } => Failure::Usage(error.to_string()),
@@ -105,12 +105,12 @@ pub(super) fn failure(error: &Error) -> Failure {
     }
 }
 
-/// A rate that is announced, or that none is.
+/// An announced rate, or that there is none.
 pub(super) fn rate(rate: Option<f64>) -> String {
     rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", show::rate(rate)))
 }
 
-/// Many, or one.
+/// A count with its noun, in singular or plural.
 pub(super) fn plural(count: u64, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{} {one}s", show::count(count)) }
 }

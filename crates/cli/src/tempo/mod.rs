@@ -1,4 +1,4 @@
-//! `campanile tempo …`: the small protocol from the command line.
+//! `campanile tempo …`: the Tempo protocol on the command line.
 
 mod gauge;
 mod meeting;
@@ -11,7 +11,7 @@ use crate::args::TempoCommand;
 use crate::failure::Failure;
 use crate::gauge::What;
 
-/// Does what was asked.
+/// Runs one of the sub-commands.
 pub(crate) fn run(command: &TempoCommand) -> Result<(), Failure> {
     match command {
         TempoCommand::Pub(options) => publish::run(options),

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Maximum echoes waiting to be printed; further ones are left out.
 const ECHOES_MAX: usize = 1_024;
-/// How often it is looked for echoes.
+/// Interval in which echoes are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A probe came back.
+/// The echo of a probe.
 #[derive(Clone, Copy)]
 struct Echo {
     prober: u32,
@@ -28,7 +28,7 @@ struct Echo {
     took: Duration,
 }
 
-/// Probes until enough came back, time is up or a signal asks to stop.
+/// Sends probes until enough echoes came, time is up or a signal asks to stop.
 pub(crate) fn run(options: &TempoProbeOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let (sender, echoes) = sync_channel(ECHOES_MAX);

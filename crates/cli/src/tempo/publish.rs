@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest time for what was published to leave this process.
+/// Maximum time for published messages to leave this process.
 const LEAVES_WITHIN: Duration = Duration::from_secs(10);
 
 /// Publishes messages.
@@ -80,7 +80,7 @@ impl TempoPubOptions {
         self.message.as_deref() == Some("-")
     }
 
-    /// How many messages there will be, if that is known.
+    /// Number of messages, if known.
     fn limit(&self) -> Option<u64> {
         match self.count {
             Some(0) => None,
@@ -106,7 +106,7 @@ struct Run<'r> {
     waiter: &'r Waiter,
     published: u64,
     pace: Pace,
-    /// The rate that is to be kept to, which may change.
+    /// The rate to keep, which may change.
     followed: Arc<Mutex<Option<f64>>>,
 }
 
@@ -148,7 +148,7 @@ impl Run<'_> {
     }
 }
 
-/// Why there are no subscribers, as far as that is known.
+/// Why there are no subscribers, as far as known.
 fn nobody(options: &TempoPubOptions, meeting: &Meeting) -> Failure {
     let (topic, waited) = (&options.topic, options.wait.as_secs_f64());
     let Meeting { address, waits, .. } = meeting;

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How often publishers and losses are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Octets of a message that is no text that are shown on a terminal.
+/// Maximum octets shown on a terminal of a message that is no text.
 const OCTETS_SHOWN: usize = 32;
 
-/// Prints messages until enough came, time is up or a signal asks to stop.
+/// Prints messages until there were enough, time is up or a signal asks to stop.
 pub(crate) fn run(options: &TempoSubOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let meeting = meet(options.from.as_ref(), meeting::settings(&options.meet))?;
@@ -66,13 +66,13 @@ fn lock(counters: &Mutex<Counters>) -> std::sync::MutexGuard<'_, Counters> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
-    /// As many messages as were asked for.
+    /// The requested number of messages has arrived.
     Enough,
-    /// A signal, or the time was up.
+    /// A signal came, or time is up.
     Stopped,
 }
 
-/// Waits for the end, and reports a missing publisher and what was lost meanwhile.
+/// Waits for the end, and reports a missing publisher and losses meanwhile.
 fn wait(
     options: &TempoSubOptions,
     waiter: &Waiter,
@@ -130,7 +130,7 @@ fn report_line(report: &SubscriberReport) -> String {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
-    /// With the time, and no more than fits on a line.
+    /// With the time, shortened to a line.
     People,
     /// Each message as a line.
     Lines,
@@ -151,7 +151,7 @@ impl Format {
     }
 }
 
-/// What came so far.
+/// Counts of received messages.
 #[derive(Clone, Debug, Default)]
 struct Counters {
     messages: u64,
@@ -172,7 +172,7 @@ impl Counters {
     }
 }
 
-/// Prints each message as it comes, on the end point's thread: an output that is read slowly slows this subscriber.
+/// Prints each message when it arrives, on the end point's thread: a slow reader of the output delays this subscriber.
 struct Printer<W: Write = Stdout> {
     format: Format,
     topic: String,

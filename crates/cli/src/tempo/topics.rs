@@ -13,10 +13,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum announcements that are remembered; further ones are left out, and that is said.
+/// Maximum announcements remembered; further ones are left out, which is reported.
 const SEEN_MAX: usize = 10_000;
 
-/// Listens for a while, and shows publishers and subscribers.
+/// Listens for a while, and prints publishers and subscribers.
 pub(crate) fn run(options: &TempoTopicsOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let seen = Arc::new(Mutex::new(Seen::default()));
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &TempoTopicsOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An end point that says nothing, and notes what it hears.
+/// An end point that sends nothing, and notes what it receives.
 fn listen(options: &TempoTopicsOptions, seen: Arc<Mutex<Seen>>) -> Result<Node, Failure> {
     let open = |address: &str| {
         let seen = Arc::clone(&seen);
@@ -84,7 +84,7 @@ fn listen(options: &TempoTopicsOptions, seen: Arc<Mutex<Seen>>) -> Result<Node, 
     })
 }
 
-/// What was heard, by topic, role, session and address.
+/// Announcements by topic, role, session and address.
 #[derive(Default)]
 struct Seen {
     announced: BTreeMap<(String, bool, u32), Line>,
@@ -148,7 +148,7 @@ impl Seen {
         }
     }
 
-    /// For people in columns; in a pipe with a tab between.
+    /// Writes a table: in columns for people, with tabs in a pipe.
     fn table(&self, out: &mut String, is_for_people: bool) {
         let mut rows = Vec::new();
         for ((topic, is_subscriber, session), line) in &self.announced {

@@ -1,4 +1,4 @@
-//! `campanile top`: slow consumers, drops, and what each lane does, refreshed in place.
+//! `campanile top`: slow consumers, drops, and the work of each lane, refreshed in place.
 
 mod sample;
 mod trends;
@@ -16,7 +16,7 @@ use crate::terminal::{self, Keys};
 use client::InvokeError;
 use std::io::{self, IsTerminal, Write};
 
-/// Watches a service until it is stopped; once, if asked to or if the output is not a terminal.
+/// Shows a service until it is stopped; only once if requested, or if the output is not a terminal.
 pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let waiter = Waiter::install().map_err(|error| Failure::message(format!("cannot wait for signals: {error}")))?;
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     }
 }
 
-/// `campanile consumers`: those of one moment, without rates.
+/// `campanile consumers`: the consumers at one moment, without rates.
 pub(crate) fn consumers(options: &ConsumersOptions) -> Result<(), Failure> {
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let statistics = Statistics::find(&options.server).map_err(remote)?;

@@ -1,4 +1,4 @@
-//! What a service says of itself at one moment.
+//! Figures of a service at one moment.
 
 use crate::info::status::ConsumerStatus;
 use crate::statistics::Statistics;
@@ -6,7 +6,7 @@ use client::InvokeError;
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// One moment of a service.
+/// Figures of one moment.
 #[derive(Clone)]
 pub(super) struct Sample {
     pub(super) taken: Instant,
@@ -27,7 +27,7 @@ pub(super) struct Lane {
 }
 
 impl Sample {
-    /// Asks the object `Statistics`.
+    /// Reads the figures from the object `Statistics`.
     pub(super) fn take(statistics: &Statistics) -> Result<Self, InvokeError> {
         let consumers = statistics.consumers()?;
         let counters = statistics.counters()?.into_iter().collect();

@@ -1,13 +1,13 @@
-//! What the last refreshes showed, as lines of bars: rates of the service, and rate and backlog of each consumer.
+//! Trends over the last refreshes, as lines of bars: rates of the service, and rate and backlog of each consumer.
 
 use super::view::View;
 use crate::color;
 use std::collections::{HashMap, VecDeque};
 
-/// Refreshes that are remembered, each a character wide.
+/// Maximum refreshes remembered, each a character wide.
 const REFRESHES: usize = 12;
 
-/// The last values of a figure.
+/// Last values of a figure.
 #[derive(Debug, Default)]
 pub(super) struct Trend(VecDeque<f64>);
 
@@ -24,24 +24,24 @@ impl Trend {
     }
 }
 
-/// The last values of a consumer.
+/// Last values of a consumer.
 #[derive(Debug, Default)]
 pub(super) struct OfConsumer {
     pub(super) delivered: Trend,
     pub(super) backlog: Trend,
 }
 
-/// See the module. As many consumers are remembered as the last view has.
+/// Trends of the service and of the consumers in the last view.
 #[derive(Debug, Default)]
 pub(super) struct Trends {
     pub(super) events_in: Trend,
     pub(super) delivered: Trend,
-    /// By channel and proxy.
+    /// Trends by channel and proxy.
     consumers: HashMap<(u32, u32), OfConsumer>,
 }
 
 impl Trends {
-    /// Takes in what a refresh shows.
+    /// Adds the values of a refresh.
     pub(super) fn note(&mut self, view: &View) {
         let (events_in, delivered) = view.rates();
         self.events_in.note(events_in);

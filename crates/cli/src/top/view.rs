@@ -1,4 +1,4 @@
-//! Two moments of a service as rates, for people and for programs.
+//! Rates between two moments of a service, for people and for programs.
 
 use super::sample::{Lane, Sample};
 use super::trends::Trends;
@@ -10,25 +10,25 @@ use service::Counter;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Columns of a terminal from which on trends of consumers leave room for their names.
+/// Minimum columns of a terminal for trends of consumers beside their names.
 const TRENDS_FROM: usize = 120;
 
-/// What changed from one moment to another.
+/// Changes from one moment to another.
 pub(super) struct View {
     address: String,
-    /// In seconds; nothing if both moments are one.
+    /// Interval in seconds; `None` if both moments are one.
     interval: Option<f64>,
     service: Rates,
     connections: u64,
     suppliers_blocked: u64,
-    /// How often something could not be written to the disk, or read from it.
+    /// Failures to write to the disk, or to read from it.
     disk_failures: u64,
     is_disk_full: bool,
     lanes: Vec<LaneRow>,
     consumers: Vec<ConsumerRow>,
 }
 
-/// Events in a second.
+/// Rates in events per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Rates {
     events_in: f64,
@@ -43,11 +43,11 @@ struct LaneRow {
     rates: Rates,
     handed_over: f64,
     taken_over: f64,
-    /// The longest round that the lane ever took, in nanoseconds.
+    /// Longest round of the lane so far, in nanoseconds.
     cycle_max_ns: u64,
-    /// How often it had work without end for a second or more.
+    /// How often it was saturated: with endless work for a second or more.
     saturated: u64,
-    /// In how many periods it has run, and in how many its budget was not enough, if it runs by the clock.
+    /// For a time-driven lane: its periods, and those in which the budget was not enough.
     periods: u64,
     budgets_spent: u64,
 }
@@ -95,12 +95,12 @@ impl View {
         }
     }
 
-    /// Events that came and events that were delivered, in a second.
+    /// Rates of incoming and of delivered events, per second.
     pub(super) fn rates(&self) -> (f64, f64) {
         (self.service.events_in, self.service.delivered)
     }
 
-    /// Of each consumer, by channel and proxy: events delivered in a second, and events that wait.
+    /// Figures of each consumer, by channel and proxy: events delivered per second, and waiting events.
     pub(super) fn consumer_figures(&self) -> impl Iterator<Item = ((u32, u32), f64, f64)> {
         let figures = |row: &ConsumerRow| {
             let ConsumerRow { status, delivered, .. } = row;
@@ -109,8 +109,7 @@ impl View {
         self.consumers.iter().map(figures)
     }
 
-    /// A few lines about the service, its lanes, and so many consumers; with what the last refreshes showed, on a terminal of so many
-    /// columns.
+    /// Text about the service, its lanes, and `rows` consumers; with trends, on a terminal of the given number of columns.
     pub(super) fn describe(&self, rows: usize, trends: Option<(&Trends, Option<usize>)>) -> String {
         let Rates { events_in, delivered, dropped, refused } = self.service;
         let mut text = format!(
@@ -151,7 +150,7 @@ impl View {
         text + &self.describe_consumers(rows, trends.filter(has_room).map(|(trends, _)| trends))
     }
 
-    /// So many consumers, a line each: the numbers first, since names may be long.
+    /// A line for each of `rows` consumers: figures first, since names may be long.
     pub(super) fn describe_consumers(&self, rows: usize, trends: Option<&Trends>) -> String {
         if self.consumers.is_empty() {
             return "no consumers\n".to_owned();
@@ -199,12 +198,12 @@ impl View {
         text
     }
 
-    /// All consumers, as an array.
+    /// All consumers, as a JSON array.
     pub(super) fn consumers(&self) -> Json {
         self.consumers.iter().map(ConsumerRow::report).collect()
     }
 
-    /// One object with everything; rates in events a second.
+    /// JSON object with everything; rates in events per second.
     pub(super) fn report(&self) -> Json {
         let lanes: Vec<Json> = self.lanes.iter().map(LaneRow::report).collect();
         json!({
@@ -228,7 +227,7 @@ impl View {
     }
 }
 
-/// What a consumer is called: by its address, too, where it gave one.
+/// Name of a consumer, with its address if it gave one.
 fn name(status: &ConsumerStatus) -> String {
     if status.name.is_empty() {
         return format!("consumer proxy {} of channel {}", status.proxy, status.channel);
@@ -236,7 +235,7 @@ fn name(status: &ConsumerStatus) -> String {
     show::clean(&status.name)
 }
 
-/// The same for people: the name that it gave first.
+/// Name of a consumer for people: the name that its client gave comes first.
 fn shown_name(status: &ConsumerStatus) -> String {
     match given_name(&status.name) {
         None => name(status),
