@@ -1,7 +1,7 @@
 //! The `campanile` command: runs and examines services, publishes and subscribes.
 
-/// As the standard library's `eprintln`, but ignores that standard error is gone, as after a terminal was closed: the command continues, to
-/// disconnect from the service.
+/// Prints like the standard library's `eprintln`, but ignores that standard error is gone, as after a terminal was closed: the command
+/// continues, to disconnect from the service.
 macro_rules! eprintln {
     ($($said:tt)*) => {{
         use std::io::Write as _;

@@ -55,7 +55,7 @@ pub(crate) struct Supplier {
     pub(crate) is_open: bool,
     #[serde(rename = "has_reference")]
     pub(crate) is_probed: bool,
-    /// Its reconnection when the service began, if there was one.
+    /// Reconnection when the service began, if there was one.
     pub(crate) restored: Option<Restored>,
 }
 

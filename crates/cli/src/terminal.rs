@@ -34,8 +34,8 @@ pub(crate) fn is_confirmed(question: &str) -> io::Result<bool> {
 pub(crate) struct Keys(());
 
 impl Keys {
-    /// Has the key `q` send a wake. `None` if standard input is no terminal, or the program is in the background, where reading would stop
-    /// it.
+    /// Watches the keyboard: `q` sends a wake. `None` if standard input is no terminal, or the program is in the background, where reading
+    /// would stop it.
     pub(crate) fn take(wake: Sender<Wake>) -> Option<Self> {
         let stdin = io::stdin();
         let is_in_the_background = tcgetpgrp(&stdin).is_ok_and(|group| group != getpgrp());

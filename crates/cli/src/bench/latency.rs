@@ -14,7 +14,7 @@ use super::options::LatencyOptions;
 struct Report {
     /// Always `latency`.
     benchmark: &'static str,
-    /// Where suppliers and consumers ran.
+    /// Machine on which suppliers and consumers ran.
     machine: Machine,
     /// The service.
     server: String,

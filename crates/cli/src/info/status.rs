@@ -61,7 +61,7 @@ pub(crate) struct ConsumerState {
     /// Time for which suppliers wait for it, if they do.
     #[serde(rename = "holds_suppliers")]
     pub(crate) holds: Option<Holds>,
-    /// Its reconnection when the service began, if there was one.
+    /// Reconnection when the service began, if there was one.
     pub(crate) restored: Option<Restored>,
 }
 
@@ -105,7 +105,7 @@ impl ConsumerStatus {
         self.name.get(begin? + 1..)?.strip_suffix(')')
     }
 
-    /// Its address, behind the name that its client gave the proxy; `None` without either.
+    /// The client's address, behind the name that it gave the proxy; `None` without either.
     pub(crate) fn label(&self) -> Option<String> {
         match (given_name(&self.name), self.client()) {
             (None, client) => client.map(clean),
@@ -125,7 +125,7 @@ impl ConsumerStatus {
         }
     }
 
-    /// Its state, and the suppliers that it blocks, for people.
+    /// State of the consumer, and the suppliers that it blocks, for people.
     pub(crate) fn describe(&self) -> String {
         let ConsumerState { doing, behind_s, same_as, unreachable_s, holds, restored } = &self.state;
         let mut text = clean(doing);
@@ -199,7 +199,7 @@ impl Unmarshal for ConsumerStatus {
 }
 
 impl ConsumerState {
-    /// Its state as in metrics and JSON.
+    /// State of the consumer as in metrics and JSON.
     pub(crate) fn label(&self) -> String {
         label(&self.doing)
     }
