@@ -125,7 +125,7 @@ struct Queue<T> {
     next: u64,
     /// Time taken by its last request.
     last: Duration,
-    /// Its rank in `order` among those that begin at the same time, if requests wait.
+    /// The address's rank in `order` among those that begin at the same time, if requests wait.
     place: Option<u64>,
 }
 

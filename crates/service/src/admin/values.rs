@@ -181,8 +181,8 @@ pub enum Answer {
     Links(Vec<LinkStatus>),
     /// Dead letters, by number and consumer's proxy, each with the consumer's name in logs: 256 at most, fewer if they are large.
     DeadLetters(Vec<(String, DeadLetter)>),
-    /// Of the dead letters named first, `done` existed, and the act on them is done and on disk; `missing` did not exist. Those named
-    /// behind both are to be named again.
+    /// Result of the act: `done` of the first dead letters existed, and the act on them is on disk; `missing` did not exist. The rest is to
+    /// be named again.
     DeadLettersDone {
         /// Number that existed.
         done: u32,
@@ -361,11 +361,11 @@ pub struct DdsIncompatibility {
     pub peer: String,
     /// The policy: `reliability`, `durability`, ….
     pub policy: &'static str,
-    /// What the writer offers.
+    /// Value offered by the writer.
     pub offered: String,
-    /// What the reader requests.
+    /// Value requested by the reader.
     pub requested: String,
-    /// What to do.
+    /// Advice to the operator.
     pub advice: String,
 }
 
@@ -613,12 +613,13 @@ pub enum Declined {
     NotPermitted,
     /// The answer exceeds the message size that clients accept: 16 MiB.
     TooLarge,
-    /// It is done, but not on disk within `store.answer_within_ms`. It is written when the disk permits; if the process ends before, it is
-    /// lost.
+    /// The command is done, but not on disk within `store.answer_within_ms`. It is written when the disk permits; if the process ends
+    /// before, it is lost.
     NotStored,
     /// Administration has not answered in time. It may yet be done.
     NotInTime,
-    /// It made objects that were not on disk within `store.answer_within_ms`, and was undone. Or it needs data on a disk that fails.
+    /// The command made objects that were not on disk within `store.answer_within_ms`, and was undone. Or the request needs data on a disk
+    /// that fails.
     NotMade,
 }
 

@@ -1,4 +1,4 @@
-//! Where it is counted: a block for each thread, and the sum of all.
+//! Blocks of counters: one for each thread, and the sums over all.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use crate::counters::Counter;
 /// One thread's counters. Written by that thread only.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Which lane has it, if one does.
+    /// Label of the block's lane, if a lane has it.
     lane: AtomicU64,
     values: [AtomicU64; Counter::ALL.len()],
 }
 
-/// In [`Block::lane`]: that it is a lane's, and that the lane has a CORBA priority, which is in the 16 lowest bits; its id is in
-/// the 16 above those two.
+/// Flags in [`Block::lane`]: the block is a lane's, and the lane has a CORBA priority. The priority is in the 16 lowest bits, the lane's id
+/// in the 16 bits above the flags.
 const IS_LANE: u64 = 1 << 17;
 const HAS_PRIORITY: u64 = 1 << 16;
 
@@ -44,7 +44,7 @@ impl Block {
         }
     }
 
-    /// Sets a counter that is a level, or that is kept elsewhere.
+    /// Sets a counter that is a level, or that is counted elsewhere.
     pub(crate) fn set(&self, counter: Counter, amount: u64) {
         if let Some(value) = self.value(counter) {
             value.store(amount, Ordering::Relaxed);
@@ -58,7 +58,7 @@ pub struct Counters {
     blocks: Arc<[Arc<Block>]>,
 }
 
-/// Blocks of the threads; those of lanes follow.
+/// Places of the threads' blocks; those of lanes follow.
 const MAIN: usize = 0;
 const ADMINISTRATION: usize = 1;
 const ENDED_LANES: usize = 2;
@@ -69,12 +69,12 @@ const HANDSHAKES: usize = 6;
 const HTTP: usize = 7;
 const FIRST_SLOT: usize = 8;
 
-/// The block of a lane of a pool, until the lane ends.
+/// Place of the block of a pool's lane, until the lane ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
 impl Counters {
-    /// Makes the registry, with blocks for so many lanes beside the main one, and as many that are about to end.
+    /// Makes blocks for `lanes_max` lanes beside the main one, and for as many that are about to end.
     pub(crate) fn new(lanes_max: usize) -> Self {
         let counters = Self { blocks: (0..FIRST_SLOT + 2 * lanes_max).map(|_| Arc::new(Block::new())).collect() };
         counters.blocks.first().iter().for_each(|block| block.lane.store(IS_LANE, Ordering::Relaxed));
@@ -108,7 +108,7 @@ impl Counters {
         self.block(STORE)
     }
 
-    /// The block of what keeps backlogs.
+    /// The block of the thread that keeps backlogs.
     pub(crate) fn of_overflow(&self) -> Arc<Block> {
         self.block(OVERFLOW)
     }
@@ -118,13 +118,13 @@ impl Counters {
         self.block(HANDSHAKES)
     }
 
-    /// What the thread that serves HTTP counts by. There is one at most.
+    /// The counters of the thread that serves HTTP, of which there is one at most.
     #[must_use]
     pub fn of_http(&self) -> HttpCounters {
         HttpCounters(self.block(HTTP))
     }
 
-    /// Gives a lane that begins a block. Nothing if all are taken.
+    /// Assigns a block to a new lane. `None` if all are taken.
     pub(crate) fn slot(&self, lane: u16, priority: i16) -> Option<(Slot, Arc<Block>)> {
         let is_free = |block: &Arc<Block>| block.lane.load(Ordering::Relaxed) == 0;
         let at = FIRST_SLOT + self.blocks.get(FIRST_SLOT..)?.iter().position(is_free)?;
@@ -133,7 +133,7 @@ impl Counters {
         Some((Slot(at), block))
     }
 
-    /// A lane has ended, and its thread with it: what it counted stays in the totals, and its block is free.
+    /// Releases the block of a lane that has ended with its thread. Its counts stay in the totals.
     pub(crate) fn leave(&self, slot: Slot) {
         let (block, ended) = (self.block(slot.0), self.block(ENDED_LANES));
         for counter in Counter::ALL {
@@ -147,26 +147,26 @@ impl Counters {
         block.lane.store(0, Ordering::Relaxed);
     }
 
-    /// The value of one counter now: the sum over all threads, of a maximum the greatest.
+    /// Current value of a counter: the sum over all threads, or their maximum for a maximum.
     #[must_use]
     pub fn read(&self, counter: Counter) -> u64 {
         let values = self.blocks.iter().filter_map(|block| block.value(counter));
         counter.join(values.map(|value| value.load(Ordering::Relaxed)))
     }
 
-    /// Every counter's name and value now.
+    /// Name and current value of every counter.
     #[must_use]
     pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
         Counter::ALL.iter().map(|counter| (counter.name(), self.read(*counter))).collect()
     }
 
-    /// Every exported name and its value now, in the order of [`Counter::exported`].
+    /// Every exported name and its current value, in the order of [`Counter::exported`].
     #[must_use]
     pub fn exported(&self) -> Vec<(&'static str, u64)> {
         Counter::exported().map(|(name, counter)| (name, self.read(counter))).collect()
     }
 
-    /// The lanes that there are, the main one first, each with what it alone has counted.
+    /// Counters of each lane alone, the main one first.
     #[must_use]
     pub fn lanes(&self) -> Vec<LaneCounters> {
         let lanes = self.blocks.iter().filter_map(|block| {
@@ -181,7 +181,7 @@ impl Counters {
     }
 }
 
-/// What the thread that serves HTTP has counted.
+/// Counters of the thread that serves HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpCounters(Arc<Block>);
 
@@ -208,7 +208,7 @@ fn label(lane: u16, priority: Option<i16>) -> u64 {
     IS_LANE | priority | u64::from(lane) << 18
 }
 
-/// What one lane has counted.
+/// Counters of one lane.
 #[derive(Debug, Clone)]
 pub struct LaneCounters {
     id: u16,
@@ -223,25 +223,25 @@ impl LaneCounters {
         self.id
     }
 
-    /// Its CORBA priority, if it has one.
+    /// The lane's CORBA priority, if it has one.
     #[must_use]
     pub const fn priority(&self) -> Option<i16> {
         self.priority
     }
 
-    /// What its thread is called.
+    /// Name of the lane's thread.
     #[must_use]
     pub fn name(&self) -> String {
         lane_name(self.id, self.priority)
     }
 
-    /// The value of one counter now. What does not count in lanes is 0.
+    /// Current value of a counter; 0 for those that lanes do not count.
     #[must_use]
     pub fn read(&self, counter: Counter) -> u64 {
         self.block.value(counter).map_or(0, |value| value.load(Ordering::Relaxed))
     }
 
-    /// Every exported name whose value is not 0, and that value.
+    /// Every exported name with a value that is not 0.
     #[must_use]
     pub fn exported(&self) -> Vec<(&'static str, u64)> {
         let all = Counter::exported().map(|(name, counter)| (name, self.read(counter)));
@@ -249,7 +249,7 @@ impl LaneCounters {
     }
 }
 
-/// What a lane's thread is called: `lane` is the main one, `lane-3-p100` one of a pool.
+/// Name of a lane's thread: `lane` for the main one, `lane-3-p100` for one of a pool.
 pub(crate) fn lane_name(id: u16, priority: Option<i16>) -> String {
     match (id, priority) {
         (0, _) => "lane".to_owned(),

@@ -117,7 +117,7 @@ impl Guard {
         self.recent.fill(None);
     }
 
-    /// What a client may do on a channel.
+    /// Looks up a client's right on a channel, and the event types that it is limited to.
     ///
     /// # Errors
     /// The client may do nothing there: the scope has the rules that deny it.
@@ -244,7 +244,7 @@ fn names_of<'e>(event: &'e Event, lane: &'e Lane) -> (&'e [u8], &'e [u8]) {
 }
 
 impl Guard {
-    /// Gives back an event of a type that its client may push; any other is counted, logged and dropped.
+    /// Returns an event of a type that its client may push; any other is counted, logged and dropped.
     #[inline]
     pub(crate) fn admits_type(
         &mut self,

@@ -1,4 +1,4 @@
-//! What every part of a lane uses: its clock, sockets, counters and reports, and the engine's lane.
+//! Context of every part of a lane: clock, sockets, counters and reports, and the engine's lane.
 //!
 //! [`Context`] is handed to the parts that own state: connections to clients and what is sent on them
 //! ([`Protocols::outgoing`](crate::protocols::Protocols::outgoing)), the clients of JSON and of Tempo, events' forms

@@ -19,17 +19,17 @@ use super::wire::{Answered, Asker, Received, Wire, net, reply};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Healthy,
-    /// It reads a few octets now and then.
+    /// Reads a few octets now and then.
     Slow,
-    /// It reads and does not answer.
+    /// Reads and does not answer.
     Mute,
-    /// It does not read, and clients that connect to it hear nothing.
+    /// Does not read, and does not answer connection attempts.
     Dead,
-    /// It resets its connections now and then.
+    /// Resets its connections now and then.
     Resets,
-    /// It refuses connections for a while.
+    /// Refuses connections for a while.
     Refuses,
-    /// Its process ends without a message, and never returns.
+    /// Ends its process without a message, and never returns.
     Gone,
 }
 
@@ -52,7 +52,7 @@ struct Receiving {
 pub(super) struct Consumer {
     pub(super) number: usize,
     pub(super) manner: Manner,
-    /// Its manner before it had to behave.
+    /// The consumer's manner before it had to behave.
     pub(super) nature: Manner,
     asker: Option<Asker<Awaited>>,
     obtaining: Obtaining,
@@ -100,7 +100,7 @@ impl Consumer {
         if self.has_name { format!("consumer-{}.example", self.number) } else { self.address().ip().to_string() }
     }
 
-    /// Has it behave like a healthy consumer from now on.
+    /// Makes it behave like a healthy consumer from now on.
     pub(super) fn behave(&mut self) {
         if self.nature == Manner::Gone {
             return;

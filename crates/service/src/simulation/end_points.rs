@@ -32,9 +32,9 @@ const STREAM: u32 = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Healthy,
-    /// It reads a few octets, or a datagram, now and then.
+    /// Reads a few octets, or a datagram, now and then.
     Slow,
-    /// It ends without a message.
+    /// Ends without a message.
     Vanishes,
 }
 
@@ -58,7 +58,7 @@ struct Came {
 
 pub(super) struct EndPoint {
     ip: IpAddr,
-    /// Its number in the names of its events.
+    /// Number of the end point in the names of its events.
     supplier: usize,
     has_datagrams: bool,
     pub(super) nature: Manner,
@@ -394,7 +394,7 @@ impl EndPoint {
         if self.nature == Manner::Vanishes && self.has_datagrams { 2 } else { 0 }
     }
 
-    /// Has it say bye, and leave.
+    /// Makes it say bye, and leave.
     pub(super) fn leave(&mut self) {
         for topic in [self.publisher, self.subscriber].into_iter().flatten() {
             self.machine.remove_topic(topic);

@@ -41,7 +41,7 @@ pub(crate) struct Id(u64);
 /// Why a socket operation is not done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Not now.
+    /// The operation would block.
     WouldBlock,
     /// The peer has reset the connection.
     Reset,

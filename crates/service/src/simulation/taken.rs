@@ -14,7 +14,7 @@ pub(super) struct Taken {
     pub(super) name: String,
     /// Lowest number of the events that its constraint lets pass, if it has one.
     pub(super) from_number: Option<u32>,
-    /// Since when it is connected.
+    /// Time of its connection.
     pub(super) since: Option<Duration>,
     /// Numbers of the events by supplier.
     pub(super) got: BTreeMap<usize, BTreeSet<u32>>,
@@ -25,7 +25,7 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Some consumers have a constraint.
+    /// Makes a subscription, in one case of three with a constraint.
     pub(super) fn new(name: String, rng: &mut Rng) -> Self {
         let from_number = (rng.u8(0..3) == 0).then(|| rng.u32(0..20));
         Self { name, from_number, is_in_order: true, ..Self::default() }

@@ -14,11 +14,11 @@ use super::wire::{Wire, net};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Healthy,
-    /// It reads a few octets now and then.
+    /// Reads a few octets now and then.
     Slow,
-    /// It does not read.
+    /// Does not read.
     Dead,
-    /// It resets its connection, and does not return.
+    /// Resets its connection, and does not return.
     Vanishes,
 }
 
@@ -31,10 +31,10 @@ const LEAVING: u32 = 1_000_001;
 
 pub(super) struct Talker {
     number: usize,
-    /// Its number in the names of its events.
+    /// Number of the client in the names of its events.
     supplier: usize,
     pub(super) manner: Manner,
-    /// Its manner before it had to behave.
+    /// The client's manner before it had to behave.
     pub(super) nature: Manner,
     wire: Option<Wire>,
     subscribes: bool,
@@ -203,7 +203,7 @@ impl Talker {
         self.subscribes && !self.is_gone
     }
 
-    /// Has it behave like a healthy client from now on.
+    /// Makes it behave like a healthy client from now on.
     pub(super) fn behave(&mut self) {
         if self.nature != Manner::Vanishes {
             self.manner = Manner::Healthy;

@@ -241,7 +241,7 @@ impl ReadingTime {
         self.stopped_at.is_some()
     }
 
-    /// Lets the clock run or stand still.
+    /// Starts or stops the clock.
     #[inline]
     pub(crate) fn note(&mut self, is_read: bool, now: Time) {
         if is_read {

@@ -31,7 +31,7 @@ impl LaneThread {
     pub(crate) const MAIN: Self = Self(0);
 }
 
-/// From a lane to administration.
+/// Message from a lane to administration.
 #[derive(Debug)]
 pub(crate) enum ToAdministration {
     /// A request or locate request.
@@ -229,7 +229,7 @@ impl SurveyParts {
     }
 }
 
-/// From administration to a lane.
+/// Message from administration to a lane.
 #[derive(Debug)]
 pub(crate) enum ToLane {
     /// Answer to a protocol's client.

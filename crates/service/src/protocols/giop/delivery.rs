@@ -60,7 +60,7 @@ impl Outgoings {
     /// event that the connection keeps is taken out of `events`.
     ///
     /// # Errors
-    /// The reason why it could not.
+    /// The reason why the push was not sent.
     fn write_push(
         &mut self,
         delivery: &Delivery,

@@ -52,7 +52,7 @@ pub(crate) struct Waiter {
     pub(crate) max: u32,
     /// Whether the engine knows that it waits, and takes it for waiting again if a delivery fails.
     awaited: bool,
-    /// Its wait, if it could not be answered at once.
+    /// The client's wait, if it could not be answered at once.
     pub(crate) wait: Option<Token>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Due {
     Events { waiter: Waiter, outbox: OutboxId, serial: u32, output_form: OutputForm, events: Vec<Arc<Event>> },
     /// Look for other events: these were not for the client.
     Again(Waiter),
-    /// Its proxy is gone.
+    /// The client's proxy is gone.
     Disconnected(Waiter),
 }
 

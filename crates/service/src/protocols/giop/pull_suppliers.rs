@@ -63,7 +63,7 @@ enum State {
     Polling(UnderWay, Option<Time>),
     /// There is no room for more of its events, or remote filters are asked about them.
     Blocked,
-    /// It was given up, or is not connected. Routing will forget it.
+    /// The supplier was given up, or is not connected. Routing will forget it.
     Ended,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Push {
     form: engine::Form,
     /// Whether it is a sequence of events.
     batches: bool,
-    /// Its lane, if that is the same for all its events.
+    /// Lane of the push, if it is the same for all events.
     lane: Option<LaneId>,
     /// Whether the supplier's priority counts: not if the service has declared one.
     heeds_priority: bool,

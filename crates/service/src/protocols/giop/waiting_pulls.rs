@@ -53,7 +53,7 @@ enum Place {
 pub(crate) enum Left {
     /// Nothing has to be reported.
     Quietly,
-    /// It was in a queue: the engine is to know that one less waits.
+    /// The wait was in a queue: the engine is to know that one less waits.
     Unannounced(ProxyKey),
     /// Remote filters are being asked on its behalf.
     AwaitingFilter(Token),
@@ -98,7 +98,7 @@ impl WaitingPulls {
         wait
     }
 
-    /// Notes that its client was alive until now.
+    /// Notes that the client of a wait was alive until now.
     pub(crate) fn note_heard(&mut self, wait: Token, now: Time) {
         if let Some(heard) = self.waits.get_mut(wait).and_then(|wait| wait.heard.take()) {
             heard.end(now);
@@ -118,7 +118,7 @@ impl WaitingPulls {
         matches!(wait.place, Place::Queued { .. }).then_some(&wait.waiter)
     }
 
-    /// Notes that remote filters are asked about its events.
+    /// Notes that remote filters are asked about the events of a wait.
     pub(crate) fn note_filter_call(&mut self, wait: Token, filter_call: Token) {
         if let Some(wait) = self.waits.get_mut(wait) {
             wait.place = Place::AwaitingFilter(filter_call);

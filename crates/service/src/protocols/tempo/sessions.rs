@@ -24,17 +24,17 @@ use accounts::{Account, Charge};
 pub(crate) enum Place {
     /// Source address of its datagrams.
     Datagram(SocketAddr),
-    /// Its connection.
+    /// Connection of the end point.
     Stream(Token),
 }
 
 /// How an end point was met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It has sent to the service directly.
+    /// The end point has sent to the service directly.
     #[default]
     Single,
-    /// It has announced itself to the group: others there get its messages directly.
+    /// The end point has announced itself to the group: others there get its messages directly.
     Group,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Publisher {
     pub(crate) discarded: u64,
     /// Number of its messages not yet handed in, or being handed in.
     pub(crate) waiting: u32,
-    /// Its waiting items in the topic's input.
+    /// The publisher's waiting items in the topic's input.
     pub(crate) queued: Queued,
     /// Whether it has said bye, or its number means another topic now: it is removed when none of its messages waits any more.
     pub(crate) is_leaving: bool,
@@ -140,7 +140,7 @@ pub(crate) struct Subscriber {
     pub(crate) peer: Peer,
     /// Number of the last message, or probe, sent to it.
     pub(crate) sequence: u32,
-    /// Its last report.
+    /// The subscriber's last report.
     pub(crate) report: Report,
     /// A probe to be sent behind the messages that wait for it, and its priority.
     pub(crate) probe: Option<(Probe, i16)>,

@@ -197,7 +197,7 @@ pub(super) struct Consumer {
     pub(super) is_connected: bool,
     /// Lowest number of the events in its subscription.
     pub(super) from_number: u32,
-    /// Its events, in the order in which they first came.
+    /// Events that the consumer got, in the order in which they first came.
     pub(super) got: Vec<Key>,
     /// Processes from which each event came.
     pub(super) came: BTreeMap<Key, BTreeSet<u32>>,

@@ -32,9 +32,9 @@ pub(crate) struct MessageFields<'e> {
 
 /// Target of a path.
 enum Place<'e, 'p> {
-    /// This value.
+    /// A value.
     Value(Value<'e>),
-    /// From a field's value on along these parts. The value's type is stored elsewhere.
+    /// A part of a field: the field's value, and the path from there. The value's type is stored elsewhere.
     Field((Reader<'e>, Reader<'e>), &'p [Part]),
     Nowhere,
     /// A part of the structured event.
