@@ -49,7 +49,7 @@ fn list(options: &ChannelLsOptions) -> Result<(), Failure> {
     let (names, clients) = (Names::read(service.orb(), &service, &address), Clients::read(service.orb(), &address));
     let mut listed = Vec::new();
     for id in factory.get_all_channels().map_err(remote)? {
-        // One that was destroyed meanwhile is left out.
+        // A channel that was destroyed meanwhile is left out.
         let Ok(channel) = factory.get_event_channel(id) else { continue };
         let number = u32::try_from(id).unwrap_or_default();
         let (consumers, suppliers) = clients.as_ref().map(|clients| clients.count(number)).unzip();
@@ -141,7 +141,7 @@ fn create_without_name(service: &ObjectRef, given: &[(&str, &str)], server: &Ser
         EventChannel::narrow(service.clone()).and_then(|channel| channel.my_factory()).map_err(remote)?
     };
     let (channel, id) = factory.create_channel(&[], &[]).map_err(remote)?;
-    // Which types properties have is known by the values that they have there.
+    // The types of properties are those of the values that the new channel has.
     if let Err(failure) = set_all(&channel, given, server) {
         channel.destroy().map_err(remote)?;
         return Err(failure);
@@ -184,7 +184,7 @@ fn remove(options: &RmOptions) -> Result<(), Failure> {
         let number = channels::number(Some(named), &options.server)?;
         Ok((named, number, find_channel(&service, number).map_err(remote)?.0))
     };
-    // All are looked for before there is a question, and before the first is destroyed.
+    // All channels are looked up before the question, and before the first is destroyed.
     let found: Vec<_> = options.channels.iter().map(find).collect::<Result<_, Failure>>()?;
     if !options.yes && !terminal::can_ask() {
         return Err(Failure::Usage("there is no terminal to ask on: say --yes".to_owned()));

@@ -238,7 +238,7 @@ fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[ConsumerStatus]
         is_slow(consumer, options) || consumer.state.holds.is_some() || consumer.state.unreachable_s.is_some()
     });
     for consumer in bad.clone().take(NAMED_MAX) {
-        // What stands behind a bar is read as performance data.
+        // Text behind a bar would be read as performance data.
         let name = show::clean(&consumer.name).replace('|', "¦");
         let _ = writeln!(text, "{name}: {}, {} wait", consumer.describe(), show::count(consumer.backlog_events));
     }
@@ -267,7 +267,7 @@ fn oldest(statistics: &Statistics, channel: Option<u32>) -> Option<f64> {
     let mut names: Vec<String> = monitor.request("get_statistic_names", &()).ok()?;
     names.retain(|name| name.rsplit('/').next() == Some("OldestEvent"));
     if let Some(channel) = channel {
-        // Each channel is also called by its number.
+        // The number of a channel is another name for it there.
         let factory = names.first()?.split('/').next()?.to_owned();
         names = vec![format!("{factory}/{channel}/OldestEvent")];
     }

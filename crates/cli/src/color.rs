@@ -61,7 +61,7 @@ pub(crate) fn bars(values: impl Iterator<Item = f64> + Clone) -> String {
     let most = values.clone().fold(0.0, f64::max);
     let bar = |value: f64| {
         let share = if most > 0.0 { value / most } else { 0.0 };
-        // What is more than nothing is more than the lowest bar.
+        // A value above zero is above the lowest bar.
         let height = BARS.iter().enumerate().skip(1).filter(|(nth, _)| share * 7.0 > as_f64(*nth) - 1.0).count();
         BARS.get(height).copied().unwrap_or('█')
     };

@@ -42,7 +42,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<(), Failure> {
     let Some((kind, begun)) = kind_at(&program, &words) else { return Ok(()) };
     let (tell, told) = mpsc::channel();
     let before = words.clone();
-    // It goes with the process.
+    // The thread ends with the process.
     let _asking = thread::Builder::new().name("completion".to_owned()).spawn(move || {
         let _ = tell.send(names(kind, &before).unwrap_or_default());
     })?;
@@ -146,7 +146,7 @@ fn options_of(words: &[String]) -> Option<SubOptions> {
         let (option, value) =
             word.split_once('=').map_or((word.as_str(), None), |(option, value)| (option, Some(value)));
         if TAKEN.contains(&option) || matches!(option, "-s" | "-c") {
-            // That of the last one is what is to be completed.
+            // The value of the last option is what is to be completed.
             let Some(value) = value.or_else(|| words.next().map(String::as_str)) else { break };
             line.extend([option.to_owned(), value.to_owned()]);
         }
@@ -167,7 +167,7 @@ fn event_types(mut options: SubOptions) -> Option<BTreeSet<String>> {
     };
     let mut found: BTreeSet<String> = declared.iter().filter_map(|of| named(&of.domain, &of.name)).collect();
     let listened = listen(&options, channel).or_else(|| {
-        // One without history.
+        // The channel has no history.
         options.selection.history.last_of_each_type = false;
         listen(&options, channel)
     });
@@ -187,7 +187,7 @@ fn listen(options: &SubOptions, channel: Option<i32>) -> Option<(SimpleConsumer,
     let settings = subscribe::consumer_options(&options.server, &options.selection);
     let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {
         let event = received.event()?;
-        // Nothing waits for one more type.
+        // A type that finds no receiver is not needed any more.
         let _ = tell.try_send((event.domain, event.type_name));
         Ok(())
     });

@@ -119,7 +119,7 @@ impl Sample {
         let mut bytes = Vec::new();
         let encoding = Encoding::new(Endian::NATIVE);
         let mut writer = Writer::new(&mut bytes, encoding);
-        // What was made from JSON fits the type that was made with it.
+        // Values made from JSON fit the types made with them.
         let written = match self {
             Self::Structured(event) => event.write(&mut writer),
             Self::Any(event) => event.write(&mut writer),

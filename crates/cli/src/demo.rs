@@ -39,7 +39,7 @@ pub(crate) fn run(options: &DemoOptions) -> Result<(), Failure> {
     say(&introduction(service.address(), console.as_ref().and_then(Console::address)));
     waiter.wait(None);
     drop(observatory);
-    // What is left waits for clients that were only looking.
+    // The remaining events are for clients that were only looking.
     let _ = service.drain(Duration::ZERO);
     drop(console);
     drop(folder);
@@ -139,7 +139,7 @@ impl Folder {
             let made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| Self::lock(&path));
             match made {
                 Ok(Some(lock)) => return Ok(Self(path, lock)),
-                // Another demo took it for one that was left, or there was one.
+                // Another demo took the folder for an abandoned one, or it existed already.
                 Ok(None) if tried < TRIES => tried += 1,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && tried < TRIES => tried += 1,
                 Ok(None) => return Err(ErrorKind::ResourceBusy.into()),

@@ -56,7 +56,7 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
         if statistics.disconnect(*channel, *proxy).map_err(failure)? {
             writeln!(stdout, "disconnected proxy {proxy} of channel {channel}: {description}")?;
         } else if options.proxies.is_empty() {
-            // It went by itself meanwhile.
+            // The client has left by itself meanwhile.
         } else {
             eprintln!(
                 "campanile: there is no proxy {proxy} in channel {channel}; `campanile ls` shows those that there are"

@@ -58,7 +58,7 @@ impl EventLine {
 
     /// Refuses members that would have no effect.
     pub(crate) fn check_members(&self) -> Result<(), String> {
-        // Those of `record` and of the protocol for lines of JSON are among them.
+        // Members of `record` and of the protocol for lines of JSON are known too.
         const KNOWN: [&str; 12] = [
             "received", "domain", "type", "name", "header", "fields", "body", "number", "came", "cdr", "channel",
             "time",

@@ -64,7 +64,7 @@ fn text(members: &[Member]) -> String {
         let Some(member) = nth.checked_sub(1).and_then(|nth| members.get(nth)) else { continue };
         let channels: Vec<String> = member.channels.iter().map(|name| clean(name)).collect();
         let _ = writeln!(text, "  channels: {}", channels.join(", "));
-        // Of this one, what it rejects.
+        // For this service itself, the reason is the announcements that it rejects.
         if member.is_self && !member.reason.is_empty() || !member.is_self && member.state != "up" {
             let _ = writeln!(text, "  {}", color::paint(&clean(&member.reason), Some(member.tone())));
         }

@@ -65,7 +65,7 @@ impl Measure {
             let took = since.elapsed();
             since = Instant::now();
             if messages == 0 && seen.messages == 0 {
-                // Nothing has begun yet that could be measured.
+                // No message has arrived yet.
                 if !is_missed && began.elapsed() > MISSED_AFTER {
                     is_missed = true;
                     eprintln!("campanile: nothing has come {name} yet; still listening");

@@ -178,7 +178,7 @@ impl Walk {
         let (channel, id) = find_channel(&object, channel)?;
         let number = statistics::number(&channel, id);
         let statistics = Statistics::at(&orb, address.clone())?;
-        // Nothing if the service does not tell, being another one than Campanile.
+        // `None` if the service is not Campanile and does not report them.
         let statuses = status::read(&statistics, number).ok();
         let mut suppliers = statistics.suppliers().unwrap_or_default();
         suppliers.retain(|supplier| supplier.channel == number);

@@ -25,7 +25,7 @@ impl<'o> Object<'o> {
 
     /// Writes a member.
     pub(crate) fn member(self, key: &str, value: impl Serialize) -> Self {
-        // What has no keys but texts, and no numbers but JSON's, cannot fail.
+        // A value with text keys only, and numbers that JSON has, cannot fail.
         let value = serde_json::to_string(&value).unwrap_or_default();
         self.written(key, |out| out.push_str(&value))
     }
@@ -101,7 +101,7 @@ impl<const DIGITS: usize> Serialize for Fixed<DIGITS> {
     }
 }
 
-// What members are serialized with.
+// Functions for `serialize_with` of members.
 
 /// Serializes JSON that is written by hand.
 fn raw<S: Serializer>(serializer: S, write: impl FnOnce(&mut String)) -> Result<S::Ok, S::Error> {

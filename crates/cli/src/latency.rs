@@ -70,7 +70,7 @@ pub(crate) fn run(options: &LatencyOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let channel = channels::number(options.channel.as_ref(), &options.server)?;
     let probes = Arc::new(Mutex::new(Probes { began: Instant::now(), sent: Vec::new(), times: histogram()? }));
-    // Others may measure at the same time.
+    // The token distinguishes runs at the same time.
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let token = format!("{}-{}", process::id(), since_1970.as_nanos());
     let arrived = Arc::clone(&probes);

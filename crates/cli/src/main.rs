@@ -88,7 +88,7 @@ fn main() -> ExitCode {
     if let Some((_, [word, words @ ..])) = arguments.split_first()
         && word == complete::COMMAND
     {
-        // What it could say has no reader.
+        // An error message would have no reader.
         let _ = complete::run(words);
         return ExitCode::SUCCESS;
     }

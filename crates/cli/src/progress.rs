@@ -87,7 +87,7 @@ fn keep_up(work: &Work, count: &AtomicU64, is_shown: &Mutex<bool>, ended: &Recei
         let mut line = work.line(count.load(Ordering::Relaxed), began.elapsed());
         let mut stderr = io::stderr();
         if let Some(columns) = columns(&stderr) {
-            // One that were broken into two would not be removed whole.
+            // A line broken into two would not be removed as a whole.
             line = line.chars().take(columns - 1).collect();
         }
         let mut is_shown = is_shown.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,7 +34,7 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     if options.server.settings.transport == Transport::Dds {
         return over_dds::publish(options);
     }
-    // What makes no sense is refused before any connection is made.
+    // Invalid options are refused before any connection is made.
     let maker = Maker::new(options)?;
     if !options.json {
         maker.build(1, options.lines.then_some(""))?;
@@ -325,7 +325,7 @@ impl Run<'_> {
         if !stopped {
             eprintln!("campanile: the service is back after {:.1} s", began.elapsed().as_secs_f64());
         }
-        // What was due meanwhile does not come in a burst.
+        // Events due meanwhile are not sent in a burst.
         self.pace = Pace::new(self.options.rate);
         stopped
     }

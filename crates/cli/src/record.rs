@@ -175,7 +175,7 @@ fn line(out: &mut String, number: Option<EventNumber>, now: SystemTime, event: &
     let mut own = event.clone();
     own.variable_header.retain(|property| !is_of_the_service(property));
     let mut octets = Vec::new();
-    // It was read from octets, so its values fit their types.
+    // The event was read from octets, so its values fit their types.
     if own.write(&mut Writer::new(&mut octets, ENCODING)).is_err() {
         octets.clear();
     }

@@ -162,7 +162,7 @@ fn serve_on(
 pub(crate) fn end_on_panic() {
     let say = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
-        // Whatever is logged, and with the stack if that was asked for.
+        // The panic is printed whatever the log level, with a backtrace if requested.
         say(panic);
         log::error!("{}", panicked(panic));
         process::abort();
@@ -247,7 +247,7 @@ fn choose_store(config: &mut Config, environment: &Environment, listens: Option<
         config.store.directory = Some(folder.clone());
         return None;
     }
-    // What listens at a port of the system's choice is found at another one the next time.
+    // A port chosen by the system is another one the next time.
     let port = listens.map(|address| address.port()).filter(|port| *port > 0)?;
     let Some(folder) = environment.user_state() else {
         let warning = "nothing outlives this service, since its user has no home folder ($HOME); name a folder with --data, or store \

@@ -340,7 +340,7 @@ fn line(out: &mut String, now: SystemTime, received: &Received<'_>) {
     let time = moment::rfc3339(now);
     let shown = match received.body() {
         ReceivedBody::Structured(_) => received.event().map(|event| {
-            // Of a subscription that began in the history.
+            // Events have numbers if the subscription began in the history.
             let number = received.number().ok().flatten();
             let object = json::Object::new(out).event(&time, &event).optional("number", number.map(|of| of.number));
             object.optional("came", number.and_then(|of| of.came).map(moment::rfc3339)).end();

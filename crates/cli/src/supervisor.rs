@@ -134,7 +134,7 @@ impl Supervisor {
                 thread::park_timeout(limit / 4);
             }
         };
-        // It ends with the process.
+        // The thread ends with the process.
         let begun = thread::Builder::new().name("watchdog".to_owned()).spawn(watch);
         begun.err().into_iter().for_each(|error| log::warn!("the watchdog cannot be notified: {error}"));
     }

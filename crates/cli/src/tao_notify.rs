@@ -78,7 +78,7 @@ impl Plan {
             persistent_without_store: true,
             unknown_filter_internal: true,
             tao_event_types: true,
-            // Its proxies end when they are disconnected, and call no client: a client of its may have ended what it is called at before.
+            // TAO's proxies end when disconnected, and call no client: its clients may have ended the called object before.
             tell_on_disconnect: false,
             ..Compatibility::default()
         };
@@ -150,7 +150,7 @@ impl Plan {
                 // The factory is always found there.
                 "-boot" => {}
                 "-notify_tpreactor" => {
-                    // Its value may be left out.
+                    // The option's value is optional.
                     rest.next_if(|next| !next.starts_with('-'));
                     self.ignore(option, THREADS);
                 }

@@ -68,7 +68,7 @@ impl Drop for Keys {
 /// Restores the terminal.
 pub(crate) fn restore() {
     if let Some(former) = FORMER.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        // It may be gone.
+        // The terminal may be gone.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &former);
     }
 }

@@ -102,7 +102,7 @@ impl Observatory {
         let supply = move || {
             for tick in 0_u32.. {
                 for (supplier, event) in events_of(tick) {
-                    // One that was disconnected connects anew; an event that is refused is not sent again.
+                    // A disconnected supplier connects anew; a refused event is not sent again.
                     let _ = suppliers.get(supplier).map(|supplier| supplier.publish(&event));
                 }
                 if until.within(TICK) {

@@ -61,7 +61,7 @@ fn wake_up_on(processor: usize, until: u64) -> io::Result<(bool, Histogram<u64>)
         sleep_until(next);
         let late = now().saturating_sub(next);
         histogram.saturating_record(late);
-        // What was slept through is not made up for.
+        // Wake-ups that were slept through are skipped.
         next = next.saturating_add(INTERVAL_NS * (1 + late / INTERVAL_NS));
         if next > until {
             return Ok((real_time, histogram));

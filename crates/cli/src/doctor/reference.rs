@@ -250,7 +250,7 @@ fn code_sets(profile: &IiopProfile) -> Finding {
     let new = |state, found, why, mend| Finding::new("code sets", state, found, why, mend);
     let Some(sets) = profile.code_sets() else {
         let found = "it names none".to_owned();
-        // What a corbaloc does not say, the object itself may.
+        // A corbaloc has no code sets; the object's own reference may have some.
         let why = "without them text is ISO 8859-1, other characters cannot be sent, and wide text cannot either";
         return new(State::Note, found, why, "in a reference that the server itself made, they should be there");
     };

@@ -95,7 +95,7 @@ impl Probing<'_> {
         let is_terminal = io::stdout().is_terminal();
         loop {
             let echo = match echoes.try_recv() {
-                // Another prober's, of a group.
+                // The echo is another prober's, of the same group.
                 Ok(echo) if echo.prober != self.node.session() => continue,
                 Ok(echo) => echo,
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),

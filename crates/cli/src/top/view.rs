@@ -186,7 +186,7 @@ impl View {
         let tone = |row: usize, column: usize| {
             let ConsumerRow { status, dropped, .. } = self.consumers.get(row)?;
             match column {
-                // What is being lost now.
+                // Events are being lost now.
                 3 => (*dropped > 0.0).then_some(Tone::Lost),
                 _ => (column == state).then(|| status.tone()),
             }
