@@ -37,7 +37,7 @@ impl Drop for Bridge {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // One that panicked has said so on standard error already.
+            // A thread that panicked has printed that already.
             let _panicked = thread.join();
         }
     }
@@ -187,7 +187,7 @@ fn type_of_topic<'t>(join: &'t DdsJoin, topic: &'t str) -> Option<&'t str> {
     if let Some((type_name, _)) = join.topics.iter().find(|(_, known)| *known == topic) {
         return Some(type_name);
     }
-    // What another event type's table entry goes to is not this topic.
+    // An event type with an entry in the table has another topic than this.
     let plain = match join.preset {
         DdsPreset::Plain => topic,
         DdsPreset::Ros2 => topic.strip_prefix(ROS_TOPICS)?,

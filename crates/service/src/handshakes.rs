@@ -227,7 +227,7 @@ impl Handshakes {
         {
             self.end(token, &HandshakeFailure::Connection(error));
         } else if is_called {
-            // Its answer may come that fast that the handshake is over now: the poll would have nothing to tell.
+            // The peer may answer so fast that the handshake is over now, and the poll would report nothing.
             self.go_on(token);
         }
     }

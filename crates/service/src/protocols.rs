@@ -611,7 +611,7 @@ impl Worker {
         self.core.cx.update_counters();
         of_each!(P => P::WRITE_EVENTS(&mut self.core));
         let binds = self.core.cx.io.quotas.binds();
-        // Not those that become due meanwhile, or there might be no end.
+        // Connections that become due meanwhile are left out, or there might be no end.
         for _ in 0..self.core.cx.io.quotas.due().len() {
             let Some(socket) = self.core.cx.io.quotas.due().pop_front() else { break };
             let (Socket::Incoming(protocol, token) | Socket::Outgoing(protocol, token)) = socket else { continue };

@@ -123,7 +123,7 @@ impl Resolver {
             if self.lanes.is_empty() && self.introductions.has_ended() {
                 return;
             }
-            // Whatever comes after it was looked for wakes the thread.
+            // Messages posted after the look wake the thread.
             if !(self.hear() | self.take_answers() | self.begin()) {
                 self.waker.wait(None);
             }

@@ -86,7 +86,7 @@ impl Allowances {
 
     fn entry(&mut self, key: Key, who: &str, now: Time) -> &mut Entry {
         if self.own.len() >= PRINCIPALS_MAX && !self.own.contains_key(&key) {
-            // Those of a second that is over have all their lines again.
+            // An entry of an earlier second has all its lines again, and need not be remembered.
             let per_second = self.per_second;
             self.own.retain(|_, entry| entry.left_out > 0 || entry.lines.left(now) < per_second);
             if self.own.len() >= PRINCIPALS_MAX {

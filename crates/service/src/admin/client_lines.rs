@@ -44,7 +44,7 @@ impl ClientLines {
             self.addresses.clear();
         }
         let of_address = self.addresses.entry(ip).or_insert_with(|| Allowance::new("", ADDRESS_LINES));
-        // It begins a new second, if one has begun.
+        // `left` begins a new second, if the last one is over.
         of_address.left(now);
         of_address.note(now, logged, 0);
     }

@@ -178,7 +178,7 @@ impl<T> FairQueue<T> {
     pub(super) fn push(&mut self, client: Client, it: T) {
         let now = self.now;
         if self.addresses.len() >= 2 * self.order.len() + self.ahead.len() + FORGETTING_AT {
-            // Nothing of them waits, and what they have taken is behind all others.
+            // Addresses without waiting requests that are not ahead of virtual time need not be remembered.
             self.addresses.retain(|_, queue| queue.place.is_some() || queue.next > now);
         }
         let queue = self.addresses.entry(client.address).or_insert_with(|| Queue {
@@ -260,8 +260,8 @@ impl<T> FairQueue<T> {
 
     /// Advances virtual time as an address is charged, divided among those that wait: otherwise a newcomer would wait for all of them.
     fn go_on(&mut self, charged: u64) {
-        // Also those count of which nothing waits at the moment and that are ahead: a client that sends its next request when it has the
-        // answer to the last one is as busy as one that sends all at once.
+        // Idle addresses that are ahead count too: a client that sends its next request after the last answer is as busy as one that
+        // sends all at once.
         while self.ahead.first().is_some_and(|(next, _)| *next <= self.now) {
             self.ahead.pop_first();
         }

@@ -157,9 +157,9 @@ impl Administration {
             }
             Then::Nothing => Answer::Done(done.unwrap_or_else(none)),
             Then::Added => Answer::LinkAdded(done.unwrap_or_else(none).map(|()| self.persistence.has_store())),
-            // One that the configuration left no room for was stored and not made.
+            // A link that the configuration left no room for is stored but was not made.
             Then::Removed(name, drop_backlog) => Answer::Done(match done {
-                // What was added goes, where the configuration has the name by now.
+                // An added link is removed if the configuration has its name by now.
                 Some(Err(why)) if self.config.link.iter().any(|link| link.name == name) => {
                     self.objects.remove_link(&name).then_some(()).ok_or(why)
                 }

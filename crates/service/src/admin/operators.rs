@@ -138,7 +138,7 @@ impl Operators {
     ) -> Result<(UnixStream, Answer), Declined> {
         let Principal::Operator(account) = by else { return Err(Declined::NotPermitted) };
         let (ours, theirs) = pair().map_err(|_| Declined::NoResources)?;
-        // What a lane does with a socket it does with either kind.
+        // A lane does the same with either kind of socket.
         let tcp = TcpStream::from(OwnedFd::from(theirs));
         let address = SocketAddr::new(from.ip().to_canonical(), from.port());
         let visitor = Visitor { tcp, address, account: Arc::clone(account), looks_on: purpose.looks_on() };

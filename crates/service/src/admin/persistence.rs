@@ -77,7 +77,7 @@ impl Persistence {
             self.early.push((time::now(), answer));
             return None;
         }
-        // What is gathered is not handed over yet.
+        // The gathered changes are not handed over yet, and get the next number.
         let number = if self.gathered.is_empty() { self.number } else { self.number + 1 };
         if number <= written || self.store.is_none() {
             return Some(answer);

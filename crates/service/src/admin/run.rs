@@ -190,7 +190,7 @@ impl Administration {
         self.carry_out_effects();
         self.answer_stored();
         self.answer_misses();
-        // What follows from a batch is its requests'.
+        // The work that a batch causes is charged to its requests.
         self.requests.charge_all(&served, time::since(since));
         !stopping
     }
@@ -239,7 +239,7 @@ impl Administration {
 
     /// Takes waiting messages. If there is nothing to do, waits for one or for the next timeout. True if the service is to stop.
     fn receive(&mut self, answers: &mut Answers) -> bool {
-        // What is posted after this wakes the thread, if it is not found here already.
+        // Messages posted after this wake the thread, if they are not found here already.
         self.orders.look();
         self.lane_registry.look();
         self.histories.look();
@@ -328,7 +328,7 @@ impl Administration {
             ToAdministration::Visit(visit) => {
                 answers.push(Sending::ToProgram(visit.to, Err(Declined::NoResources)));
             }
-            // What is only to be logged, is not; what clients that are gone have left waits, however much it is.
+            // Messages that are only logged are dropped; the work for clients that are gone is queued, however much it is.
             ToAdministration::RefusedAct { .. } => {}
             message => self.requests.push(client, message),
         }
@@ -634,7 +634,7 @@ impl Administration {
             self.lane_registry.notify(|lane| concerned.contains(&lane));
         }
         self.count_federated_names();
-        // What is published does not name these any more.
+        // The publication does not name these lanes any more.
         self.change_lanes();
         for lane in core::mem::take(&mut self.leaving) {
             self.lane_registry.retire(lane);

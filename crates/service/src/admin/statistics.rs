@@ -111,7 +111,7 @@ pub(crate) fn links(mut links: Vec<LinkStatus>) -> Vec<LinkStatus> {
 
 /// Merges the lanes' outboxes of each consumer.
 pub(super) fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
-    // Of several, the one that is worst off comes first, and says in which state it is.
+    // Of several outboxes, the one with the largest backlog comes first, and determines the state.
     outboxes.sort_by_key(|outbox| (outbox.key, Reverse(outbox.backlog_bytes)));
     outboxes.dedup_by(|other, first| {
         let same = other.key == first.key;
@@ -169,7 +169,7 @@ const BEHIND_AFTER: Duration = Duration::from_secs(1);
 /// How long an otherwise healthy consumer has been behind; `None` if it keeps up.
 #[must_use]
 pub fn behind_for(outbox: &OutboxStats, now: Time) -> Option<Duration> {
-    // What waits for its `StartTime` is early.
+    // Events that wait for their `StartTime` are not late.
     let is_due = outbox.backlog_events > outbox.delayed;
     let waited = now.since(outbox.oldest?);
     (outbox.state == OutboxState::Active && is_due && waited >= BEHIND_AFTER).then_some(waited)

@@ -221,7 +221,7 @@ impl Answer {
     pub(crate) const fn tells_of_a_change(&self) -> bool {
         match self {
             Self::Disconnected(_) | Self::Applied(_) | Self::Done(_) | Self::LinkAdded(_) => true,
-            // It is on disk by then.
+            // The act is on disk by then.
             Self::DeadLettersDone { .. } => false,
             Self::Counters(_)
             | Self::Lanes(_)

@@ -74,7 +74,7 @@ struct Known {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        // One that has no room would have the others wait as they go.
+        // A reader without room would delay the closing of the others.
         self.topics.iter().for_each(|known| known.reader.keep_nothing());
     }
 }
@@ -119,7 +119,8 @@ impl Reading {
             let of = declared.read().map_err(|error| error.to_string())?;
             let of = declared.name.as_deref().map_or_else(|| Some(of.clone()), |name| called(&of, name));
             let of = of.ok_or_else(|| format!("the type of topic {:?} cannot have that name", declared.topic))?;
-            // It is declared since others do not state it, or not so that Cyclone understands it, which would then match no writer.
+            // The type is declared since other participants do not announce it, or not in a form that Cyclone understands; an announced
+            // one would match no writer.
             let topic =
                 reading.participant.topic_unannounced(&declared.topic, &of).map_err(|error| error.to_string())?;
             if reading.join.comes_from_dds() {
@@ -258,7 +259,7 @@ impl Reading {
         };
         let found = if is_wanted { Difference::all(&self.qos, &endpoint) } else { None };
         let is_elsewhere = found.iter().flatten().any(|difference| difference.policy == Policy::Partition);
-        // What is in another partition is meant for the join only if it has that topic, and for no other join.
+        // An endpoint in another partition is meant for the join only if the join has its topic, and no other join its partition.
         let is_others = || !is_known || self.other_partitions.iter().any(|partition| endpoint.is_in(partition));
         let is_here = found.is_some() && !is_elsewhere;
         let found = if is_elsewhere && is_others() { Vec::new() } else { found.unwrap_or_default() };

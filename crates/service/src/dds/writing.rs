@@ -127,7 +127,7 @@ impl Writing {
         loop {
             match writer.write(&self.sample) {
                 Ok(()) => return Counter::DdsOut,
-                // Nothing is lost: the channel's events wait for this one meanwhile, unless the lane has abandoned it.
+                // No event is lost: the channel's events wait meanwhile, unless the lane has abandoned the thread.
                 Err(WriteError::Slowed) if !done.is_abandoned() => {
                     tell(done, Counter::DdsWaited, 1);
                     let count = suspended.slowed(self.join.described(), writer);

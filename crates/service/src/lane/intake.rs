@@ -140,7 +140,7 @@ impl Intake {
             pending_ack.outstanding += 1;
             return token;
         }
-        // One of them is that all events of the request have been looked at.
+        // One of the conditions is that all events of the request have been looked at.
         let token = self.pending_ack.insert(PendingAck {
             to: AckRecipient::Client(submission.claim),
             outstanding: 2,

@@ -84,7 +84,7 @@ impl Backlogs {
     pub(crate) fn send_errands(&mut self, cx: &mut Context) {
         let Some(link) = &mut self.link else { return };
         let (mut has_some, mut is_awaited) = (false, false);
-        // What there is no room for waits with the engine: there is room when answers come.
+        // Requests without room wait in the engine: there is room when answers come.
         while link.messages.room() > 0
             && let Some(errand) = cx.lane.poll_overflow()
         {
@@ -156,7 +156,7 @@ impl Backlogs {
                 return false;
             }
             self.taken = chunk.records.len() - behind.len();
-            // Its checksum was right, so it is what was written.
+            // The checksum was right, so the record is as it was written.
             if let Some(record) = Record::read(event) {
                 let pending_event = protocols.event_of(&record, (&clock, record.arrived()), false, cx);
                 cx.lane.return_history_event(
@@ -175,7 +175,7 @@ impl Backlogs {
     fn take_one_back(&mut self, outbox: OutboxId, ask: u8, octets: &[u8], protocols: &mut Protocols, cx: &mut Context) {
         let Some((watch, octets)) = octets.split_first_chunk::<8>() else { return };
         let Some((number, record)) = octets.split_first_chunk::<8>() else { return };
-        // Its checksum was right, so it is what was written.
+        // The checksum was right, so the record is as it was written.
         let Some(record) = Record::read(record) else { return };
         let (here, world) = (clock_at(cx.clock.now), UtcClock::new(cx.clock.now, cx.clock.since_1970));
         let came = world.utc_time(here.lane_time(record.arrived()));

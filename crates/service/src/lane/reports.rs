@@ -78,7 +78,7 @@ impl Reports {
 
     /// Reports a notice of the engine. False when it is only counted.
     pub(crate) fn notice(&mut self, notice: Notice, why: Option<String>, now: Time) -> bool {
-        // That a consumer was disconnected is acted on, the others are lines for the log.
+        // Administration acts on a disconnection; other notices are lines for the log.
         let may = matches!(notice, Notice::ConsumerDisconnected { .. })
             || self.consumers.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {
@@ -89,7 +89,7 @@ impl Reports {
 
     /// Reports news about a supplier that is pulled from. False when it is only counted.
     pub(crate) fn supplier(&mut self, key: ProxyKey, news: SupplierNews, now: Time) -> bool {
-        // That one is given up is acted on, the others are lines for the log.
+        // Administration acts on a disconnection; other news are lines for the log.
         let may = matches!(news, SupplierNews::Disconnected(_))
             || self.consumers.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {

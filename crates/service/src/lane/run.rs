@@ -249,8 +249,8 @@ impl Worker {
             if now >= release {
                 polling.begin(now, net::processor_time());
                 self.core.cx.counters.add(Counter::LanePeriods, 1);
-                // What was found when the last budget was spent comes first. Where more sockets are ready than a poll tells of, those
-                // would otherwise have lost their turn with each look.
+                // Sockets found when the last budget was spent come first: otherwise, with more ready sockets than a poll reports, they
+                // would lose their turn each time.
                 if self.core.cx.io.poll.len() == 0 && !self.wait_for_sockets(Some(Duration::ZERO)) {
                     return false;
                 }
@@ -528,7 +528,7 @@ impl Worker {
     fn serve_administration(&mut self) -> bool {
         for _ in 0..Budget::MESSAGES.events {
             let Some(message) = self.inboxes.from_administration.take() else { return false };
-            // What a reply speaks of was published before the reply was posted, so look before passing it on.
+            // Routing for a reply was published before the reply was posted: refresh before passing it on.
             self.core.refresh();
             match message {
                 ToLane::Protocol(message) => self.handle_admin_message(message),

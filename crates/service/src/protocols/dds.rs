@@ -182,7 +182,7 @@ impl WireProtocol for Protocol {
     /// Makes the rings of the joins, and hands their threads their ends.
     fn new(common: &Common, ends: &mut LaneEnds, setups: Vec<JoinSetup>, _poll: &Poll) -> io::Result<Self> {
         let own = common.accounts.account_of(super::NOBODY);
-        // Its name in rules of access. It may have been noted by another lane.
+        // This is the bridge's name in rules of access. Another lane may have noted it.
         let _ = own.identity().note_protocol("dds");
         Ok(Self {
             goes_on: !setups.is_empty(),
@@ -438,7 +438,7 @@ impl Core {
             }
             let source = match supplier {
                 Proxy::Open(_, source) => Some(source),
-                // What the rules do not let in is not left with its writers, which it would block.
+                // Samples that the rules deny are taken nevertheless: left in DDS, they would block their writers.
                 Proxy::Requested(_) | Proxy::Later | Proxy::Needed
                     if self.may_dds(Right::Publish, channel).is_err() =>
                 {
@@ -452,7 +452,7 @@ impl Core {
                 Some(FromDds::Counted(counter, count)) => self.cx.counters.add(counter, count),
                 Some(FromDds::Sample(sample)) => {
                     self.take_in_dds(at, (channel, source), &sample);
-                    // Where there is no room the reading thread makes others.
+                    // If there is no room, the reading thread makes new buffers.
                     if let Some(join) = self.protocols.dds.joins.get_mut(at) {
                         let _dropped = join.spares.send(sample);
                     }

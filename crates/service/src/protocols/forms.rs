@@ -28,7 +28,7 @@ impl engine::Forms for Protocols {
 /// Fields of an event, by the protocol that brought it.
 #[inline]
 pub(crate) fn fields_of<'e>(event: &'e Event, corba: &'e CorbaForms, tempo: &'e form::Forms) -> FormFields<'e> {
-    // What comes in by other protocols is put into one of CORBA's forms.
+    // Events of other protocols are translated into a CORBA form when they come in.
     if event.form == FORM_TEMPO { tempo.fields(event, corba.utc) } else { FormFields::Giop(corba.fields(event)) }
 }
 
@@ -106,7 +106,7 @@ impl Protocols {
         let tempo = &mut self.tempo.forms;
         tempo.note_names(lane.type_names(event.event_type).unwrap_or_else(|| event.names()));
         let Event { bytes, alternates, priority, .. } = event;
-        // What others than its own protocol take of it is made of the structured event that it becomes, which is made once.
+        // Translations of a Tempo message for other protocols are made of its structured event, which is made once.
         let structured = (form == FORM_TEMPO).then(|| tempo.make_structured(source.channel, (*priority, tag, bytes)));
         let output_forms = channel.output_forms().iter().skip(first);
         for output_form in output_forms.filter(|output_form| !fits(form, tag, **output_form) && is_made(**output_form))
@@ -120,7 +120,7 @@ impl Protocols {
             let written =
                 by_tag!(Tag::of_output_form(*output_form), P => P::PUT_INTO(self, source.channel, of, to, out));
             match written {
-                // It is the other bytes that fit.
+                // The structured event fits, rather than the message.
                 Ok(Translated::AlreadyFits) if structured.is_some() => {
                     alternate.bytes.extend_from_slice(of.2);
                     alternate.tag = of.1;
@@ -197,7 +197,7 @@ impl Protocols {
         // Neither a lifetime nor a time to begin at: both were for its first channel.
         let event: &mut Event = &mut pending_event;
         (event.form, event.tag, event.priority) = (FORM_STRUCTURED, tag, old.priority);
-        // Not that of the old one: each consumer's dead letter is an event of its own.
+        // The event does not keep the old one's origin: each consumer's dead letter is an event of its own.
         cx.origins.assign(event);
         cx.lane.classify(&mut pending_event, &domain, &name);
         self.translate(ProxyKey { channel: to, proxy: ProxyId(u32::MAX) }, &mut pending_event, cx);

@@ -129,7 +129,7 @@ impl WireProtocol for Protocol {
             framing: framing::Limits {
                 message_bytes_max: config.limits.message_bytes_max as usize,
                 fragment_sets_max: config.limits.fragment_sets_max as usize,
-                // What a connection has of its own is small: buffers are lent to it.
+                // A connection's own buffer is small: buffers are lent to it.
                 read_bytes: OWN_BYTES,
                 retained_bytes_max: OWN_BYTES,
                 ..framing::Limits::default()

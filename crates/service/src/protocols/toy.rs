@@ -131,7 +131,7 @@ impl WireProtocol for Protocol {
                     proxies.for_each(|(_, known)| *known = Some(key));
                     core.take_in_toys(token);
                 }
-                // Its client has gone.
+                // The client has gone.
                 (_, None, Ok(key)) => core.cx.tell_administration(0, Action::Disconnection(key, peer), account),
                 (Some(token), ..) => core.close_toy(token),
                 (None, ..) => {}

@@ -129,7 +129,7 @@ impl<W> Names<W> {
                     if spent.by == SpentBy::All {
                         return None;
                     }
-                    // Another connection of the same address may have a share left.
+                    // Another connection of the same address may have quota left.
                 }
             }
         }

@@ -301,7 +301,7 @@ impl Consumer {
         for event in events {
             let (supplier, number) = self.taken.identify(&event.event_name)?;
             let before = one.last.insert(supplier, number);
-            // What was not answered in time comes again, and so do those behind it; nothing comes late for the first time.
+            // Pushes that were not answered in time come again, with those behind them; no event comes late for the first time.
             if one.came.insert((supplier, number)) && before.is_some_and(|before| before >= number) {
                 return Err(format!(
                     "consumer {} ({:?}) gets event {number} of supplier {supplier} behind {before:?}",

@@ -289,7 +289,7 @@ impl EndPoint {
         for name in came.events {
             let name = name.map_err(|wrong| format!("{} gets {wrong}", self.taken.name))?;
             if self.messages == 0 && self.has_datagrams {
-                // What was lost before is unknown.
+                // Losses before the first message are unknown.
                 self.taken.since = Some(now);
             }
             self.messages += 1;

@@ -119,7 +119,7 @@ impl World {
             lines.push((1, 0));
         }
         if shape < 2 {
-            // Whichever side of a pair dials.
+            // Either side of a pair may dial.
             lines.iter_mut().filter(|_| rng.bool()).for_each(|line| *line = (line.1, line.0));
         }
         let dials = |number: usize| lines.iter().filter(|(from, _)| *from == number).map(|(_, to)| *to).collect();
@@ -145,7 +145,7 @@ impl World {
         if !self.go_on(SETTING_UP, Self::is_set_up)? {
             return Err("a link or a consumer is not connected".into());
         }
-        // What is subscribed is told over all links.
+        // Subscriptions are announced over all links.
         self.go_on(Duration::from_secs(5), |_| false)?;
         let (count, may_persist) = (self.sites.len(), self.has_stores);
         for number in 0..self.rng.usize(1..4) {

@@ -158,7 +158,7 @@ fn a_client_that_cannot_be_reached_is_announced_after_a_minute_and_when_it_goes_
     let told = || lines().iter().filter(|line| line.contains("cannot be reached") && line.contains("killed")).count();
     rig.pass(Duration::from_secs(45));
     assert_eq!((announced(&rig), told()), ([0, 0], 0), "{:?}", lines());
-    // It is asked once in a minute.
+    // The client is probed once a minute.
     rig.pass(Duration::from_secs(150));
     assert_eq!((announced(&rig), told()), ([1, 1], 1), "{:?}", lines());
     rig.pass(Duration::from_secs(600));

@@ -145,7 +145,7 @@ impl Puller {
         if self.resets > 0 && rng.u8(0..12) == 0 {
             self.resets -= 1;
             let Some(mut asker) = self.asker.take() else { return };
-            // What its socket had taken is lost with it.
+            // Answers that the socket had taken are lost with it.
             self.taken.excused += asker.waiting() * BATCH_MAX as usize;
             asker.wire.reset();
             return;

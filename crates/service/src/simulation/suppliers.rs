@@ -211,7 +211,7 @@ impl Supplier {
 
     fn push(&mut self, now: Duration, rng: &mut Rng) {
         if self.next >= self.events {
-            // What was pushed before on this connection is there when this is answered.
+            // Earlier pushes on this connection have arrived when this request is answered.
             let kind = if self.batch > 0 { "sequence" } else { "structured" };
             let operation = format!("disconnect_{kind}_push_consumer");
             let Some(asker) = self.asker.as_mut().filter(|asker| asker.waiting() == 0) else {
@@ -224,7 +224,7 @@ impl Supplier {
         if self.next >= self.vanishes_at {
             let Some(mut asker) = self.asker.take() else { return };
             asker.wire.reset();
-            // What it pushed one-way may have been under way.
+            // One-way pushes may have been under way.
             if self.is_one_way {
                 self.pushed.doubtful.append(&mut self.pushed.accepted);
             }

@@ -98,7 +98,7 @@ impl Taken {
                 |(event, time): &(&u32, &Duration)| **time > since && wanted(event) && !got.contains(event);
             for (event, time) in pushed.accepted.iter().filter(is_missing) {
                 if pushed.may_be_lost {
-                    // What is lost before anything has come is unknown.
+                    // Losses before the first event are unknown.
                     lost += u64::from(got.first().is_some_and(|first| first < event));
                     continue;
                 }

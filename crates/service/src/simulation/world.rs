@@ -534,8 +534,7 @@ impl World {
             .iter()
             .filter(|consumer| consumer.nature != Manner::Gone)
             .partition(|consumer| consumer.nature == Manner::Healthy);
-        // One that resets its connections within milliseconds never takes an event that is larger than what comes within them, and takes
-        // smaller ones.
+        // A consumer that resets its connections within milliseconds takes smaller events, but never one that needs longer to arrive.
         let undeliverable = self.counters.read(Counter::DroppedUndeliverable);
         let mut others = others.into_iter().map(|consumer| &consumer.taken);
         others.try_for_each(|taken| taken.check(self.pushed(), (Some(undeliverable), self.lost())))?;

@@ -35,7 +35,7 @@ impl Administration {
     /// Completes the survey of a lane, which may have ended. After the last lane, answers all queries that waited.
     pub(super) fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
         let Some((survey, waiting)) = self.inquiry.reported(from) else { return };
-        // Each as much as another.
+        // Each query is charged the same.
         let each = |(_, waiting): &(Query, Waiting)| (charged_to(&waiting.principal()), Duration::from_nanos(1));
         let asked: Vec<_> = waiting.iter().map(each).collect();
         let since = time::now();
@@ -62,7 +62,7 @@ impl Administration {
             unreachable_for: self.objects.unreachable_for(key),
             duplicate_of: self.objects.duplicate_of(key),
         };
-        // What thousands of consumers are called is only found out for queries of them.
+        // Names of thousands of consumers are looked up only for queries of consumers.
         let are_wanted = waiting.iter().any(|(query, _)| *query == Query::Consumers);
         let outboxes = if are_wanted { survey.outboxes } else { Vec::new() };
         let status = Arc::new(SurveyStatus {
@@ -143,7 +143,7 @@ impl Administration {
             Waiting::Client(request) => {
                 self.objects.handle_channel_statuses(statuses);
                 let answered = self.execute(&request);
-                // It was asked, and nothing was changed.
+                // The request was a query, and nothing was changed.
                 answers.push(self.concluded(request, answered, None));
             }
             waiting @ Waiting::Program(..) => answers.push(self.answered(waiting, Ok(Answer::Channels(statuses)))),

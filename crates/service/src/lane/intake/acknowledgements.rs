@@ -61,7 +61,7 @@ impl Acknowledgements {
     pub(crate) fn number(&mut self, thread: LaneThread) -> NonZeroU64 {
         self.last = (self.last + 1) & ((1 << LANE_SHIFT) - 1);
         let lane = u64::from(thread.0) & LANE_MASK;
-        // It has a bit set, so it is never 0.
+        // The number has a bit set, so it is never 0.
         NonZeroU64::new(OF_LANES | lane << LANE_SHIFT | self.last).unwrap_or(NonZeroU64::MAX)
     }
 

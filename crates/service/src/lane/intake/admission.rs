@@ -331,7 +331,7 @@ impl Core {
         self.cx.origins.assign_stored(&mut pending_event, number);
         let admitted = self.cx.lane.restore_event(record.source, pending_event, &self.protocols, self.cx.clock.now);
         if let Admission::AwaitingFilter(mut pending_event, _) = admitted {
-            // It was accepted; clients' filters on its supplier's side are not asked once more.
+            // The event was accepted before; the supplier's remote filters are not asked again.
             pending_event.approved = true;
             self.cx.lane.restore_event(record.source, pending_event, &self.protocols, self.cx.clock.now);
         }

@@ -119,7 +119,7 @@ impl Worker {
             let place = match self.place_for(protocol, layer, address) {
                 Ok(place) => place,
                 Err(reason) => {
-                    // It is new, so what there is of it fits; with TLS there are no words before the handshake.
+                    // The socket is new and has room for the answer; with TLS nothing can be sent before the handshake.
                     if let (Layer::Plain, Some(words)) = (layer, by_tag!(protocol, P => P::NO_PLACE(reason))) {
                         let _ = net::write(&tcp, &words);
                     }

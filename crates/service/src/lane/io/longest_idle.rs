@@ -54,7 +54,7 @@ impl LongestIdle {
             if since.is_some_and(|since| since <= rank) {
                 return Some(token);
             }
-            // All others were in use just now, or are looked at for the second time.
+            // All others were in use just now, or were examined already.
             if rank >= now {
                 break;
             }

@@ -60,7 +60,7 @@ impl Occupied {
     ) -> Option<(Tag, Token)> {
         let mut tried: Vec<IpAddr> = Vec::with_capacity(ADDRESSES_TRIED_MAX);
         loop {
-            // Where the addresses that have most use all of theirs, it is the one of all that has been idle for longest.
+            // If the addresses with most connections use all of theirs, the connection idle for longest of all is taken.
             let of = if tried.len() < ADDRESSES_TRIED_MAX {
                 let others = self.counts.iter().filter(|(ip, _)| !tried.contains(ip));
                 Some(*others.max_by_key(|(_, count)| **count)?.0)

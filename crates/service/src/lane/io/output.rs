@@ -107,7 +107,7 @@ pub(crate) struct Spares {
 
 impl Default for Spares {
     fn default() -> Self {
-        // None of these is to grow on an event's path.
+        // None of these may grow on an event's path.
         let mut spares =
             Self { buffers: Vec::with_capacity(Self::COUNT), bytes: 0, events: Vec::with_capacity(Self::COUNT) };
         for _ in 0..Self::READY {
@@ -286,7 +286,7 @@ impl Output {
             self.from += gathered;
             written -= gathered;
             let rest = segment.rest().len();
-            // As long as there are gathered bytes before it, this is none of it.
+            // Nothing of the segment is written while gathered bytes are before it.
             let gone = written.min(rest);
             segment.from += gone;
             self.segment_bytes -= gone;

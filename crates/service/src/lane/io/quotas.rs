@@ -126,7 +126,7 @@ impl Quotas {
         self.round += 1;
         self.left = self.budget.time;
         for left in [&mut self.skipped, &mut self.rests] {
-            // Nothing is left as a rule, and to append nothing costs a hundred instructions a round.
+            // The lists are usually empty, and appending an empty one costs a hundred instructions a round.
             if !left.is_empty() {
                 self.due.append(left);
             }
@@ -226,7 +226,7 @@ impl Quotas {
     pub(crate) fn next_address(&mut self) -> Option<(Token, usize)> {
         loop {
             let token = self.queued_addresses.pop_front()?;
-            // It may have gone with its last connection.
+            // The address may have gone with its last connection.
             if let Some(address) = self.addresses.get_mut(token) {
                 address.is_queued = false;
                 let waiting = address.deferred.len();

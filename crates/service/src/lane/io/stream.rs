@@ -240,7 +240,7 @@ impl Secure {
             return Err(ErrorKind::WouldBlock.into());
         }
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
-        // Those that were sealed before are the first that are offered again.
+        // Octets that were sealed before are offered again first.
         let mut taken = self.sealed.min(offered);
         self.sealed -= taken;
         while taken < offered {

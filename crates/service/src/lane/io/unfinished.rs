@@ -142,7 +142,7 @@ impl Unfinished {
     pub(crate) fn admit(&mut self, token: Token, claim: &mut Claim, account: &Account, announced: usize) -> bool {
         let fits = self.fit(claim, account, claim.requested, announced as u64).is_ok();
         claim.waits = !fits;
-        // It could not progress meanwhile.
+        // The message could not progress meanwhile.
         claim.forget_pace();
         if !fits {
             self.waiting.push_back(token);

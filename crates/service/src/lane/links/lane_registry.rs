@@ -469,7 +469,7 @@ fn start_lane(
         };
         // The thread that ordered the start waits for this.
         let _ = ready.send(Ok(rustix::thread::gettid()));
-        // Nothing is ever sent: it is released.
+        // Nothing is ever sent through the gate: it is dropped.
         gate.map(|gate| gate.recv());
         worker.run();
     })?;

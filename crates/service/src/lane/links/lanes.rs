@@ -274,7 +274,7 @@ impl Worker {
             let Some(message) = self.core.links.lanes.of(thread).and_then(|link| link.from.take()) else {
                 return false;
             };
-            // What it speaks of was published before it was posted, so look before acting on it.
+            // Routing for the message was published before it was posted: refresh before handling it.
             self.core.refresh();
             match message {
                 ToPeer::Event(passed) => self.core.take_over(thread, passed),
@@ -309,7 +309,7 @@ impl Core {
     pub(crate) fn send_handovers(&mut self) {
         while let Some(Handover { to, outbox, serial, event, .. }) = self.cx.lane.poll_handover(self.cx.clock.now) {
             let Some(link) = self.links.lanes.find(to) else {
-                // Its lane has just ended, and with it all consumers that would have got the event there.
+                // The lane has just ended, with all consumers that would have got the event there.
                 self.cx.lane.handle_outcome(outbox, serial, Outcome::Rejected, self.cx.clock.now);
                 self.cx.lane.release(event);
                 continue;

@@ -107,7 +107,7 @@ impl Outgoings {
         let Outgoings { connections, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
         if connection.waits_for_reader() || connection.output.own_bytes() >= UNREAD_MAX {
-            // It would not be read either, and the next one that there is reason for says all that this one would have said.
+            // The client would not read this call either, and the next one has all the information.
             cx.counters.add(Counter::CallsNotMade, 1);
             return self.finish_call(&call, Err(CallFailure::TimedOut), cx);
         }

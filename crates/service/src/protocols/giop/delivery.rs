@@ -70,7 +70,7 @@ impl Outgoings {
         let Delivery { outbox, key, peer, output_form, serial, one_way, repeated, .. } = *delivery;
         let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
         if self.awaits_loss_report(outbox) {
-            // What was lost is put back first: it comes before this.
+            // Lost pushes are put back first: they come before this one.
             return Err(Unsent::Because(Outcome::NoRoom));
         }
         let (body, encoding, phase) = of_push(events, output_form).ok_or(Unsent::Because(Outcome::Untranslatable))?;
@@ -80,8 +80,8 @@ impl Outgoings {
         let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
             return Err(Unsent::Because(Outcome::Unreachable));
         };
-        // Nothing says when a one-way push is done but room in the socket, so it waits for that. One that is tried again
-        // waits until the first try is gone, or they would pile up where nothing is read.
+        // A one-way push is done when the socket has room, so it waits for that. A repeated one waits until the first has left the
+        // output, or they would pile up where nothing is read.
         let is_full = body.is_none() && connection.output.queued_bytes() >= COPIED_BYTES_MAX;
         let is_behind = is_full || connection.waits_for_reader();
         let rests = cx.io.quotas.has_been_sent_enough(connection.rounds.quota);
@@ -131,7 +131,7 @@ impl Outgoings {
         }
         cx.io.quotas.note_sent(connection.rounds.quota, connection.output.queued_bytes() - before);
         let unread = connection.note_added(cx.clock.now);
-        // One that goes on for another reason does not wait for room any more.
+        // An outbox that goes on for another reason does not wait for room any more.
         if let Some(waited_for) = route.waits_for.take() {
             self.stop_waiting(waited_for);
         }

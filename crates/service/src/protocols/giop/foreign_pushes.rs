@@ -154,7 +154,7 @@ impl Core {
         let served = self.protocols.giop.foreign.served.insert(ServedPush { thread, push });
         let finished = self.take_in_foreign(served, &bytes, (answer, chars), by.as_ref());
         self.deliver();
-        // It may have been answered already, and its buffer be needed for that.
+        // The push may have been answered already, which needed the buffer.
         let Some(ServedPush { push, .. }) = self.protocols.giop.foreign.served.get_mut(served) else { return };
         push.bytes = bytes;
         match finished {

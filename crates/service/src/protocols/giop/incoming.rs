@@ -61,7 +61,7 @@ impl Clients {
             return None;
         }
         if entry.caller.stream.has_more() {
-            // It came with the end of the handshake.
+            // Input has arrived with the end of the handshake.
             self.flush_later(token, core);
         }
         core.cx.io.occupied.arrive(Tag::Giop, token, ip, now);
@@ -80,8 +80,7 @@ impl Clients {
         } else if ready.broken {
             return self.close_broken(token, core);
         } else if ready.ended {
-            // It is gone, or will be once all that it sent was read. These may be events that are not answered, so they are not thrown
-            // away.
+            // The client is gone, or will be once all its input is read. That may be events not yet answered, so it is not thrown away.
             if inbound.buffered() == 0 && !caller.stream.has_unread() {
                 return self.close(token, core);
             }
@@ -100,7 +99,7 @@ impl Clients {
                 break;
             }
             core.cx.io.buffers.lend(&mut entry.inbound);
-            // What is read into a buffer of the lane's, and is no part of a message in parts, is charged if it has to be kept.
+            // Input in a lent buffer that is not part of a fragmented message is charged only if it has to be kept.
             if (!entry.inbound.is_lent() || entry.inbound.open_fragment_sets() > 0) && !self.claim_room(token, core) {
                 break;
             }
@@ -265,7 +264,7 @@ impl Clients {
     /// Ends a connection after bytes that cannot be trusted, with MessageError (CORBA 3.3 part 2, 9.4.8).
     pub(crate) fn reject(&mut self, token: Token, why: &str, core: &mut Core) {
         let Some(Incoming { caller, inbound }) = self.incoming.get_mut(token) else { return };
-        // Nothing more is looked at, and the peer may take long to go.
+        // No more input is handled, and the peer may take long to go.
         core.cx.io.buffers.recover(inbound);
         *inbound = Inbound::new(core.protocols.giop.outgoing.limits.framing);
         caller.release_room(&mut self.unfinished);
@@ -308,7 +307,7 @@ impl Clients {
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         let read = !caller.is_paused();
         caller.input.reading.note(read || caller.input.claim.waits, core.cx.clock.now);
-        // What was read before and not looked at, no socket will announce.
+        // The poll will not announce input that was read but not handled.
         let socket = Socket::Incoming(Tag::Giop, token);
         if read && core::mem::take(&mut caller.input.stalled) {
             core.cx.io.quotas.resume_later(&mut caller.rounds, socket);
@@ -365,7 +364,7 @@ impl Clients {
         entry.caller.note_answer(request_bytes);
         entry.caller.output.lend(&mut core.cx.io.spares);
         add(&mut entry.caller.output);
-        // It may have been paused with whole messages read; no socket will announce those.
+        // The connection may have been paused with complete messages read, which the poll will not announce.
         self.resume(connection, core);
     }
 
@@ -423,7 +422,7 @@ impl Clients {
             if since + self.message_completion <= now {
                 late.push((token, closing.is_some()));
             } else {
-                // One that is being closed runs out of time whether or not it is read.
+                // A closing connection runs out of time whether or not it is read.
                 again |= closing.is_some() || !caller.input.reading.is_stopped();
             }
         }

@@ -50,7 +50,7 @@ const SMALL: [&[u8]; 26] = [
     b"add_filter",
     b"remove_",
     b"match",
-    // As long as its question, within a small factor; and it takes long, so that others would wait for its place.
+    // The answer is about as long as the request, within a small factor; and it takes long, so that others would wait for its place.
     b"analyse",
     b"_get_My",
     b"_get_default_consumer_admin",
@@ -134,7 +134,7 @@ impl LargeAnswers {
 
     /// Defers a request until it may be passed on.
     fn defer(&mut self, connection: Token, of: &mut LargeAnswerState, bytes: Vec<u8>) {
-        // One that waits for an answer of its own is seen to when that comes.
+        // A connection that waits for an answer of its own is served when that comes.
         if !of.is_out {
             self.waiting.push_back(connection);
         }

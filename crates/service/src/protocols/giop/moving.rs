@@ -66,11 +66,11 @@ impl Clients {
         }
         if lane == core.cx.identity.id || !core.links.lanes.can_move_to(lane) {
             if caller.parked.is_some() || core.links.retiring {
-                // It has to, and waits until there is room.
+                // The connection has to move, and waits until there is room.
                 self.movers.push_back(token);
                 core.cx.clock.plan_sweep();
             } else {
-                // It may try again with the next push.
+                // The connection may try again with the next push.
                 caller.lane_affinity.arrive();
             }
             return false;

@@ -485,7 +485,7 @@ impl Outgoings {
         }
         let takes_long = cx.io.quotas.are_shared() && gathered.len() > UNMETERED_WRITES;
         let mut began = if takes_long { Some(cx.clock.time()) } else { None };
-        // Not those that become due meanwhile, or there might be no end.
+        // Connections that become due meanwhile are left out, or there might be no end.
         for _ in 0..self.gathered.len() {
             let Outgoings { gathered, connections, .. } = self;
             let Some(token) = gathered.next() else { break };
@@ -597,7 +597,7 @@ impl Outgoings {
         let Some(route) = self.routes.get_mut(outbox).filter(waits) else { return };
         route.waits_for = None;
         route.trouble.lost = None;
-        // What was put back is tried once more, and then reported as failed, unless there is another address to try.
+        // A push that was put back is tried again, and then reported as failed, unless there is another address to try.
         let lost = lost.filter(|_| !self.aim_elsewhere(outbox, cx));
         if let (Some(why), Some(route)) = (lost, self.routes.get_mut(outbox)) {
             route.trouble.lost = Some(why.to_owned());

@@ -170,7 +170,7 @@ impl Core {
         };
         let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX), awaited: false, wait: None };
         if max == 0 {
-            // As many as were asked for: there is no need to wait.
+            // The client asked for no events: there is no need to wait.
             return give_nothing(caller, &waiter);
         }
         self.serve_waiter(caller, waiter);
@@ -199,7 +199,7 @@ impl Core {
                         ) {
                             return self.cx.recycle(events);
                         }
-                        // They cannot be put into what the client takes, and are dropped; there may be others.
+                        // The events cannot be translated for the client, and are dropped; there may be others.
                     }
                     Ok(None) => break,
                     Err(refusal) => {
@@ -264,8 +264,8 @@ impl Core {
             (Some(caller), Due::Events { waiter, outbox, serial, events, .. })
                 if !waiter.pull.tried && caller.leaves_much_unread() =>
             {
-                // What is written for it is copied, and its channel's budget does not count it: the events go to the next client, and it
-                // asks again when it has read.
+                // Replies are copied, outside the channel's budget: the events go to the next client, and this one asks again when it has
+                // read.
                 self.cx.recycle(events);
                 self.cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.cx.clock.now);
                 self.cx.counters.add(Counter::PullsSetAside, 1);
@@ -346,7 +346,7 @@ impl Protocol {
         if waiter.wait.is_some_and(|wait| self.waiting.join_first(wait, waiter.awaited)) {
             self.tell_engine_who_waits(waiter.pull.key, cx);
         } else if waiter.awaited {
-            // Its client is gone.
+            // The client is gone.
             cx.lane.cancel_wait(waiter.pull.key);
         }
     }

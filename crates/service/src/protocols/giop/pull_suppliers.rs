@@ -112,7 +112,7 @@ impl Core {
         let peer = puller.peer;
         match verdict {
             Verdict::Done => {
-                // Its own news tell how it fares.
+                // The supplier's own news report failures and recovery.
                 let _ = self.protocols.giop.outgoing.note_heard(peer);
                 let answer = core::mem::take(&mut self.protocols.giop.outgoing.scratch.answer);
                 let taken = self.take_in_pulled(token, &answer);

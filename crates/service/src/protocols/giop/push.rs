@@ -74,7 +74,7 @@ impl Core {
                 let locate = message::LocateRequest::parse(message.bytes, &message.header)
                     .map_err(|error| format!("a locate request that cannot be read: {error}"))?;
                 if locate.target.key() == Some(PROBE_KEY) {
-                    // Another service's, or this one's own, that is about to call here.
+                    // The probe is another service's, or this one's own, that is about to call here.
                     let Header { version, endian, .. } = message.header;
                     let nothing = LocateStatus::UnknownObject;
                     message::locate_reply(caller.output.bytes(), version, endian, locate.request_id, nothing);
@@ -86,8 +86,8 @@ impl Core {
                 }
                 Ok(())
             }
-            // What it would cancel, unless it waits for events, is either done or will be answered to a client that does not listen
-            // (9.4.4.1 allows it).
+            // Unless the cancelled request waits for events, it is done, or will be answered to a client that does not listen (9.4.4.1
+            // allows that).
             MessageKind::CancelRequest => {
                 if let Ok(cancel) = message::CancelRequest::parse(message.bytes, &message.header) {
                     self.protocols.giop.cancel_request(connection, cancel.request_id, caller, &mut self.cx);
@@ -98,7 +98,7 @@ impl Core {
                 caller.close_soon(self.cx.clock.now);
                 Ok(())
             }
-            // Not answered in kind, or two that misunderstand each other would go on for ever.
+            // The error is not answered by another, or two peers that misunderstand each other would go on for ever.
             MessageKind::MessageError => {
                 self.distrust(caller, "the client says that we sent a message it cannot read");
                 Ok(())

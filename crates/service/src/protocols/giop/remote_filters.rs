@@ -141,7 +141,7 @@ impl FilterCall {
                 return None;
             }
         }
-        // This group has said what it says.
+        // The verdict of this group is clear.
         if yes != self.all {
             return Some(if yes { FilterVerdict::Yes } else { no });
         }
@@ -179,7 +179,7 @@ impl Core {
                 }
                 token
             }
-            // It is gone; the engine knows what to make of the outcome.
+            // The consumer is gone; the engine knows how to handle the outcome.
             None => return self.apply_verdict(subject, FilterVerdict::No, false),
         };
         if let Some(filter_verdict) = self.ask_filters(token) {

@@ -121,7 +121,7 @@ impl Core {
     /// Reads replies, and handles as many as the budget of the round allows. False when the connection is gone.
     pub(crate) fn read_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.protocols.giop.outgoing.connections.get_mut(token) else { return false };
-        // What was read before comes first.
+        // Replies that were read before come first.
         if !connection.take_backlog() {
             let Some((stream, inbound)) = connection.stream_and_inbound() else { return true };
             self.cx.io.buffers.lend(inbound);
@@ -237,13 +237,13 @@ impl Core {
 impl Outgoings {
     fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict, cx: &mut Context) {
         let Some(route) = self.routes.get_mut(outbox) else { return };
-        // Nothing if an earlier one failed: then this one was put back with it and has no sender any more.
+        // If an earlier push failed, this one was put back with it and has no sender any more.
         let Some((before, sent)) = route.take_unanswered(serial) else { return };
         if let Verdict::Forward(to) = &verdict
             && route.forward(to)
         {
             self.upkeep.stale = true;
-            // It and all behind it are put back, and go to the other place in their order.
+            // The push and all behind it are put back, and go to the other place in order.
             self.withdraw(outbox, before, cx);
             cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, cx.clock.now);
             cx.lane.resume_outbox(outbox, cx.clock.now);
@@ -257,7 +257,7 @@ impl Outgoings {
         }
         let Some(route) = self.routes.get_mut(outbox) else { return };
         let outcome = match outcome_of(&verdict) {
-            // That there is nothing where it was forwarded to does not mean that there is nothing at its own address.
+            // An object missing at the forwarded place may still exist at its own address.
             Outcome::Gone if route.is_forwarded => Outcome::Refused,
             // A batch is tried again in parts in any case.
             Outcome::Rejected if !sent.is_batch && is_fault(&verdict) && route.note_fault(sent.event) => {
@@ -361,7 +361,7 @@ fn hear(
     answer: &mut admin_messages::Reply,
 ) -> Heard {
     if let Some(request_id) = message::parse_empty_reply(message.bytes, &message.header) {
-        // What has a result and does not say it, has an empty one.
+        // A reply without a result has an empty one.
         answer.body.clear();
         return Heard::Reply(request_id, Verdict::Done);
     }

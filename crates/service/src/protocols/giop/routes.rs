@@ -218,7 +218,7 @@ impl Head {
         let Self { encoding, phase, one_way, priority, tell, starts_flow } = *self;
         let priority = priority.map(|priority| realtime::priority_context(priority, encoding.endian));
         let code_sets = tell.then(|| codeset::context(encoding.chars, encoding.endian));
-        // Those with something to tell come together.
+        // The contexts that are present are stored without gaps.
         let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
         let code_sets = code_sets.as_deref().map(|data| (ServiceContexts::CODE_SETS, data));
         let flow = starts_flow.then_some((ServiceContexts::FLOW_START, &[][..]));

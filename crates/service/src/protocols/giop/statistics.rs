@@ -165,7 +165,7 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Progress => {}
         Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
         Answer::Disconnected(count) => reply.u32(*count),
-        // Which no operation of this object asks for, or no client is answered here.
+        // No operation of this object requests these, or no client is answered here.
         Answer::Denied(_)
         | Answer::Channels(_)
         | Answer::Figures(_)

@@ -192,7 +192,7 @@ impl Core {
             event.rest(),
         );
         let header = match form {
-            // Its type is known, and there is no more to learn.
+            // The event's type is known, and the header has nothing more.
             FORM_STRUCTURED if known.is_plain && seen.is_some() => Ok(Header::default()),
             FORM_STRUCTURED if let Some(skeleton) = seen.and_then(|seen| seen.skeleton) => Ok(skeleton.header()),
             FORM_STRUCTURED => event::read_header(event.clone(), &mut event::work_for(event.remaining())),

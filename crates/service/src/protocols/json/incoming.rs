@@ -43,7 +43,7 @@ impl Core {
             return None;
         }
         if connection.stream.has_more() {
-            // It came with the end of the handshake.
+            // Input has arrived with the end of the handshake.
             protocol.note_due(token, &mut self.cx);
         }
         protocol.open += 1;
@@ -94,7 +94,7 @@ impl Core {
     ) {
         let key = proxy.as_ref().ok().copied();
         let Some(requested) = self.protocols.json.note_registered(peer, key) else {
-            // Its client has gone, or has taken it back.
+            // The client has gone, or has taken its request back.
             if let Some(key) = key {
                 self.cx.remove_local_proxy(0, key, account);
             }
@@ -173,7 +173,7 @@ impl Core {
             connection.heard = self.cx.clock.now;
             match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
-                    // It may have sent its last request and wait for the answer, or for events.
+                    // The client may have sent its last request and wait for the answer, or for events.
                     connection.input.has_ended = true;
                     self.process_json(token, &[]);
                 }
@@ -233,7 +233,7 @@ impl Core {
         }
         let Some(connection) = self.protocols.json.connections.get_mut(token) else { return };
         if connection.input.has_ended && !connection.input.is_stalled && connection.input.session.end() {
-            // As `printf` sends it, without an end: its client is not to believe that it was carried out.
+            // A line without an end, as `printf` sends it: the client must not believe that it was carried out.
             self.cx.counters.add(Counter::JsonLinesRefused, 1);
             let why = "the last line has no end, and was not carried out";
             self.protocols.json.refuse_json(token, None, why, &mut self.cx);
@@ -643,7 +643,7 @@ impl Protocol {
         let Some(proxy) = self.remove_proxy(peer) else { return };
         let Some(connection) = self.connections.get_mut(proxy.connection) else { return };
         match proxy.part {
-            // It is made again with the next event.
+            // The proxy is made again with the next event.
             Part::Supplier => connection.proxies.suppliers.retain(|_, other| *other != peer),
             Part::Channels(_) => {}
             Part::Subscription(id) => {

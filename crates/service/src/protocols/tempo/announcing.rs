@@ -73,7 +73,7 @@ impl Worker {
         if let Some(session) = sessions.find(number, place) {
             return Some((session, false));
         }
-        // Where rights go by address, a session stays at its IP address.
+        // If rights depend on addresses, a session stays at its IP address.
         let may_move = |from: &Session| !self.core.access.is_on() || from.account.from() == address.ip().to_canonical();
         if let Some(session) = sessions.numbered(number)
             && sessions.get(session).is_some_and(|session| session.moving == Some(address) && may_move(session))
@@ -187,7 +187,7 @@ impl Protocol {
         cx.counters.add(Counter::TempoUnproven, 1);
         let now = cx.clock.now.0;
         let Protocol { cookies, sessions, topics, settings, session: own, answers, .. } = self;
-        // It may be a session that had another port before, as its router has it: the cookie for that says so.
+        // The session may have had another port before, behind a router: the returned cookie proves that.
         if let Some(session) = sessions.numbered(header.session).and_then(|session| sessions.get_mut(session))
             && let Place::Datagram(before) = session.place
             && before.ip() == from.ip()
@@ -221,7 +221,7 @@ impl Protocol {
         answers.clear();
         match sent {
             Ok(()) => cx.counters.add(Counter::TempoDatagramsOut, 1),
-            // It asks again.
+            // The end point asks again.
             Err(error) if would_block(&error) => {}
             Err(_) => cx.counters.add(Counter::TempoSendsFailed, 1),
         }
@@ -324,7 +324,7 @@ impl Protocol {
         self.note_tempo_levels(cx);
         match self.ask_for_part(part, cx) {
             ProxyStatus::Open => self.announce(part, cx),
-            // It is announced to when that is there.
+            // The part gets an announcement when its proxy is open.
             ProxyStatus::Waits => {}
             ProxyStatus::Refused => self.remove_part(part, cx),
         }
@@ -426,7 +426,7 @@ impl Protocol {
             let Protocol { sessions, chance, settings, out, .. } = self;
             let Some((known, session)) = sessions.both(part) else { continue };
             if known.presence.is_gone(now) && out.is_unread(session) {
-                // What it says waits in its socket, since it is not read.
+                // The end point's announcements wait unread in its socket.
                 known.presence.touch(now);
             }
             if known.presence.is_gone(now) {

@@ -130,7 +130,7 @@ impl Protocol {
         let Some((part, session)) = sessions.both(token) else { return Outcome::Gone };
         let is_open = proxy.key.is_some();
         if session.way == Way::Group && events.first().is_some_and(|event| grouped.contains(&event.source)) {
-            // It has it from its publisher.
+            // The subscriber has the message from its publisher.
             return Outcome::Sent;
         }
         if !is_open || !out.has_room(session) {
@@ -152,7 +152,7 @@ impl Protocol {
         let Some(Message { sent, priority, content, octets }) = form::message_of(event) else {
             return Outcome::Untranslatable;
         };
-        // Of an event that no publisher of Tempo has sent it is when it came.
+        // For an event that no publisher of Tempo has sent, its arrival counts.
         let sent = if sent == 0 { event.arrived.0 } else { sent };
         let takes = part.presence.announced().largest as usize;
         let (to, Is::Subscriber(subscriber)) = (part.session, &mut part.is) else { return Outcome::Gone };
@@ -402,7 +402,7 @@ impl Packets {
                 Ok(()) => counts.datagrams += run.datagrams as u64,
                 Err(error) if would_block(&error) => return (Sent::Full, counts),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // As if the network had lost them.
+                // The datagrams count as lost in the network.
                 Err(_) => counts.failed += run.datagrams as u64,
             }
             self.from += run.octets;

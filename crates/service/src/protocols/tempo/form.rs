@@ -145,7 +145,7 @@ fn describe_by(
     let Said { content, priority, sent } = said;
     event.form = FORM_TEMPO;
     event.source = source;
-    // As the standard has it, the lowest is -32,767.
+    // The lowest priority of the standard is -32,767.
     event.priority = Some(priority.max(-i16::MAX)).filter(|priority| *priority != 0);
     let (domain, name) = event.names();
     let declared = || types.find(source.channel, domain, name);

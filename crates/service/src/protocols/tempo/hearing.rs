@@ -90,7 +90,7 @@ impl Worker {
             let protocol = &self.core.protocols.tempo;
             let Some(socket) = (if by_group { &protocol.group } else { &protocol.out.socket }) else { break };
             let Ok(more) = socket.receive(&mut received) else { break };
-            // Where nothing else has come, and nothing waits, a message need not wait either.
+            // If nothing else has arrived, and nothing waits, a message need not wait either.
             let is_single = all == 0 && !more && received.is_single();
             let mut count = 0;
             for (from, datagram) in received.iter() {
@@ -202,7 +202,7 @@ impl Protocol {
 
     fn watch_tempo_socket(&self, interest: Interest, cx: &Context) {
         if let Some(socket) = &self.out.socket {
-            // It is watched already, so the system needs nothing for that.
+            // The poll watches the socket already, so the change needs no resources.
             let _ = cx.io.poll.change(socket, Socket::Datagrams(Tag::Tempo), interest);
         }
     }
@@ -227,7 +227,7 @@ impl Protocol {
             cx.counters.add(Counter::TempoProbesRefused, 1);
             return Heard::Done;
         }
-        // Whatever it says: it has proven where it is, and nowhere else are echoes to go.
+        // The session has proven its own address: echoes go there, whatever the probe says.
         let to = match session.place {
             Place::Datagram(address) => Some(shown(address)),
             Place::Stream(_) => None,
@@ -276,7 +276,7 @@ impl Protocol {
             let known = self.topics.get(topic);
             let Some(subscriber) = known.and_then(|topic| topic.subscribers.parts.get(at)).copied() else { break };
             let to = self.sessions.part(subscriber).and_then(|part| self.sessions.get(part.session));
-            // Others of a group have its publishers' probes from themselves.
+            // Other members of a group have their publishers' probes directly.
             if way == Way::Single || to.is_none_or(|to| to.way == Way::Single) {
                 self.send_probe(subscriber, (*probe, priority), cx);
             }
@@ -329,7 +329,7 @@ impl Protocol {
         else {
             return cx.counters.add(Counter::TempoUnbound, 1);
         };
-        // As many as there are subscribers that may have it.
+        // There are as many echoes as subscribers that may get the probe.
         let Some(left) = publisher.echoes_left.checked_sub(1) else {
             return cx.counters.add(Counter::TempoEchoesRefused, 1);
         };

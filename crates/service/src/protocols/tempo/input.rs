@@ -224,7 +224,7 @@ impl Input {
     pub(crate) fn set_share(&mut self, share: u64, rate: u32, deadline_us: u32, now: Nanos) {
         self.share_made = now;
         let share = u32::try_from(share).unwrap_or(u32::MAX).clamp(1, 1_000_000);
-        // What of the time from one message to the next the deadline is, holds in virtual time as well.
+        // The ratio of the deadline to the interval of two messages holds in virtual time as well.
         let parts = u64::from(deadline_us).saturating_mul(rate.into());
         let deadline = (1..1_000_000_000).contains(&parts).then(|| Duration::from_nanos(parts / u64::from(share)));
         match &mut self.share {

@@ -48,7 +48,7 @@ impl Core {
             return Heard::Done;
         }
         let octets = data.fragment.map_or(data.octets.len(), |fragment| fragment.total as usize);
-        // Its number is not taken: it is lost when a later one comes.
+        // The number is not taken: the message counts as lost when a later one comes.
         if octets > self.protocols.tempo.settings.message_bytes_max as usize {
             self.cx.counters.add(Counter::TempoTooLarge, 1);
             return Heard::Done;
@@ -164,7 +164,7 @@ impl Core {
         match peer.and_then(|peer| proxies.get(&peer)).and_then(|proxy| proxy.key) {
             Some(source) => self.admit_tempo(Claim { topic, part }, source, (pending_event, said)),
             None => {
-                // Its proxy was ended meanwhile.
+                // The proxy was ended meanwhile.
                 self.cx.lane.abandon_event(pending_event);
                 self.protocols.tempo.discard(part, Counter::TempoRefused, &mut self.cx);
                 self.protocols.tempo.finish_message(part, &mut self.cx);

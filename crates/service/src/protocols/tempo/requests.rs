@@ -159,7 +159,7 @@ impl Protocol {
         cx: &mut Context,
     ) {
         let Some(proxy) = self.proxies.get_mut(&peer) else {
-            // Its client has gone.
+            // The client has gone.
             if let Ok(key) = made {
                 cx.remove_local_proxy(OF_TEMPO, key, account);
             }
@@ -245,7 +245,7 @@ impl Protocol {
             }
         }
         for part in parts {
-            // What waited for it has its turn, in which it is lost.
+            // Items that waited for the proxy get their turn, in which they are discarded.
             self.let_in(part, cx);
             self.give_up_part(part, cx);
         }

@@ -146,7 +146,7 @@ impl Core {
             return None;
         }
         if connection.stream.has_more() {
-            // It came with the end of the handshake.
+            // Input has arrived with the end of the handshake.
             out.note_due_stream(token, &mut self.cx.io);
         }
         out.open += 1;
@@ -316,7 +316,7 @@ impl Protocol {
         }
         cx.counters.add(Counter::TempoConnectionsWaited, 1);
         if known.input.has_much_room(settings.bounds) {
-            // It is its client's share that is spent, elsewhere: it is looked at again before long.
+            // The client's quota is spent by other topics: the connection tries again before long.
             starved.push(token);
             cx.clock.plan_sweep();
         } else {
@@ -380,7 +380,7 @@ impl Protocol {
     pub(crate) fn close_all_tempo(&mut self, cx: &mut Context) {
         self.say_bye(cx);
         for (_, connection) in self.out.connections.iter_mut() {
-            // As much as its socket takes.
+            // Output is written as far as the socket takes it.
             let _ = connection.output.flush(&mut connection.stream, &mut cx.io.spares, usize::MAX);
         }
         let all: Vec<Token> = self.out.connections.iter().map(|(token, _)| token).collect();

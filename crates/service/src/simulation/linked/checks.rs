@@ -77,7 +77,7 @@ impl World {
             self.check_consumer(consumer)?;
         }
         self.check_flows()?;
-        // What a connection that ends leaves unanswered crosses again.
+        // Events left unanswered on a connection that ends cross again.
         let is_undisturbed = (self.summary.kills, self.summary.cuts) == (0, 0);
         if self.is_tree && is_undisturbed { self.check_crossings() } else { Ok(()) }
     }
@@ -100,7 +100,7 @@ impl World {
             if !pushed.is_persistent && !self.is_tree {
                 continue;
             }
-            // Where a process ends, only persistent events come again.
+            // After a process has ended, only persistent events come again.
             let is_persistent = pushed.is_persistent && self.summary.kills > 0;
             let before = last.insert((*supplier, pushed.priority, is_persistent), *number);
             if before.is_some_and(|before| before > *number) {

@@ -101,7 +101,7 @@ impl Site {
             channels: vec![CHANNEL.into()],
             ..LinkEntry::default()
         };
-        // Whichever folder: its disk is simulated.
+        // The folder does not matter: the disk is simulated.
         let directory = self.has_store().then(|| PathBuf::from("/"));
         Config {
             limits: Limits { memory_bytes: Some(1 << 30), ..Limits::default() },
@@ -149,7 +149,7 @@ impl Site {
             (Some(device), None) => device.lose_process(),
             (None, _) => {}
         }
-        // Its sockets are closed as the system does.
+        // The process's sockets are closed, as the system does.
         self.running = None;
     }
 

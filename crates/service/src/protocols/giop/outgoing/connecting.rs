@@ -225,7 +225,7 @@ impl Outgoings {
         };
         let why = match stream.take_error() {
             Ok(None) => {
-                // What is done for it is charged to the host that it leads to, and not to the account that named that first.
+                // Work for the connection is charged to its host, and not to the account that named that first.
                 if let Ok(peer) = stream.peer_addr() {
                     cx.io.quotas.leave(connection.rounds.quota);
                     connection.rounds.quota = cx.io.quotas.arrive(peer.ip());
@@ -295,7 +295,7 @@ impl Outgoings {
         let mut unsent = Vec::new();
         message::locate_request(&mut unsent, connection.endpoint.version, Endian::Big, PROBE_ID, PROBE_KEY);
         connection.state = State::Probing(Probe { stream, unsent });
-        // Of what TLS has opened already the poll tells nothing.
+        // The poll does not report input that TLS has opened already.
         self.go_on_probing(token, true, cx)
     }
 

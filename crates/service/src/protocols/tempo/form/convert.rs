@@ -167,7 +167,7 @@ fn write_any(
     work: &mut Work,
 ) -> Option<()> {
     any.align(4).ok()?;
-    // As most come that are of the type: without a look at it.
+    // Most values that are of the type have exactly its octets: they are not parsed.
     if any.encoding().endian == Endian::Little && any.rest().starts_with(type_code) {
         let (begin, mut value) = (out.position(), any.clone());
         value.take(type_code.len()).ok()?;

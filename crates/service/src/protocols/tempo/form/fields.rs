@@ -54,7 +54,7 @@ impl<'e> MessageFields<'e> {
     }
 
     fn place<'p>(&self, path: &'p Path, steps: &mut Steps) -> Place<'e, 'p> {
-        // Of such an event everything is different: it stands for the Any in it.
+        // The event stands for an Any, and all its fields differ.
         if self.origin.names == (b"", ANY_TYPE_NAME) {
             return Place::Structured;
         }
@@ -86,7 +86,7 @@ impl<'e> MessageFields<'e> {
                     _ => Place::Structured,
                 }
             }
-            // These are members of the event, if no field has the name.
+            // Unless a field has the name, it is a member of the event.
             (name, parts) if is_member(name) => match self.field_of(name, parts, steps) {
                 Place::Nowhere => Place::Structured,
                 found => found,

@@ -43,7 +43,7 @@ pub(crate) fn value(of: TypeRef<'_>, from: &mut Reader<'_>, to: &mut impl Sink) 
 fn elements(of: TypeRef<'_>, count: usize, from: &mut Reader<'_>, to: &mut impl Sink) -> Result<(), ReadError> {
     let of = of.resolved();
     if count == 0 {
-        // Not even the padding in front of the first.
+        // There is not even the padding in front of the first.
         return Ok(());
     }
     if of.kind() == Kind::Enum {
