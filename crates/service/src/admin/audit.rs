@@ -125,7 +125,7 @@ impl Audit {
         self.done.all().chain(self.refused.all()).filter_map(|entry| entry.sum_up(now)).collect()
     }
 
-    /// Whether lines were left out that are not summed up.
+    /// Whether lines were left out since the last summary.
     pub(crate) fn has_summary(&mut self) -> bool {
         self.done.all().chain(self.refused.all()).any(|entry| entry.lines.has_summary())
     }

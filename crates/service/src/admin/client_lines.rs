@@ -54,7 +54,7 @@ impl ClientLines {
         self.all.sum_up(now)
     }
 
-    /// Whether lines were left out that are not summed up.
+    /// Whether lines were left out since the last summary.
     pub(crate) fn has_summary(&self) -> bool {
         self.all.has_summary()
     }

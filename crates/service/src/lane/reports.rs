@@ -188,7 +188,7 @@ impl Allowance {
         Some(format!("{count} more lines about {} were left out; the counters have them", self.subject))
     }
 
-    /// Whether lines were left out that are not summed up.
+    /// Whether lines were left out since the last summary.
     pub(crate) fn has_summary(&self) -> bool {
         self.left_out_since.is_some()
     }

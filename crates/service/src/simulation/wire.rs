@@ -216,7 +216,7 @@ impl<T> Asker<T> {
     }
 }
 
-/// A request that a client gets.
+/// A request to a client.
 pub(super) struct Received {
     pub(super) id: u32,
     pub(super) is_two_way: bool,

@@ -129,7 +129,7 @@ impl Core {
         self.intake.finish(submission)
     }
 
-    /// Meets one condition of a pending acknowledgement. If `refused` is given, that is sent instead.
+    /// Meets one condition of a pending acknowledgement. A refusal is sent instead of the acknowledgement.
     pub(crate) fn complete_ack(&mut self, pending_ack: Token, refused: Option<Refused>) {
         if let Some(taken) = self.intake.complete_ack(pending_ack, refused) {
             self.complete_peer_ack(taken);

@@ -63,7 +63,7 @@ pub(crate) enum ToAdministration {
     Died(String, u16),
     /// The lanes' answer to a client's query, which administration passes on in the client's turn.
     Surveyed(Box<Surveyed>),
-    /// Whether the lane of this name ever waits.
+    /// A change of the saturation of the lane with this name.
     Saturation(Arc<str>, Finding),
     /// A line for the log. Lanes do not log themselves, since a log can block.
     Log(log::Level, String),

@@ -53,7 +53,7 @@ enum Stage {
 /// Next places to look at.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
-    /// Mark the connections of these users; with the last chunk, also those of all other users.
+    /// Mark the connections of these users and, with the last chunk, those of all other users.
     Users { places: Range<usize>, is_last: bool },
     /// Close those that are not marked.
     Connections(Range<usize>),

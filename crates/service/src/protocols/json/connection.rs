@@ -150,7 +150,7 @@ impl Connection {
         self.input.unanswered_bytes += bytes;
     }
 
-    /// Notes the answer to such a request.
+    /// Notes that a request was answered later, as [`Self::await_answer`] had noted.
     pub(super) fn note_answer(&mut self, bytes: usize) {
         self.input.unanswered = self.input.unanswered.saturating_sub(1);
         self.input.unanswered_bytes = self.input.unanswered_bytes.saturating_sub(bytes);

@@ -203,7 +203,7 @@ impl Protocol {
         matches!(known, Some(Is::Publisher(publisher)) if publisher.is_leaving)
     }
 
-    /// Makes the items ready that a publisher sent before its proxy was open.
+    /// Lets items go on that a publisher sent before its proxy was open.
     fn let_in(&mut self, part: Token, cx: &mut Context) {
         let Protocol { sessions, topics, .. } = self;
         let Some(topic) = sessions.part(part).map(|part| part.topic) else { return };

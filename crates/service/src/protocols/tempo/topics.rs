@@ -63,9 +63,9 @@ pub(crate) struct Topics {
     rates: HashMap<IpAddr, (u64, u32)>,
 }
 
-/// Maximum end points of a role on a topic for which changes are summed up at once.
+/// Maximum end points of a role on a topic for which summaries follow every change at once.
 const FEW: usize = 64;
-/// Minimum interval of sums over more end points than that.
+/// Minimum interval of summaries of more end points than that.
 const PUT_TOGETHER_EVERY: Nanos = 100_000_000;
 /// Minimum interval of shares over few, which change with the announcements of their addresses on other topics.
 const FEW_EVERY: Nanos = 5_000_000;
@@ -75,7 +75,8 @@ const SHARE_OF_ADDRESS: u64 = 100_000;
 const RATE_DEFAULT: u32 = 1_000;
 
 impl<'n> Name<'n> {
-    /// Reads an announced name, and returns whether it names the first channel, which it need not. `None` if it names no type.
+    /// Reads an announced name. The flag says whether the name states that its channel is the first, which is optional. `None` if it names
+    /// no type.
     pub(crate) fn read(announced: &'n str) -> Option<(Self, bool)> {
         let (channel, rest) = match announced.strip_prefix('@').and_then(|rest| rest.split_once('/')) {
             Some((digits, rest)) if is_number(digits) => (digits.parse().ok()?, rest),
@@ -90,7 +91,7 @@ impl<'n> Name<'n> {
         Some((Self { text, channel: ChannelId(channel), prefix }, says_first))
     }
 
-    /// The name as announced to an end point that does or does not put `@0/` before names of the first channel.
+    /// The name as announced to an end point; `says_first` puts `@0/` before names of the first channel.
     pub(crate) fn announced<'b>(&self, says_first: bool, buffer: &'b mut [u8; NAME_MAX]) -> &'b str
     where
         'n: 'b,

@@ -251,7 +251,7 @@ fn marshalled(of: TypeRef<'_>) -> Vec<u8> {
     bytes
 }
 
-/// End of a value that begins at `at`, without padding before it, if it has the same size in all messages.
+/// End of a value that begins at `at` (before any padding), if its size is the same in all messages.
 fn end_of_fixed(of: TypeRef<'_>, at: usize) -> Option<usize> {
     let of = of.resolved();
     if let Some((size, alignment)) = of.kind().number_layout() {

@@ -65,7 +65,7 @@ impl Reachability {
         Some((target, left_out))
     }
 
-    /// Another address of a reference than `target`, if that failed and the other has not failed since `since`, when the attempts began.
+    /// Another address of a reference, if `target` has failed and the other has not failed since `since`, when the attempts began.
     pub(crate) fn other_than(&self, target: &Target, reference: &Ior, since: Time, now: Time) -> Option<Target> {
         let has_failed = |target: &Target| {
             let (rank, at) = self.rank(&target.host, target.port, now);
