@@ -120,7 +120,7 @@ impl Audit {
         allowances.entry(Key::of(by), &who, now).take(&who, &format!("{}: {outcome}", shortened(what)), now)
     }
 
-    /// The lines about those left out, a second after the first of them.
+    /// Summaries of the lines left out, due a second after the first of them.
     pub(crate) fn sum_up(&mut self, now: Time) -> Vec<String> {
         self.done.all().chain(self.refused.all()).filter_map(|entry| entry.sum_up(now)).collect()
     }

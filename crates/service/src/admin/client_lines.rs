@@ -49,7 +49,7 @@ impl ClientLines {
         of_address.note(now, logged, 0);
     }
 
-    /// The line about those left out, a second after the first of them.
+    /// The summary of the lines left out, due a second after the first of them.
     pub(crate) fn sum_up(&mut self, now: Time) -> Option<String> {
         self.all.sum_up(now)
     }

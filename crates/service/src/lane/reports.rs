@@ -181,7 +181,7 @@ impl Allowance {
         }
     }
 
-    /// The line about those left out, a second after the first of them.
+    /// The summary of the lines left out, due a second after the first of them.
     pub(crate) fn sum_up(&mut self, now: Time) -> Option<String> {
         self.left_out_since.take_if(|since| now.since(*since) >= SECOND)?;
         let count = core::mem::take(&mut self.left_out);

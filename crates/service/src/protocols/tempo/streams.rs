@@ -341,7 +341,7 @@ impl Protocol {
         }
     }
 
-    /// Queues unhandled frames of a connection that was paused since its client did not read, if it does now.
+    /// Queues unhandled frames of a connection that was paused for its slow reader, if that reads again.
     pub(super) fn look_on_at_stream(&mut self, token: Token, cx: &mut Context) {
         let Some(connection) = self.out.connections.get_mut(token) else { return };
         if connection.awaits_reader && !connection.is_paused() {

@@ -28,7 +28,7 @@ impl Net {
         }
     }
 
-    /// Delays all arrivals on the connections between two hosts to a time.
+    /// Delays all arrivals on the connections between two hosts until a time.
     pub(crate) fn stall(&mut self, one: IpAddr, other: IpAddr, until: Duration) {
         let now = self.now;
         self.stalls.retain(|(.., until)| *until > now);
