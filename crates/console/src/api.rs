@@ -490,7 +490,7 @@ async fn drops(shared: &Shared, by: Principal) -> Result<Answer, Failure> {
 struct SetQos {
     channel: ChannelRef,
     admin: Option<u32>,
-    /// Of an admin: `consumers` or `suppliers`.
+    /// The side of an admin: `consumers` or `suppliers`.
     side: Option<String>,
     proxy: Option<u32>,
     properties: std::collections::BTreeMap<String, DeclaredValue>,

@@ -75,7 +75,7 @@ fn my_factory(Call { protocol, args, reply, .. }: Call<'_, '_>) -> Result<(), Ra
     Ok(())
 }
 
-/// Answers with the admin that a channel has from the start; the Event Service's `for_…` mean it too.
+/// Returns a channel's default admin, also for the Event Service's `for_…`.
 pub(super) fn default_admin(Call { protocol, on, args, reply }: Call<'_, '_>, side: Side) -> Result<(), Raised> {
     args.finish("the arguments of an operation that gives the default admin")?;
     let admin = AdminKey { channel: on.channel()?, side, admin: AdminId::DEFAULT };
@@ -402,8 +402,7 @@ fn my_admin(Call { protocol, on, args, reply }: Call<'_, '_>) -> Result<(), Rais
     Ok(())
 }
 
-/// `obtain_offered_types` and `obtain_subscription_types`: what the channel's suppliers offer together, or its consumers
-/// want.
+/// `obtain_offered_types` and `obtain_subscription_types`: the sum of the channel's offers, or of its subscriptions.
 fn obtain_types(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Raised> {
     let mode = match read_enum(&mut args, "ObtainInfoMode", 3)? {
         0 => InfoMode { all_now: true, updates: false },
@@ -416,8 +415,8 @@ fn obtain_types(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<
     Ok(())
 }
 
-/// `connect_…`: a client announces itself. The reference may be nil where this service never has to call the client: a
-/// supplier that pushes, a consumer that pulls. It is then not notified when the connection ends.
+/// `connect_…`: connects a client. The reference may be nil if this service never calls the client: a push supplier, a pull consumer. Such
+/// a client is not notified when the connection ends.
 pub(super) fn connect(Call { protocol, on, mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let client = read_reference(&mut args)?;
     args.finish("the arguments of an operation that connects a client")?;
@@ -440,12 +439,12 @@ pub(super) fn disconnect(Call { protocol, on, args, .. }: Call<'_, '_>) -> Resul
     protocol.disconnected_by_client(on.proxy()?)
 }
 
-/// An event that the event path did not take because it does not know the proxy as connected.
+/// Answers a push that the event path did not take because it does not know the proxy as connected.
 pub(super) fn push(Call { protocol, on, .. }: Call<'_, '_>) -> Result<(), Raised> {
     Err(unknown_to_the_event_path(protocol, on)?)
 }
 
-/// `pull` and `try_pull`, of an Any or a structured event, of a proxy that the event path does not know as connected.
+/// Answers `pull` and `try_pull`, of an Any or a structured event, on a proxy that the event path does not know as connected.
 pub(super) fn pull(Call { protocol, on, args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation that pulls an event")?;
     Err(unknown_to_the_event_path(protocol, on)?)

@@ -92,8 +92,7 @@ pub(super) fn is_loose(tag: u64) -> bool {
 /// Bit of a tag: the event may have been delivered before, by an earlier process.
 const REPEATED: u64 = 1 << 8;
 
-/// The property in the variable header by which an event that may have come before is marked, where its consumer asks for that
-/// (`MarkRepeats`).
+/// The property in the variable header that marks a possibly repeated event, if its consumer requests it (`MarkRepeats`).
 pub const POSSIBLY_REPEATED: &[u8] = b"PossiblyRepeated";
 
 /// The property in the variable header, an `unsigned long long`, with an event's number in its channel, for consumers with `StartFrom`.
@@ -103,7 +102,8 @@ pub const EVENT_NUMBER: &[u8] = b"EventNumber";
 /// (`TimeBase::TimeT`). Pulled events lack it.
 pub const EVENT_TIME: &[u8] = b"EventTime";
 
-/// Tag of an event that may have been delivered before: it is marked for consumers with a want that [says so](engine::OutputForm::marks_repeats).
+/// The tag of an event that may have been delivered before: it is marked for consumers whose output form [requests
+/// it](engine::OutputForm::marks_repeats).
 #[must_use]
 pub const fn as_repeated(tag: u64) -> u64 {
     tag | REPEATED
@@ -133,14 +133,14 @@ pub fn encoding_of(tag: u64) -> Encoding {
     reader(&[], tag).encoding()
 }
 
-/// Position, modulo 8, at which an event's first octet has to lie in a message; or may, where others do as well.
+/// Position, modulo 8, of an event's first octet in a message; for a loose event other positions are possible, too.
 #[must_use]
 pub fn phase_of(tag: u64) -> usize {
     usize::from(tag.to_le_bytes()[0] >> 4 & 7)
 }
 
-/// The work that an event of so many bytes may cause: four steps a byte, which no value that a program means exceeds, so
-/// that a few bytes cannot keep a lane busy, and 4,194,304 at most. A step takes some tens of nanoseconds.
+/// The work limit for an event of this size: four steps per byte, which no reasonable value exceeds, so that a few bytes cannot keep a lane
+/// busy, and 4,194,304 at most. A step takes some tens of nanoseconds.
 #[must_use]
 pub fn work_for(bytes: usize) -> Work {
     const STEPS_MIN: u32 = 4096;
@@ -186,5 +186,5 @@ pub(super) fn skip_properties(body: &mut Reader<'_>, work: &mut Work) -> Result<
     Ok(())
 }
 
-/// The least that a property takes: the length of its name and the kind of its value.
+/// Minimum size of a property: the length of its name and the kind of its value.
 const PROPERTY_BYTES_MIN: usize = 8;

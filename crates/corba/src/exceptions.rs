@@ -15,11 +15,11 @@ use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::ior::Ior;
 use giop::value::AnyValue;
 
-/// The object that a request names is not there. The minor code is the one that the OMG has for an object adapter that cannot
-/// be found (CORBA 3.3 part 1, annex A.5: 2), as ORBs send it, TAO and JacORB among them.
+/// The requested object does not exist. The minor code is the OMG's for a missing object adapter (CORBA 3.3 part 1, annex A.5: 2), as sent
+/// by TAO, JacORB and other ORBs.
 pub const OBJECT_NOT_EXIST: SystemException = SystemException::new(Kind::ObjectNotExist, OMG_MINOR | 2);
 
-/// The rules of access do not allow it. `NO_PERMISSION` for what no client may do differs by its minor code, which is 0.
+/// The rules of access forbid the operation. Operations that no client may execute raise `NO_PERMISSION` with the minor code 0.
 pub const ACCESS_DENIED: SystemException = SystemException::new(Kind::NoPermission, ACCESS_MINOR);
 
 /// Minor code of [`ACCESS_DENIED`]: 1 of this service's own, with the upper bits `CM` (the OMG has not been asked for them).
@@ -59,7 +59,7 @@ impl Exception {
     }
 }
 
-/// An exception on its way through the protocol, before it is known where in a reply it will lie.
+/// An exception within the protocol, before its position in a reply is known.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Raised {
     System(SystemException),
@@ -103,7 +103,7 @@ impl Raised {
         Self::system(Kind::NoImplement, 0)
     }
 
-    /// An argument is well formed but makes no sense, such as a nil reference to a consumer.
+    /// An argument is well formed but invalid, such as a nil reference to a consumer.
     pub(super) fn bad_param() -> Self {
         Self::system(Kind::BadParam, 0)
     }
@@ -132,7 +132,7 @@ impl Raised {
         Self::System(ACCESS_DENIED)
     }
 
-    /// The object is one that every service has and that no client may destroy.
+    /// Every service has this object, and no client may destroy it.
     pub(super) fn no_permission() -> Self {
         Self::system(Kind::NoPermission, 0)
     }
@@ -152,12 +152,12 @@ impl Raised {
         Self::system(Kind::CodesetIncompatible, OMG_MINOR | 1)
     }
 
-    /// A servant was handed an object of another kind, which its table rules out.
+    /// A servant got an object of another kind, which its table rules out.
     pub(super) fn internal() -> Self {
         Self::system(Kind::Internal, 0)
     }
 
-    /// The exception for a reply to which `out` is the writer, standing where the body begins.
+    /// The exception for a reply, given the encoding and phase of its body.
     pub(super) fn into_exception(self, encoding: Encoding, phase: usize) -> Exception {
         match self {
             Self::System(exception) => Exception::System(exception),
@@ -265,7 +265,7 @@ pub(super) enum NotFoundReason {
     NotObject = 2,
 }
 
-/// The exceptions that the IDL of this service's interfaces declares and that something here raises.
+/// The user exceptions declared in the IDL of this service's interfaces and raised here.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum UserException {
     // CosEventComm and CosEventChannelAdmin
@@ -313,7 +313,7 @@ pub(super) enum UserException {
     // NotifyMonitoringExt
     NameAlreadyUsed,
     NameMapError,
-    /// `InvalidName` of the monitor and control object, with names of statistics that there are, or the unknown one.
+    /// `InvalidName` of the monitor and control object, with existing names of statistics, or the unknown one.
     InvalidStatistic(Vec<String>),
     // CosLifeCycle
     NoFactory(Vec<NameComponent>),

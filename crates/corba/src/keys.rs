@@ -34,7 +34,7 @@
 
 use engine::{AdminId, ChannelId, FilterId, ProxyId, Side};
 
-/// The object that a key names. Whether it exists is for the protocol to say.
+/// The object named by a key. The protocol decides whether it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKey {
     /// The event channel factory.
@@ -150,7 +150,7 @@ impl ObjectKey {
     /// The root naming context.
     pub const ROOT_CONTEXT: Self = Self::NamingContext { id: 0, nonce: 0 };
 
-    /// Reads a key. `None` for bytes that this service never makes a key of.
+    /// Parses a key. `None` for bytes that are never a key of this service.
     #[must_use]
     pub fn parse(key: &[u8]) -> Option<Self> {
         let Some(slash) = key.iter().position(|&octet| octet == b'/') else {
@@ -255,7 +255,7 @@ impl core::fmt::Display for ObjectKey {
     }
 }
 
-/// Exactly a number of eight lower case hexadecimal digits, a nonce, and `N` further numbers of eight digits, with dots between them.
+/// Parses exactly a number of eight lower case hexadecimal digits, a nonce, and `N` further numbers of eight digits, separated by dots.
 fn hexadecimal<const N: usize>(text: &[u8]) -> Option<(u32, u128, [u32; N])> {
     let (first, mut text) = eight(text)?;
     let nonce = text.strip_prefix(b".")?;
@@ -278,7 +278,7 @@ fn hexadecimal<const N: usize>(text: &[u8]) -> Option<(u32, u128, [u32; N])> {
     text.is_empty().then_some((first, nonce, numbers))
 }
 
-/// A number of eight lower case hexadecimal digits, and what follows.
+/// Parses a number of eight lower case hexadecimal digits, and returns the rest.
 fn eight(text: &[u8]) -> Option<(u32, &[u8])> {
     let (digits, rest) = text.split_first_chunk::<8>()?;
     let mut number = 0;

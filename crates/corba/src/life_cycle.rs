@@ -1,5 +1,5 @@
-//! `CosLifeCycle::GenericFactory`: channels by their names, as omniEvents makes them for clients of the plain Event Service
-//! (REDHAWK's among them).
+//! `CosLifeCycle::GenericFactory`: channels by name, as omniEvents makes them for clients of the plain Event Service (REDHAWK's among
+//! them).
 
 use super::exceptions::{Raised, UserException};
 use super::naming::{NameComponent, read_name};
@@ -45,7 +45,7 @@ fn is_channel(key: &[NameComponent]) -> bool {
     matches!(key, [component] if component.id == "EventChannel" && component.kind == "object interface")
 }
 
-/// Reads a key. One of more components than names have is none that anybody means.
+/// Reads a key; one with more components than names have is refused.
 fn read_key(protocol: &Protocol, args: &mut Reader<'_>) -> Result<Vec<NameComponent>, Raised> {
     read_name(protocol, args).map_err(|raised| match raised {
         Raised::User(_) => Raised::limit(),
@@ -60,7 +60,7 @@ fn supports(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), 
     Ok(())
 }
 
-/// A channel with the name that the criteria say. An existing one is returned: it may be left from before a restart of its users.
+/// Makes the channel named by the criteria, or returns the existing one: it may be left from before a restart of its users.
 fn create_object(Call { protocol, mut args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     let key = read_key(protocol, &mut args)?;
     // A sequence of names and values, as properties are.

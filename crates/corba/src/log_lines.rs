@@ -3,12 +3,12 @@
 use std::cell::Cell;
 
 thread_local! {
-    /// Lines that the request which is being executed may cause yet; nothing where none is.
+    /// Lines that the current request may still cause; `None` without a request.
     static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
     static LEFT_OUT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Logs a line, at a level of [`log::Level`], about what a client asks for.
+/// Logs a line, at a level of [`log::Level`], about a client's request.
 macro_rules! log_line {
     ($level:ident, $($text:tt)+) => {
         if log::log_enabled!(target: "campanile::corba", log::Level::$level) && $crate::log_lines::may_be_logged() {

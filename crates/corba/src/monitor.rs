@@ -52,7 +52,7 @@ const NAMES_BYTES_MAX: usize = 8 << 20;
 /// A channel's figures on the lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelFigures {
-    /// Events that wait for consumers or are unanswered, each counted for each consumer.
+    /// Events queued or unanswered, counted for each consumer.
     pub backlog_events: u64,
     /// Size of the backlog, in octets.
     pub backlog_bytes: u64,
@@ -141,7 +141,7 @@ enum Value {
     Text(Vec<String>),
 }
 
-/// The values that a number had each time it was asked for.
+/// The values of a number at each query.
 #[derive(Clone, Copy, Debug, Default)]
 struct Samples {
     count: u32,
@@ -268,7 +268,7 @@ impl Monitor {
         })
     }
 
-    /// Tells a statistic, and remembers the value if it is a number.
+    /// Writes a statistic, and stores the value if it is a number.
     fn tell(
         &mut self,
         objects: &Objects,
@@ -377,14 +377,14 @@ fn clear_statistics(Call { protocol, mut args, .. }: Call<'_, '_>) -> Result<(),
 
 // ---- control ----
 
-/// Reads the one name that an operation of control takes, and refuses it unless control is granted.
+/// Reads the name of a control operation, and refuses it unless control is granted.
 fn controlled(protocol: &Protocol, mut args: Reader<'_>) -> Result<String, Raised> {
     let name = args.text()?;
     args.finish("the arguments of an operation that takes a name")?;
     if protocol.objects.compatibility().monitor_control { Ok(name) } else { Err(Raised::no_permission()) }
 }
 
-/// Exception for an unknown statistic, as by TAO: with that name.
+/// The exception for an unknown statistic, with its name, as in TAO.
 fn nobody(name: &str) -> Raised {
     UserException::InvalidStatistic(vec![name.to_owned()]).into()
 }
@@ -476,7 +476,7 @@ fn proxy_path(objects: &Objects, key: ProxyKey, side: Side) -> String {
     format!("{}/{}", channel_path(objects, key.channel), named.unwrap_or_else(|| key.proxy.0.to_string()))
 }
 
-/// Names of statistics, in order: of so many octets at most.
+/// Names of statistics in order, up to a number of octets.
 fn statistic_names(objects: &Objects) -> Vec<String> {
     let factory = objects.factory_name();
     let mut names = vec![FACTORY_NAMES.to_owned()];

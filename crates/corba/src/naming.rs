@@ -34,11 +34,11 @@ pub struct NamingLimits {
     pub contexts_max: usize,
     /// Bindings in all contexts together. Default 65,536.
     pub bindings_max: usize,
-    /// Iterators open at once. Default 64; one more closes the oldest.
+    /// Maximum iterators open at once. Default 64; one more closes the oldest.
     pub iterators_max: usize,
-    /// Components of one name. Default 64; a longer name is `InvalidName`.
+    /// Maximum components of one name. Default 64; a longer name is `InvalidName`.
     pub components_max: usize,
-    /// Octets, in UTF-8, of identifier and kind of one component together. Default 1,024; a longer one is `InvalidName`.
+    /// Maximum octets, in UTF-8, of identifier and kind of one component together. Default 1,024; a longer one is `InvalidName`.
     pub component_bytes_max: usize,
     /// Maximum bindings in one answer; an iterator returns the others. Default 1,024.
     pub listing_max: usize,
@@ -78,7 +78,7 @@ pub const WELL_KNOWN: &[(&str, &str, ObjectKey)] = &[
 /// "Weather@DOMAIN", kind "channels"}`.
 pub(crate) const CHANNELS_KIND: &str = "channels";
 
-/// [`WELL_KNOWN`] as it is bound: identifier, kind, reference.
+/// The bindings of [`WELL_KNOWN`]: identifier, kind, reference.
 pub(super) fn well_known(references: &References) -> impl Iterator<Item = (&'static str, &'static str, Ior)> {
     WELL_KNOWN.iter().map(|(id, kind, key)| {
         let servant = match key {
@@ -229,7 +229,7 @@ fn octets_of_binding(name: &NameComponent, object: &Ior) -> u64 {
     weights::BINDING + (name.id.len() + name.kind.len()) as u64 + octets_of_reference(object)
 }
 
-/// A context to be bound: one of this service's, or any other server's.
+/// The binding of a context: one of this service's, or any other server's.
 fn context_binding(protocol: &Protocol, reference: Ior) -> Result<Binding, Raised> {
     if reference.is_nil() {
         return Err(Raised::bad_param());
@@ -277,7 +277,7 @@ fn write_resolved(
     Ok(())
 }
 
-/// The channel of a linked service that a name in the root context stands for.
+/// A linked service's channel that a name in the root context stands for.
 fn federated<'a>(protocol: &'a Protocol, name: &NameComponent) -> Option<&'a Ior> {
     protocol.federated(name.channel()?)
 }
@@ -353,7 +353,7 @@ fn listed(protocol: &Protocol, context: u32, after: Option<&NameComponent>, coun
     entries
 }
 
-/// The next entries of an iterator, at most `count` and at most as many as a listing may have.
+/// The next entries of an iterator, at most `count` and at most the listing limit.
 fn advance(protocol: &mut Protocol, iterator: u32, count: usize) -> Result<Vec<Entry>, Raised> {
     let (context, after) = protocol.objects.naming.tree.cursor(iterator)?;
     let entries = listed(protocol, context, after.as_ref(), count);

@@ -1,4 +1,4 @@
-//! `CORBA::Object`: what every object answers beside its own interface.
+//! `CORBA::Object`: the operations that every object has beside its own interface.
 //!
 //! Of its operations only these travel; the others are the client ORB's own.
 
@@ -34,7 +34,7 @@ fn is_a(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<(), Rais
     Ok(())
 }
 
-/// An object that does not exist is found out before any operation is looked for, so this one does.
+/// Returns false: a missing object is detected before any operation is looked up, so this one exists.
 fn non_existent(Call { args, reply, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.finish("the arguments of _non_existent")?;
     reply.bool(false);

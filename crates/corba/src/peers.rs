@@ -64,7 +64,7 @@ impl Peers {
         }
     }
 
-    /// Says whether it was there.
+    /// Returns whether the peer existed.
     pub(crate) fn remove(&mut self, peer: Peer) -> bool {
         let at = self.shard_of(peer);
         let Some(shard) = self.shards.get_mut(at).filter(|shard| shard.contains_key(&peer)) else { return false };

@@ -1,4 +1,4 @@
-//! The CORBA protocol: one state machine that answers administrative requests and says what the event path must know.
+//! The CORBA protocol: one state machine that answers administrative requests and publishes the event path's state.
 
 mod access;
 mod added_links;
@@ -80,7 +80,7 @@ pub struct ProtocolSettings {
     pub port: u16,
     /// TLS information in references, if TLS is on.
     pub secure: Option<SecureTransport>,
-    /// The native narrow code set in every reference: what clients that know both will use.
+    /// The native narrow code set in every reference: clients that know both use it.
     pub chars: CharSet,
     /// Default settings of event delivery, for new channels.
     pub delivery: SettingsPatch,
@@ -101,17 +101,18 @@ pub struct ProtocolSettings {
     pub key_numbers: KeyNumbers,
 }
 
-/// Ways in which a service keeps to what old servers do instead of the standard.
+/// Compatibility with old servers where these deviate from the standard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compatibility {
-    /// Unknown properties are stored, returned, and have no effect, and are not `UnsupportedQoS` or `UnsupportedAdmin`: TAO's clients set
-    /// properties of their own.
+    /// Whether unknown properties are stored, returned, and without effect, instead of `UnsupportedQoS` or `UnsupportedAdmin`: TAO's
+    /// clients set properties of their own.
     pub ignore_unknown_properties: bool,
-    /// `MaxConsumers` and `MaxSuppliers` answer `IMP_LIMIT`, as TAO does, and not `AdminLimitExceeded`.
+    /// Whether `MaxConsumers` and `MaxSuppliers` raise `IMP_LIMIT`, as in TAO, instead of `AdminLimitExceeded`.
     pub limits_as_imp_limit: bool,
-    /// The default admins of channels made from now on combine their filters with their proxies' by OR, as TAO's do, and not by AND.
+    /// Whether the default admins of new channels combine their filters with their proxies' by OR, as in TAO, instead of AND.
     pub default_admins_or: bool,
-    /// `shutdown`, `shutdown_event_channel` and `remove_…` of the monitor and control object are done, and not `NO_PERMISSION`.
+    /// Whether `shutdown`, `shutdown_event_channel` and `remove_…` of the monitor and control object are executed, instead of
+    /// `NO_PERMISSION`.
     pub monitor_control: bool,
     /// Whether a client that disconnects its proxy has `disconnect_…` called on the reference with which it connected, as in the Event
     /// Service (1.2, 2.1.1), omniEvents and JacORB, but not in TAO's Notification Service. On by default.
@@ -150,7 +151,7 @@ impl Default for Compatibility {
 }
 
 impl Compatibility {
-    /// An exception as old servers raise it, where this one does.
+    /// Converts an exception to that of old servers, where configured.
     fn as_old_servers_say(&self, raised: Raised) -> Raised {
         match raised {
             Raised::User(UserException::AdminLimitExceeded { .. }) if self.limits_as_imp_limit => Raised::limit(),
@@ -179,7 +180,7 @@ pub struct Protocol {
     pub monitor: Monitor,
     /// State of clients' earlier and current processes.
     pub lives: Lives,
-    /// Set while stored objects are made again, before their clients are connected.
+    /// Whether stored objects are being restored, before their clients are connected.
     is_restoring: bool,
     /// Calls to be made after the reply to the current request.
     partings: VecDeque<Parting>,
@@ -209,7 +210,7 @@ pub struct ObjectRequest<'a> {
     pub operation: &'a str,
     /// Stands in front of the arguments.
     pub args: Reader<'a>,
-    /// Account of the requesting client, which is charged for what the request stores or causes.
+    /// Account of the requesting client, charged for stored objects and effects.
     pub principal: &'a Arc<Account>,
 }
 
@@ -237,8 +238,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The proxy that a key names, unless the key is of another run of the service. Whether the proxy exists is for the
-    /// routing to say.
+    /// The proxy of a key, unless the key is of another run of the service. The routing decides whether the proxy exists.
     #[must_use]
     pub fn proxy(&self, key: &ObjectKey) -> Option<ProxyKey> {
         match *key {
@@ -265,8 +265,7 @@ pub struct PeerAddress {
     pub by: Option<Arc<Account>>,
     /// The client's name in logs: host, port and the beginning of its object's key.
     pub name: String,
-    /// The operation by which events travel: `push…` of a consumer, `try_pull…` of a supplier. Empty for a client that
-    /// calls this service itself.
+    /// The operation that transfers events: `push…` of a consumer, `try_pull…` of a supplier. Empty for a client that calls this service.
     pub operation: &'static str,
 }
 
@@ -345,7 +344,7 @@ impl Protocol {
         }
     }
 
-    /// Takes note of how a client answered what [`Effect::Ask`] asked it.
+    /// Handles a client's answer to an [`Effect::Ask`].
     pub fn handle_answer(&mut self, client_call: ClientCall, answer: ClientAnswer) {
         match client_call.0 {
             CallPurpose::Change(peer) => {
@@ -413,7 +412,7 @@ impl Protocol {
         Some(published)
     }
 
-    /// The next lane to start, before what [`Protocol::publish`] gives is handed to the lanes, or to end, after that.
+    /// The next lane to start, before the result of [`Protocol::publish`] is passed to the lanes, or to end, after that.
     pub fn poll_lane(&mut self) -> Option<LaneChange> {
         self.objects.hierarchy.poll_lane()
     }

@@ -1,4 +1,4 @@
-//! The kinds of proxies, and what follows from each: interface, form of events, operations of its clients.
+//! The kinds of proxies, with the interface, form of events, and operations of clients of each.
 
 use super::event::{FORM_ANY, FORM_STRUCTURED};
 use super::table::{self, Interface, Servant};
@@ -31,7 +31,7 @@ impl ProxyKind {
     /// The kind of other protocols' clients.
     pub(super) const LOCAL: Self = Self { events: Events::Structured, pull: false };
 
-    /// The form of its events; a sequence is made of structured ones.
+    /// The form of its events; a sequence consists of structured ones.
     pub(super) const fn form(self) -> Form {
         match self.events {
             Events::Any | Events::Plain => FORM_ANY,
@@ -100,7 +100,7 @@ impl ProxyKind {
         }
     }
 
-    /// The interface that its clients have. The Any proxies take clients of the Event Service too.
+    /// The interface of its clients. The Any proxies accept clients of the Event Service, too.
     pub(super) fn client_interface(self, side: Side) -> &'static Interface {
         match (side, self.pull, self.events) {
             (Side::Consumers, false, Events::Any | Events::Plain) => &event_service::COMM_PUSH_CONSUMER,

@@ -43,7 +43,7 @@ use giop::value::{AnyRef, AnyValue};
 
 /// Maximum number of properties in one call; more are a mistake of the client.
 const PROPERTIES_MAX: u32 = 1024;
-/// Steps and depth that all the values of one call may take.
+/// Limits of steps and depth for all the values of one call.
 const VALUE_STEPS: u32 = 100_000;
 const VALUE_DEPTH: u32 = 64;
 
@@ -134,8 +134,8 @@ pub(super) fn write_property_errors(errors: &[PropertyError], out: &mut Writer<'
     }
 }
 
-/// Reads a `CosNotification::PropertySeq`. Entries without name and value are left out: C++ programs give a sequence its
-/// length before they know how much comes, and TAO's service takes what they did not fill.
+/// Reads a `CosNotification::PropertySeq`. Entries without name and value are left out: C++ programs set a sequence's length before they
+/// fill it, and TAO's service accepts unfilled entries.
 pub(super) fn read_properties<'a>(args: &mut Reader<'a>) -> Result<Vec<Given<'a>>, Raised> {
     // A property takes at least the length of its name and the kind of its value.
     let count = args.seq_len(8)?;

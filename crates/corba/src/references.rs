@@ -56,7 +56,7 @@ impl References {
         Ior::new(type_id, profile)
     }
 
-    /// The key in a reference that leads to this service; `None` for a reference to anywhere else.
+    /// The key in a reference that leads to this service; `None` for any other reference.
     #[must_use]
     pub fn own_key(&self, reference: &Ior) -> Option<ObjectKey> {
         let profile = reference.iiop()?;

@@ -40,7 +40,7 @@ pub fn is_scheduling_service(key: &[u8]) -> bool {
     ObjectKey::parse(key) == Some(ObjectKey::SchedulingService)
 }
 
-/// Does what [`ANALYSE`] asks for. It needs nothing of the protocol, and can take a second: on whichever thread has the time.
+/// Executes [`ANALYSE`] without the protocol, on any thread, since it can take a second.
 ///
 /// # Errors
 /// The exception to send instead.

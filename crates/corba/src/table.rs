@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// The part of a target that an operation of its interface is about.
+/// Accessors for the part of a target that an operation needs.
 macro_rules! parts {
     ($($name:ident: $pattern:pat => $part:ty;)*) => {
         impl Target {$(
@@ -116,7 +116,7 @@ pub(super) struct Interface {
 /// A kind of object: its interface, then all that this inherits, in any order.
 pub(super) type Servant = &'static [&'static Interface];
 
-/// The operation of that name, wherever in the inheritance it is declared.
+/// The operation of that name, declared in any of the servant's interfaces.
 pub(super) fn find(servant: Servant, operation: &str) -> Option<&'static Operation> {
     let interfaces = servant.iter().copied().chain([&object::OBJECT]);
     interfaces.flat_map(|interface| interface.operations).find(|candidate| candidate.name == operation)
@@ -143,7 +143,7 @@ pub(super) static CHANNEL: Servant = &[
     &event_service::EVENT_CHANNEL,
     &life_cycle::OMNI_EVENTS_CHANNEL,
 ];
-/// The default channel: what clients find as `EventService` they may take for a channel or for omniEvents' factory.
+/// The default channel: clients may take the object `EventService` for a channel or for omniEvents' factory.
 pub(super) static DEFAULT_CHANNEL: Servant = &[
     &notify_ext::EVENT_CHANNEL,
     &channel_admin::EVENT_CHANNEL,

@@ -1,4 +1,4 @@
-//! Pieces that the arguments and results of several operations have in common.
+//! Arguments and results that several operations have in common.
 
 use super::exceptions::Raised;
 use engine::EventType;
@@ -11,7 +11,7 @@ const EVENT_TYPES_MAX: u32 = 4096;
 /// Maximum size of a stored reference, in octets of its keys, addresses and components. Real ones have a few hundred.
 const REFERENCE_BYTES_MAX: usize = 64 << 10;
 
-/// Reads a `ChannelID`, `AdminID` or `ProxyID`: a `long`. A negative one names nothing.
+/// Reads a `ChannelID`, `AdminID` or `ProxyID`: a `long`. A negative one is `None`.
 pub(super) fn read_id(args: &mut Reader<'_>) -> Result<Option<u32>, ReadError> {
     Ok(u32::try_from(args.i32()?).ok())
 }

@@ -77,7 +77,7 @@ impl Version {
         !matches!(self, Self::V1_2)
     }
 
-    /// The version 1.`minor`, if it is one that this crate speaks.
+    /// The version 1.`minor`, if supported here.
     #[inline]
     #[must_use]
     pub const fn from_minor(minor: u8) -> Option<Self> {
@@ -136,7 +136,7 @@ pub struct Encoding {
 }
 
 impl Encoding {
-    /// GIOP 1.2 and ISO 8859-1 in the given byte order: what encapsulations use that outlive a connection.
+    /// GIOP 1.2 and ISO 8859-1 in the given byte order: the encoding of encapsulations that outlive a connection.
     #[inline]
     #[must_use]
     pub const fn new(endian: Endian) -> Self {

@@ -1,4 +1,4 @@
-//! Names that clients give themselves: which texts are names, and the service context that carries one.
+//! Names of clients: valid texts, and the service context that carries a name.
 
 use crate::cdr::{Endian, Reader};
 use crate::codeset::encapsulate;
@@ -44,7 +44,7 @@ impl core::error::Error for BadClientName {}
 /// Checks that a text can be a client's name.
 ///
 /// # Errors
-/// Says why it cannot.
+/// The reason why it cannot.
 pub fn check(name: &str) -> Result<(), BadClientName> {
     if name.trim().is_empty() {
         return Err(BadClientName::Empty);
@@ -56,7 +56,7 @@ pub fn check(name: &str) -> Result<(), BadClientName> {
     unprintable(name).map_or(Ok(()), |c| Err(BadClientName::Unprintable(c)))
 }
 
-/// The first character with which a name would show as another one.
+/// The first character that would make a name look like another one.
 #[must_use]
 pub fn unprintable(name: &str) -> Option<char> {
     name.chars().find(|c| is_unprintable(*c))
@@ -79,10 +79,10 @@ pub fn context(name: &str) -> Vec<u8> {
     encapsulate(Endian::Big, |w| w.string_bytes(name.as_bytes()))
 }
 
-/// Reads the data of such a service context.
+/// Reads the data of a client name context.
 ///
 /// # Errors
-/// It holds no name.
+/// The data has no valid name.
 pub fn parse_context(data: &[u8]) -> Result<&str, BadClientName> {
     let bytes = Reader::over_encapsulation(data).and_then(|mut r| r.string()).map_err(|_| BadClientName::Unreadable)?;
     let name = core::str::from_utf8(bytes).map_err(|_| BadClientName::Unreadable)?;

@@ -171,7 +171,7 @@ impl fmt::Display for Incompatible {
 
 impl core::error::Error for Incompatible {}
 
-/// Data of the service context [`crate::message::ServiceContexts::CODE_SETS`], with which a client tells its choice.
+/// Data of the service context [`crate::message::ServiceContexts::CODE_SETS`], with a client's choice.
 #[must_use]
 pub fn context(chars: CharSet, endian: Endian) -> Vec<u8> {
     encapsulate(endian, |w| {

@@ -39,7 +39,7 @@ pub enum Event<'a, W> {
     /// To a server: a request to carry out, unless it is malformed. Its head was not parsed yet, since a server that receives the same one
     /// repeatedly need not parse it. If it is malformed, [`Connection::malformed`] ends the connection.
     Request(Message<'a>),
-    /// To a server: the caller asks whether an object is here; [`crate::message::locate_reply`] answers.
+    /// To a server: the caller asks whether an object exists here; [`crate::message::locate_reply`] answers.
     Locate {
         /// The message.
         message: Message<'a>,
@@ -73,9 +73,9 @@ pub enum Event<'a, W> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Closed {
-    /// The peer has said so (`CloseConnection`, 9.4.7), or this side has.
+    /// Either side has closed it in order (`CloseConnection`, 9.4.7).
     Orderly,
-    /// The peer could not make sense of a message (`MessageError`, 9.4.8).
+    /// The peer did not understand a message (`MessageError`, 9.4.8).
     Refused,
     /// The socket ended, or failed.
     Cut,
@@ -165,7 +165,7 @@ impl<W> Connection<W> {
         }
     }
 
-    /// The id that the next request has. Ids are given in order and begin again at 0 behind the highest.
+    /// The id of the next request. Ids count up and wrap to 0.
     #[inline]
     #[must_use]
     pub const fn next_id(&self) -> u32 {
@@ -187,7 +187,7 @@ impl<W> Connection<W> {
         self.is_first
     }
 
-    /// The request with [`Connection::next_id`] is on its way; `None` for a one-way, which has no reply. Returns its id.
+    /// Notes that the request with [`Connection::next_id`] was sent; `None` for a one-way, which has no reply. Returns its id.
     #[inline]
     pub fn sent(&mut self, who: Option<W>) -> u32 {
         let id = self.next_id;
@@ -335,7 +335,7 @@ impl<W> Connection<W> {
     }
 }
 
-/// The head of a reply; mostly one that says that all went well, and nothing more.
+/// Reads the head of a reply, with a fast path for a plain success.
 #[inline]
 fn read_reply<'a>(bytes: &'a [u8], header: &Header) -> Result<Reply<'a>, ReadError> {
     match parse_empty_reply(bytes, header) {

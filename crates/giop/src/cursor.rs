@@ -24,7 +24,7 @@ use crate::recode::{pass_elements, pass_value};
 use crate::typecode::wire::{self, Node, Place, Types};
 use crate::typecode::{Kind, Work};
 
-/// A value of some type, where it lies.
+/// A value of some type, in place.
 ///
 /// ```
 /// use campanile_giop::cdr::{Encoding, Endian, Reader, Writer};
@@ -278,7 +278,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The member that a union holds, if it is the right one.
+    /// The member that a union holds, if `is_it` accepts it.
     fn member_if(&self, is_it: impl Fn(&Branch<'a>) -> bool, work: &mut Work) -> Result<Option<Self>, ReadError> {
         let mut value = self.value.clone();
         match self.active(&mut value, work)?.filter(is_it) {
@@ -287,14 +287,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The member that the discriminator chooses. `value` moves behind the discriminator.
+    /// The member that the discriminator selects. `value` moves behind the discriminator.
     fn active(&self, value: &mut Reader<'a>, work: &mut Work) -> Result<Option<Branch<'a>>, ReadError> {
         let kind = self.types.discriminator(&mut self.node.params.clone(), work)?;
         let number = wire::discriminator(value, kind)?;
         self.branch(number, work)
     }
 
-    /// The member that a discriminator of that number chooses.
+    /// The member that a discriminator of that number selects.
     fn branch(&self, number: u64, work: &mut Work) -> Result<Option<Branch<'a>>, ReadError> {
         let mut place = self.node.params;
         let kind = self.types.discriminator(&mut place, work)?;
@@ -316,7 +316,7 @@ impl<'a> Cursor<'a> {
         Ok(chosen)
     }
 
-    /// A label as the number that discriminators are compared by, if a union discriminated by that type can have it.
+    /// A label as a number for comparison with discriminators, if it is valid for this discriminator's type.
     fn label_number(&self, label: Label<'_>, by: &Node, work: &mut Work) -> Result<Option<u64>, ReadError> {
         Ok(match (label, by.kind) {
             (Label::Bool(value), Kind::Boolean) => Some(u64::from(value)),

@@ -48,7 +48,7 @@ pub struct CarriageOptions {
     /// Seconds after which an event is no longer wanted (QoS `Timeout` of the suppliers) [default: none]
     #[arg(long, value_name = "SECONDS")]
     pub timeout: Option<f64>,
-    /// How the service is asked to deliver
+    /// Refuses an invalid `Timeout`.
     #[command(flatten)]
     pub delivery: DeliveryOptions,
 }

@@ -1,4 +1,4 @@
-//! Sequences of structured events: taken apart when they arrive, put together when they leave.
+//! Sequences of structured events: split on arrival, assembled for sending.
 
 use super::header::read_through;
 use super::output_forms::{Source, encoding_for, source_for};
@@ -10,7 +10,7 @@ use giop::cdr::{CharSet, Encoding, ReadError, Reader, Writer};
 use giop::typecode::Work;
 use std::sync::Arc;
 
-/// The least that a structured event takes: three lengths of strings, two counts of properties, the kind of the body.
+/// Minimum size of a structured event: three lengths of strings, two counts of properties, the kind of the body.
 const EVENT_BYTES_MIN: usize = 24;
 
 /// Locations of the events in a `CosNotification::EventBatch`. Reused, it allocates nothing.
@@ -217,7 +217,7 @@ pub(super) fn write_events<'e>(
     }
 }
 
-/// Writes a structured event, copied as it is where it lies as the writer needs it.
+/// Writes a structured event, copied if its layout is right for the writer.
 pub(super) fn write_event(event: ToWrite<'_>, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
     let (form, bytes, tag, mut marks) = event;
     let begin = out.position();
@@ -235,7 +235,7 @@ pub(super) fn write_event(event: ToWrite<'_>, out: &mut Writer<'_>) -> Result<()
     written.inspect_err(|_| out.truncate(begin))
 }
 
-/// The structured event to send: as it arrived or translated. Nothing where translating it failed.
+/// The structured event to send: as received or translated. `None` if its translation failed.
 fn chosen(event: &Event, output_form: OutputForm) -> Option<(&[u8], u64)> {
     match source_for(event, output_form)? {
         Source::Native => Some((&event.bytes, event.tag)),

@@ -29,7 +29,7 @@ use giop::typecode::{Kind, Work};
 use std::cell::OnceCell;
 use structured::Structured;
 
-/// Types and values within each other that a path may lead through.
+/// Maximum nesting of types and values that a path may lead through.
 const DEPTH_MAX: u32 = 128;
 
 /// Octets of text that are compared per step.
@@ -60,19 +60,19 @@ impl Forms for CorbaForms {
     }
 }
 
-/// The fields of an Any, as `Filter::match` is given one. `utc` is what `$curtime` is.
+/// The fields of an Any, as for `Filter::match`. `utc` is the value of `$curtime`.
 #[must_use]
 pub fn fields_of_any(source: Reader<'_>, utc: u64) -> EventFields<'_> {
     EventFields::new(Shape::Any, source, utc)
 }
 
-/// The fields of a structured event, as `Filter::match_structured` is given one. `utc` is what `$curtime` is.
+/// The fields of a structured event, as for `Filter::match_structured`. `utc` is the value of `$curtime`.
 #[must_use]
 pub fn fields_of_structured(source: Reader<'_>, utc: u64) -> EventFields<'_> {
     EventFields::new(Shape::Structured, source, utc)
 }
 
-/// The fields of a `CosNotification::PropertySeq`, as `Filter::match_typed` is given one. `utc` is what `$curtime` is.
+/// The fields of a `CosNotification::PropertySeq`, as for `Filter::match_typed`. `utc` is the value of `$curtime`.
 #[must_use]
 pub fn fields_of_properties(source: Reader<'_>, utc: u64) -> EventFields<'_> {
     EventFields::new(Shape::Properties, source, utc)
@@ -89,7 +89,7 @@ pub fn field_behind<'e>(
     within(steps, |work| follow(Cursor::typed(type_code, value, work)?, parts, work))
 }
 
-/// Whether the sequence or array that `parts` lead to, as [`field_behind`] goes there, has an element that equals `needle`.
+/// Whether the sequence or array that `parts` lead to, resolved as in [`field_behind`], has an element equal to `needle`.
 pub fn is_contained_behind(
     type_code: Reader<'_>,
     value: Reader<'_>,
@@ -108,13 +108,13 @@ enum Shape {
     Properties,
 }
 
-/// The fields of one event, which is read as they are asked for.
+/// The fields of one event, read on demand.
 #[derive(Clone, Debug)]
 pub struct EventFields<'e> {
     shape: Shape,
     /// Stands in front of the event.
     source: Reader<'e>,
-    /// The structured event that the event is or holds, once it was asked for.
+    /// The structured event that the event is or contains, once resolved.
     structured: OnceCell<Option<Structured<'e>>>,
     utc: u64,
 }
@@ -235,7 +235,7 @@ impl Fields for EventFields<'_> {
     }
 }
 
-/// Does something in as many steps as there are. What cannot be read is not there.
+/// Runs something within the steps left. Unreadable parts count as missing.
 #[inline]
 fn within<T>(steps: &mut Steps, read: impl FnOnce(&mut Work) -> Result<Option<T>, ReadError>) -> Option<T> {
     let mut work = Work::new(steps.left, DEPTH_MAX);
@@ -307,7 +307,7 @@ const fn keyword(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// Whether the sequence or array at the end of a path has an element that equals `needle`.
+/// Whether the sequence or array at the end of a path has an element equal to `needle`.
 fn has_element(at: Cursor<'_>, parts: &[Part], needle: &Value<'_>, work: &mut Work) -> Result<Option<bool>, ReadError> {
     let Some(at) = descend(at, parts, work)? else {
         return Ok(None);

@@ -19,17 +19,17 @@ pub struct Header<'a> {
     pub event_name: &'a [u8],
     /// `Priority` (OMG Notification Service 1.1, 2.5.5.2).
     pub priority: Option<i16>,
-    /// `Timeout`: how long after its arrival the event is of use. A `Timeout` of 0 is none.
+    /// `Timeout`: time after arrival for which the event is valid. A `Timeout` of 0 means none.
     pub timeout: Option<Duration>,
     /// `StartTime`: earliest delivery. In 100 ns since 15 October 1582, UTC.
     pub start: Option<u64>,
     /// `StopTime`: latest delivery. In 100 ns since 15 October 1582, UTC.
     pub stop: Option<u64>,
-    /// `EventReliability`: whether it is to outlive the service's process.
+    /// `EventReliability`: whether the event outlives the service's process.
     pub reliability: Option<Reliability>,
-    /// Whether one of these five is there with a value that cannot be meant. It counts as absent.
+    /// Whether one of these five has an invalid value. It counts as absent.
     pub has_wrong_property: bool,
-    /// Octets from the event's first to behind its type's name. 0 for an Any.
+    /// Octets from the event's first to the end of its type's name. 0 for an Any.
     pub behind_type: usize,
     /// Whether the event has properties.
     pub has_properties: bool,
@@ -60,7 +60,7 @@ impl Header<'_> {
         self.has_properties
     }
 
-    /// Tells the engine when and how urgently the event is wanted.
+    /// Sets priority, lifetime, times and reliability of the engine's event.
     pub fn apply(&self, event: &mut Event, clock: &UtcClock) {
         event.priority = self.priority;
         event.timeout = self.timeout;
@@ -69,8 +69,7 @@ impl Header<'_> {
         event.reliability = self.reliability;
     }
 
-    /// Takes notice of a property in the variable header; `value` stands at its value. Of several with one name the first
-    /// counts, as it does for filters.
+    /// Notes a property in the variable header; `value` is at its value. Of several with one name the first counts, as in filters.
     fn note(&mut self, name: &[u8], value: Reader<'_>, work: &mut Work) {
         let wrong = match name {
             b"Priority" if self.priority.is_none() => {
@@ -104,7 +103,7 @@ impl Header<'_> {
     }
 }
 
-/// An integer of any width: clients in languages with one type of integer send what they think fits.
+/// Reads an integer of any width: clients in languages with one type of integer send any fitting width.
 fn integer(value: Reader<'_>, work: &mut Work) -> Option<i64> {
     match Cursor::any(value, work).ok()?.scalar(work) {
         Ok(Some(Scalar::Int(value))) => Some(value),
@@ -141,11 +140,11 @@ fn duration(ticks: u64) -> Duration {
     Duration::new(ticks / TICKS_PER_SECOND, nanos)
 }
 
-/// Reads a structured event to its end, within `work`, and gives its header.
+/// Reads a structured event to its end, within `work`, and returns its header.
 ///
 /// # Errors
 ///
-/// The body is not one structured event and nothing more (`MARSHAL`), or is too intricate for `work`.
+/// The body is not exactly one structured event (`MARSHAL`), or exceeds `work`.
 pub fn read_structured<'a>(mut body: Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
     let mut header = read_through(&mut body, work)?;
     header.is_loose = !body.has_eights();
@@ -177,7 +176,7 @@ pub fn read_behind_type<'a>(
 ///
 /// # Errors
 ///
-/// The body does not begin like a structured event, or its header is too intricate for `work`.
+/// The body does not begin like a structured event, or its header exceeds `work`.
 pub fn read_header<'a>(mut body: Reader<'a>, work: &mut Work) -> Result<Header<'a>, ReadError> {
     header(&mut body, work)
 }
@@ -197,8 +196,8 @@ fn header<'a>(body: &mut Reader<'a>, work: &mut Work) -> Result<Header<'a>, Read
     behind_type_name(body, header, work)
 }
 
-/// Octets of an event type's domain, and of its name. Each is compared with what consumers and filters say of types, as often as
-/// clients chose to say something.
+/// Maximum octets of an event type's domain, and of its name. Each is compared with all subscriptions and constraints that clients have
+/// made.
 const TYPE_PART_BYTES_MAX: u32 = 4_096;
 
 fn type_part<'a>(body: &mut Reader<'a>) -> Result<&'a [u8], ReadError> {

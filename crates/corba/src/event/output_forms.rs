@@ -27,7 +27,7 @@ struct Needs {
 enum Manner {
     /// One event per request, with the event's bytes as its body.
     Single,
-    /// Several in a request, into which they are copied one behind the other.
+    /// Several events per request, copied into it one behind the other.
     Batch,
     /// Copied into the reply to a pull, over a connection not known in advance.
     Pulled,
@@ -122,13 +122,13 @@ pub fn version_of(output_form: OutputForm) -> Version {
     Needs::unpack(output_form).version
 }
 
-/// Whether events for a consumer with this want leave in sequences.
+/// Whether a consumer with this output form gets sequences.
 #[must_use]
 pub fn takes_batches(output_form: OutputForm) -> bool {
     Needs::unpack(output_form).manner == Manner::Batch
 }
 
-/// Whether an event needs no translation for a consumer with this want.
+/// Whether an event needs no translation for a consumer with this output form.
 #[must_use]
 pub fn fits(form: Form, tag: u64, output_form: OutputForm) -> bool {
     let needs = Needs::unpack(output_form);
@@ -174,7 +174,7 @@ pub fn source_for(event: &Event, output_form: OutputForm) -> Option<Source> {
     alternates.position(output_form).map(Source::Alternate).or_else(fits_unmarked)
 }
 
-/// The encoding in which an event in `encoding` is for a consumer with this want.
+/// The encoding of an event for a consumer with this output form, given its own `encoding`.
 pub(super) fn encoding_for(output_form: OutputForm, encoding: Encoding) -> Encoding {
     let Needs { version, best, .. } = Needs::unpack(output_form);
     let chars = if Needs::unpack(output_form).takes(encoding.chars) { encoding.chars } else { best };
@@ -191,7 +191,7 @@ fn is_same_layout(a: Version, b: Version) -> bool {
     (a < Version::V1_2) == (b < Version::V1_2)
 }
 
-/// A body begins at a multiple of 8 in GIOP 1.2. Before that a header can be filled up until it begins anywhere.
+/// Whether the body's position fits: a multiple of 8 in GIOP 1.2. Before that, filler octets in the header allow any position.
 fn is_placeable(tag: u64, needs: Needs) -> bool {
     needs.version < Version::V1_2 || phase_of(tag) == 0
 }

@@ -10,8 +10,7 @@ use giop::recode::skip_any;
 use giop::typecode::{Kind, Work};
 use std::sync::Arc;
 
-/// Operation by which events are pulled. The body of its result is the event or events and, if it was a `try_…`, then the
-/// boolean `has_event`.
+/// An operation that pulls events. Its result is the event or events, followed by the boolean `has_event` for a `try_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pulled {
     /// `pull` or `try_pull`: one Any.
@@ -23,8 +22,7 @@ pub enum Pulled {
 }
 
 impl Pulled {
-    /// The encoding of a reply with these events that costs the least to write, in the version and code set of the
-    /// connection that asked.
+    /// The cheapest encoding of a reply with these events, in the version and code set of the requesting connection.
     #[must_use]
     pub fn encoding(events: &[Arc<Event>], version: Version, chars: CharSet) -> Encoding {
         let endian = events.first().map_or(Endian::NATIVE, |event| encoding_of(event.tag).endian);
@@ -101,8 +99,7 @@ pub fn write_one(
     written.inspect_err(|_| out.truncate(begin))
 }
 
-/// Writes the result of an operation that gives no event: the emptiest value that the result's type has, and `FALSE` if it is
-/// a `try_…` operation.
+/// Writes the result of an operation without an event: the smallest value of the result's type, and `FALSE` for a `try_…`.
 pub fn write_nothing(pulled: Pulled, tried: bool, out: &mut Writer<'_>) {
     match pulled {
         Pulled::Any => out.u32(Kind::Null.number()),
@@ -147,8 +144,8 @@ pub fn read_pulled<'a>(
 }
 
 impl Batch {
-    /// Reads the result of `pull_structured_events` or `try_pull_structured_events` (`tried`), as [`Batch::read`] does the
-    /// body of a push. Where there was no event none is found.
+    /// Reads the result of `pull_structured_events` or `try_pull_structured_events` (`tried`), as [`Batch::read`] reads the body of a push.
+    /// Without an event the batch is empty.
     ///
     /// # Errors
     ///

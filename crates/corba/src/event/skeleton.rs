@@ -18,7 +18,7 @@ pub struct Skeleton {
     /// Position of the value's type.
     type_at: usize,
     shape: Shape,
-    /// Whether something lies at a multiple of 8: in front of the value, or, unless that varies, in the value too.
+    /// Whether something is aligned to 8: in front of the value, or, if that is constant, in the value too.
     has_eights: bool,
     priority: Option<i16>,
     timeout: Option<Duration>,

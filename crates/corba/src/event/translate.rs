@@ -1,4 +1,4 @@
-//! Events put into another form, version, code set or alignment.
+//! Translation of events into another form, version, code set or alignment.
 
 use super::output_forms::{encoding_for, fits, form_of};
 use super::{
@@ -58,12 +58,12 @@ impl std::error::Error for Untranslatable {
     }
 }
 
-/// Puts an event into what consumers with a want need, appending it to `out`. Nothing but `out` grows. `came` is when it came, in 100 ns
+/// Translates an event for consumers with an output form, appending it to `out`. Only `out` grows. `came` is the time of arrival, in 100 ns
 /// since 15 October 1582.
 ///
 /// # Errors
 ///
-/// It cannot be done; `out` is as it was.
+/// The event cannot be translated; `out` is unchanged.
 pub fn translate(
     form: Form,
     tag: u64,

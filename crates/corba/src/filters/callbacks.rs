@@ -68,7 +68,7 @@ impl Callback {
     }
 }
 
-/// The event types of a filter's constraints, each once, sorted. A constraint for none in particular is for all.
+/// The event types of a filter's constraints, each once, sorted. A constraint without types applies to all.
 fn types_of(constraints: &Constraints) -> Arc<[EventType]> {
     let mut types = BTreeSet::new();
     for installed in constraints.iter() {
@@ -91,7 +91,7 @@ impl Filters {
 }
 
 impl InContext<'_, Filters> {
-    /// Notifies a filter's callbacks if its event types are others now than they know.
+    /// Notifies a filter's callbacks if its event types differ from what they know.
     pub(super) fn tell_callbacks(&mut self, id: FilterId) {
         let Ok(Filter { role: Role::Decides(callbacks), constraints, .. }) = self.own.get_mut(id) else { return };
         if callbacks.by_id.is_empty() {

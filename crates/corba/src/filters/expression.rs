@@ -1,4 +1,4 @@
-//! Constraints and values as clients send them, read and written.
+//! Reading and writing of clients' constraints and values.
 
 use crate::exceptions::Raised;
 use crate::log_lines::log_line;
@@ -14,7 +14,7 @@ const VALUE_STEPS: u32 = 100_000;
 const VALUE_DEPTH: u32 = 64;
 /// Maximum size of a mapping filter's value, in octets with its type. Values that the service itself uses have 12 or 16.
 const VALUE_BYTES_MAX: usize = 4_096;
-/// Octets that the event types of one constraint may take. A list of everything that ALMA sends takes some thousand.
+/// Maximum octets of one constraint's event types. A list of everything that ALMA sends takes some thousand.
 const TYPE_BYTES_MAX: usize = 64 << 10;
 
 /// `CosNotifyFilter::ConstraintExp`: event types, and a constraint on them.
@@ -118,7 +118,7 @@ impl MappedValue {
         copy_any(&mut Reader::with_phase(&self.bytes, self.phase, self.encoding), out, &mut Self::work())
     }
 
-    /// Writes it as an `any`, or one without a value where the writer's code set cannot take its text.
+    /// Writes the value as an `any`, or one without a value if the writer's code set cannot express its text.
     pub(crate) fn write_or_null(&self, out: &mut Writer<'_>) {
         let before = out.position();
         if self.write(out).is_err() {
@@ -203,11 +203,11 @@ pub(super) fn read_ids(args: &mut Reader<'_>, max: u32) -> Result<Vec<i32>, Rais
     Ok((0..count).map(|_| args.i32()).collect::<Result<_, ReadError>>()?)
 }
 
-/// Octets of a request with several constraints: they are translated in one go, which takes up to 70 ns for each octet. What has
-/// more can be asked for in several requests.
+/// Maximum octets of a request with several constraints: they are compiled in one go, at up to 70 ns per octet. Larger lists need several
+/// requests.
 const REQUEST_BYTES_MAX: usize = 256 << 10;
 
-/// Reads how many constraints follow, and refuses more than a filter may have, or than are translated in one go.
+/// Reads the number of constraints, and refuses more than a filter may have, or than are compiled in one go.
 fn read_count(args: &mut Reader<'_>, bytes_each: usize, max: u32) -> Result<u32, Raised> {
     let count = args.seq_len(bytes_each)?;
     if count > max {

@@ -195,8 +195,8 @@ impl InContext<'_, Filters> {
         self.ask(on, Type { domain: b"", name: TYPED_TYPE_NAME }, &fields, steps)
     }
 
-    /// The first of a filter's constraints that an event matches. `UnsupportedFilterableData` if it matches none and one
-    /// failed because it found data of another type than it asks for.
+    /// The first of a filter's constraints that matches an event. `UnsupportedFilterableData` if none matches and one failed because of
+    /// data of another type.
     fn ask(
         &mut self,
         on: Target,

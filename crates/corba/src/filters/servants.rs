@@ -42,7 +42,7 @@ pub(super) fn create_mapping_filter(Call { protocol, on, mut args, reply }: Call
     Ok(())
 }
 
-/// A filter that this channel's factory made, whichever kind it is; nothing for any other object.
+/// A filter of either kind made by this channel's factory; `None` for any other object.
 fn made_here(protocol: &Protocol, on: Target, reference: &Ior) -> Result<Option<FilterId>, Raised> {
     let channel = on.filter_factory()?;
     let filter = match protocol.objects.own(reference) {
@@ -227,8 +227,8 @@ fn get(Call { protocol, on, args, reply }: Call<'_, '_>, mapping: Mapping) -> Re
     Ok(())
 }
 
-/// A filter of this service, or nil for none. Mapping filters of other servers are not asked: the priority and lifetime of
-/// an event have to be known before it is put anywhere.
+/// Sets a mapping filter of this service, or none if nil. Foreign mapping filters are not supported: an event's priority and lifetime must
+/// be known before it is queued.
 fn set(protocol: &mut Protocol, on: Target, mapping: Mapping, mut args: Reader<'_>) -> Result<(), Raised> {
     let filter = read_reference(&mut args)?;
     args.finish("the value of an attribute that is a mapping filter")?;

@@ -1,4 +1,4 @@
-//! The filters that there are: their constraints, and how a change of these reaches the engine.
+//! The filters: their constraints, and the update of the engine after a change.
 
 use super::callbacks::Callbacks;
 use super::expression::{Expression, MappedValue, New};
@@ -13,11 +13,11 @@ use filter::{Constraint, Limits};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Filters and mapping filters of all channels, and the users of filters of other servers.
+/// Filters and mapping filters of all channels, and the users of foreign filters.
 #[derive(Debug, Default)]
 pub(crate) struct Filters {
     pub(super) objects: BTreeMap<FilterId, Filter>,
-    /// The engine's filters that give lifetimes: the mapping filter that each is the other half of.
+    /// The engine's filters for lifetimes, each with the mapping filter that it belongs to.
     pub(super) lifetimes: BTreeMap<FilterId, FilterId>,
     /// Octets of the constraints and values of each channel's filters.
     bytes: BTreeMap<ChannelId, usize>,
@@ -172,7 +172,7 @@ impl Filter {
     }
 }
 
-/// A filter's constraints by id. Cheap to copy, so that a change is made to a copy and takes effect whole or not at all.
+/// A filter's constraints by id. Cheap to copy: a change is made to a copy and takes effect completely or not at all.
 #[derive(Clone, Debug)]
 pub(super) struct Constraints {
     by_id: BTreeMap<i32, Arc<Installed>>,
@@ -271,7 +271,7 @@ impl InContext<'_, Filters> {
         Ok(id)
     }
 
-    /// Destroys a filter of either kind, and takes it off all objects that have it.
+    /// Destroys a filter of either kind, and detaches it from all objects.
     pub(crate) fn destroy(&mut self, id: FilterId) -> Result<(), Raised> {
         let filter = self.own.objects.remove(&id).ok_or_else(Raised::object_not_exist)?;
         self.ledger.remove(Thing::Filter(id));
@@ -331,7 +331,7 @@ impl InContext<'_, Filters> {
         Ok(added)
     }
 
-    /// Takes constraints away, then gives others another expression or value; all or nothing.
+    /// Removes constraints, then changes the expression or value of others; all or nothing.
     pub(super) fn modify_constraints(
         &mut self,
         id: FilterId,
@@ -360,7 +360,7 @@ impl InContext<'_, Filters> {
         self.replace_constraints(id, constraints)
     }
 
-    /// Puts a filter's constraints into effect, and notifies its callbacks if its event types change by it.
+    /// Applies a filter's constraints, and notifies its callbacks if its event types change.
     pub(super) fn replace_constraints(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
         let (channel, before) = (self.own.get(id)?.channel, self.own.get(id)?.constraints.bytes);
         let now = constraints.bytes;
@@ -375,7 +375,7 @@ impl InContext<'_, Filters> {
         Ok(())
     }
 
-    /// Hands a filter's constraints to the engine, and keeps them if that takes them.
+    /// Passes a filter's constraints to the engine, and stores them if it accepts them.
     fn install(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
         let filter = self.own.get_mut(id)?;
         match &filter.role {
@@ -432,7 +432,7 @@ impl InContext<'_, Filters> {
     }
 }
 
-/// Constraints and default of a mapping filter, for the engine; `BAD_PARAM` if one of its values is unfit for its use.
+/// Constraints and default of a mapping filter, for the engine; `BAD_PARAM` if one of its values does not fit its use.
 fn program(
     constraints: &Constraints,
     mapping: &Mapping,

@@ -109,7 +109,7 @@ fn escape(field: &str, text: &mut String) {
     }
 }
 
-/// The name that a text means, `None` where it is not one.
+/// Parses a name; `None` if the text is not one.
 pub(super) fn from_text(text: &str) -> Option<Vec<NameComponent>> {
     let mut name = Vec::new();
     let mut reading = Reading::default();

@@ -99,7 +99,7 @@ pub(super) enum Place {
 #[derive(Debug)]
 struct Cursor {
     context: u32,
-    /// The last component handed out; `None` before the first.
+    /// The last component returned; `None` before the first.
     after: Option<NameComponent>,
 }
 
@@ -162,7 +162,7 @@ impl Tree {
         core::mem::swap(self, other);
     }
 
-    /// Takes a place that may have changed since it was last taken, was made, or is gone.
+    /// Takes a place that may have been changed, made or removed since it was last taken.
     pub(super) fn poll_changed(&mut self) -> Option<Place> {
         self.changed.as_mut()?.pop_first()
     }
@@ -217,7 +217,7 @@ impl Tree {
         Ok(id)
     }
 
-    /// Forgets an empty context. Where it is still bound, the binding leads nowhere from then on.
+    /// Removes an empty context. Existing bindings then lead nowhere.
     pub(super) fn destroy_context(&mut self, id: u32) -> Result<(), Raised> {
         match self.contexts.get(&id) {
             Some(context) if !context.bindings.is_empty() => Err(UserException::NotEmpty.into()),
@@ -287,8 +287,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes an iterator that begins behind `after`. Where there are as many as there may be, the oldest one goes: its
-    /// client finds `OBJECT_NOT_EXIST`, which the Naming Service lets a server do at any time.
+    /// Makes an iterator that begins behind `after`. At the limit the oldest one is removed: its client gets `OBJECT_NOT_EXIST`, which the
+    /// Naming Service permits at any time.
     pub(super) fn new_iterator(&mut self, context: u32, after: Option<NameComponent>) -> u32 {
         while self.iterators.len() >= self.limits.iterators_max.max(1) {
             self.iterators.pop_first();
@@ -330,7 +330,7 @@ impl Tree {
             .map(|(name, _)| name)
     }
 
-    /// Entries of a context in the order of their components, at most `count` and at most as many as a listing may have.
+    /// Entries of a context in order, at most `count` and at most the listing limit.
     pub(super) fn list(&self, context: u32, after: Option<&NameComponent>, count: usize) -> Vec<Entry> {
         let from = after.map_or(Unbounded, Excluded);
         let bindings = self.contexts.get(&context).into_iter().flat_map(|c| c.bindings.range((from, Unbounded)));

@@ -24,11 +24,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The rules, and what channels are called: all that they look at. A copy shares everything.
+/// The rules, and channel names: all that they depend on. A copy shares everything.
 #[derive(Clone, Debug)]
 pub struct Access {
     rules: Arc<Rules>,
-    /// Channel names. Kept up to date where a rule names a channel; else they are not used.
+    /// Channel names. Up to date only if a rule names a channel; else unused.
     names: Arc<BTreeMap<ChannelId, Arc<str>>>,
 }
 
@@ -157,7 +157,7 @@ impl Guard {
         self.note_name(channel, None);
     }
 
-    /// Event types that a grant allows, as the engine checks them; `None` if it allows all.
+    /// Event types that a grant allows, in the engine's form; `None` if it allows all.
     fn permitted(&mut self, grant: &Grant) -> Option<Arc<Permitted>> {
         let (rules, types) = match grant {
             Grant::All(_) => return None,
@@ -228,7 +228,7 @@ impl Guard {
         }
     }
 
-    /// Says anew what connected consumers may get: a name or the rules are others.
+    /// Recomputes the permitted event types of connected consumers, after a change of a name or the rules.
     fn permit_all(&mut self, objects: &mut Objects) {
         let proxies = objects.hierarchy.channels().flat_map(|channel| {
             let connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
@@ -240,7 +240,7 @@ impl Guard {
         }
     }
 
-    /// Hands the engine the event types that the consumer connected to a proxy may get.
+    /// Passes the permitted event types of the consumer connected to a proxy to the engine.
     pub(super) fn permit_connected(&mut self, objects: &mut Objects, key: ProxyKey) {
         let Ok(proxy) = objects.hierarchy.proxy(key) else { return };
         if proxy.side != Side::Consumers {
@@ -269,7 +269,7 @@ impl Guard {
         }
     }
 
-    /// Checks that the requesting client may have an operation carried out on an object.
+    /// Checks that the requesting client may execute an operation on an object.
     pub(super) fn authorize(&mut self, objects: &Objects, target: Target, operation: &str) -> Result<(), Raised> {
         let (Some(access), Some(account)) = (&self.access, &objects.ledger.principal) else { return Ok(()) };
         let who = Who::of(account);
@@ -313,8 +313,7 @@ impl Guard {
         self.authorize_on(objects, Right::Administer, (Channel { id: None, name }, None), "a new channel")
     }
 
-    /// Checks that the requesting client may have two channels supply each other: any event that one lets out and the
-    /// other takes in.
+    /// Checks that the requesting client may link two channels: for any event that one sends and the other accepts.
     pub(super) fn authorize_link(&mut self, objects: &Objects, from: ChannelId, to: ChannelId) -> Result<(), Raised> {
         for (right, channel) in [(Right::Subscribe, from), (Right::Publish, to)] {
             let (Some(access), Some(account)) = (&self.access, &objects.ledger.principal) else {
@@ -371,8 +370,8 @@ impl Guard {
         Err(Forbidden { why, rule })
     }
 
-    /// Whether a client may do something on a channel, for some event type at least. Where it is about one type, a denial names the rule
-    /// that decides of that.
+    /// Whether a client has a right on a channel, for some event type at least. If one type is given, a denial names the rule that decides
+    /// for it.
     pub(super) fn authorize_use(
         &mut self,
         objects: &Objects,
@@ -461,7 +460,7 @@ impl Guard {
         self.note_name(channel, objects.names.for_rules(channel).cloned());
     }
 
-    /// Whether an account owns a thing. Where there are rules, a thing without an owner needs the right to administer its channel.
+    /// Whether an account owns an object. With rules, an object without an owner needs the right to administer its channel.
     fn is_own(&self, objects: &Objects, target: Target, account: &Account) -> bool {
         let (thing, side) = match target {
             // A channel's default admins have no owner.
@@ -478,7 +477,7 @@ impl Guard {
         }
     }
 
-    /// Whether the requesting client may take the place of a proxy's client: it is its own, or there are no rules.
+    /// Whether the requesting client may replace a proxy's client: it owns the proxy, or there are no rules.
     pub(super) fn may_replace(&self, objects: &Objects, key: ProxyKey, side: Side) -> bool {
         self.access.is_none()
             || objects

@@ -27,10 +27,10 @@ use giop::ior::Ior;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Calls of clients about changes that may be unanswered at once; more wait.
+/// Maximum unanswered calls about changes; further ones wait.
 const CALLS_MAX: usize = 256;
 
-/// Maximum event types sent to a client. Beyond it, the client is notified that everything may come or be wanted.
+/// Maximum event types in a notification. Beyond it, the client is notified of everything.
 const TYPES_MAX: usize = 4096;
 
 /// Maximum octets of these types, for the same purpose. A client with a call unanswered has a list of its own, and the previous one.
@@ -78,7 +78,7 @@ struct Written {
 struct Knowledge {
     /// Types against which the next difference is computed.
     types: Arc<[EventType]>,
-    /// Whether the client was sent, or got when it asked, at least one list.
+    /// Whether the client has received at least one list, by notification or request.
     was_informed: bool,
 }
 
@@ -197,7 +197,7 @@ impl Changes {
         Ok(if mode.all_now { types.to_vec() } else { Vec::new() })
     }
 
-    /// Tells clients what changed since this was last called.
+    /// Notifies clients of the changes since the last call.
     pub(super) fn tell_changes(&mut self, objects: &mut Objects) {
         let channels: Vec<ChannelId> = objects.hierarchy.changed().map(engine::Channel::id).collect();
         for channel in channels {
@@ -302,7 +302,7 @@ impl Changes {
         if is_assumed { Arc::from([]) } else { types }
     }
 
-    /// Handles a client's answer, or the lack of one, to a change. False if the client is gone.
+    /// Handles a client's answer to a notification, or the lack of one. False if the client is gone.
     pub(super) fn change_answered(&mut self, objects: &mut Objects, peer: Peer, answer: ClientAnswer) -> bool {
         let Some(client) = objects.clients.by_peer.get_mut(&peer) else { return true };
         let Some(before) = client.notifying.before.take() else { return true };
@@ -323,7 +323,7 @@ impl Changes {
     }
 }
 
-/// Whether clients are notified of offers and subscriptions as by TAO.
+/// Whether clients are notified of offers and subscriptions as in TAO.
 fn tells_as_tao(objects: &Objects) -> bool {
     objects.settings.hierarchy.tao_event_types
 }
@@ -369,7 +369,7 @@ fn is_sayable(text: &str, chars: CharSet) -> bool {
     chars == CharSet::Utf8 || text.chars().all(|c| u8::try_from(c).is_ok())
 }
 
-/// The arguments of a change: what came, what went. Both lists are sorted.
+/// The arguments of a change: added and removed types. Both lists are sorted.
 pub(crate) fn difference(before: &[EventType], now: &[EventType], chars: CharSet) -> Vec<u8> {
     change([only(now, before).collect(), only(before, now).collect()], chars)
 }

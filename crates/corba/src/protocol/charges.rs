@@ -21,13 +21,13 @@ use topology as t;
 pub(crate) enum Thing {
     /// A channel with its properties.
     Channel(ChannelId),
-    /// An admin with its properties, event types and filters' places.
+    /// An admin with its properties, event types and places for filters.
     Admin(AdminKey),
     /// A proxy with its settings, and its client's reference.
     Proxy(ProxyKey),
     /// A filter or mapping filter with its constraints and callbacks.
     Filter(FilterId),
-    /// A filter of another server that an admin or proxy has.
+    /// A foreign filter of an admin or proxy.
     Remote(Peer),
     /// A callback for when the service is there again.
     Registration(u32),
@@ -89,7 +89,7 @@ impl Charged {
         }
     }
 
-    /// Sets a charge to `amount`. If it grew under a claim, it moves to the account that claimed.
+    /// Sets a charge to `amount`. If it grew under a claim, it moves to the claiming account.
     fn adjust(&mut self, resource: Resource, amount: u64, claim: Option<Charge>) {
         match (self.of(resource), claim) {
             (Some(held), _) if amount <= held.amount() => held.adjust(amount),
@@ -130,13 +130,13 @@ impl Ledger {
         self.principal.clone()
     }
 
-    /// Charges the client that asks. What the service makes for itself is not charged.
+    /// Charges the requesting client. Objects of the service itself are not charged.
     pub(crate) fn charge(&mut self, resource: Resource, amount: u64) -> Result<Option<Charge>, Raised> {
         let Some(principal) = &self.principal else { return Ok(None) };
         principal.charge(resource, amount).map(Some).map_err(|spent| self.note_spent(spent))
     }
 
-    /// Charges the client that asks for so many octets more of administration's memory.
+    /// Charges the requesting client for more octets of administration's memory.
     pub(crate) fn charge_octets(&mut self, octets: u64) -> Result<Option<Charge>, Raised> {
         self.charge(Resource::RetainedBytes, octets)
     }
@@ -158,7 +158,7 @@ impl Ledger {
         self.charge(resource, more.saturating_add(of_others))
     }
 
-    /// Claims what a consumer, or the consumers of an admin, will want beside what they do now.
+    /// Claims the additional event types of a consumer, or of an admin's consumers.
     pub(super) fn claim_types(&mut self, thing: Thing, added: &[EventType]) -> Result<Option<Charge>, Raised> {
         self.claim(thing, Resource::EventTypes, places_of_types(added))
     }
@@ -210,7 +210,7 @@ impl Ledger {
     }
 }
 
-/// Octets that things take beside what their clients gave: measured, with what the lanes keep for them, and rounded up.
+/// Octets of objects beside their clients' data: measured, including the lanes' share, and rounded up.
 pub(crate) mod weights {
     /// A channel.
     pub(crate) const CHANNEL: u64 = 16 << 10;
@@ -222,7 +222,7 @@ pub(crate) mod weights {
     pub(crate) const CLIENT: u64 = 3 << 10;
     /// A filter without constraints.
     pub(crate) const FILTER: u64 = 1 << 10;
-    /// A callback of a filter, or a filter of another server, beside its reference.
+    /// A filter's callback, or a foreign filter, beside its reference.
     pub(crate) const CALLBACK: u64 = 512;
     /// A place of a filter at an admin or proxy.
     pub(crate) const PLACE: u64 = 128;
@@ -271,7 +271,7 @@ pub(crate) fn octets_of_reference(reference: &Ior) -> u64 {
 }
 
 impl Objects {
-    /// The address that a proxy is charged to, if it is a client's.
+    /// The address that a proxy is charged to, if a client's.
     #[must_use]
     pub fn charged_address(&self, key: ProxyKey) -> Option<IpAddr> {
         let owner = self.ledger.owner(Thing::Proxy(key))?;

@@ -29,7 +29,7 @@ pub(super) struct Client {
     pub(super) proxy: ProxyKey,
     pub(super) side: Side,
     pub(super) address: Arc<PeerAddress>,
-    /// Progress of notifying it about the other side of its channel.
+    /// Progress of notifying it of changes on the other side.
     pub(super) notifying: NotifyProgress,
     /// Its health, as far as known.
     pub(super) health: Health,
@@ -43,7 +43,7 @@ pub(super) struct Client {
     link: Option<Link>,
 }
 
-/// Connected clients, and other objects that the event path calls.
+/// Connected clients, and other objects called by the event path.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     /// Clients with a reference, by peer.
@@ -106,7 +106,7 @@ impl Objects {
         peer
     }
 
-    /// An object of another server that the event path is to call.
+    /// Adds an object of another server for the event path to call.
     pub(crate) fn add_peer(&mut self, address: PeerAddress) -> Result<Peer, Raised> {
         let claim = self.ledger.charge_octets(weights::CALLBACK + octets_of_reference(&address.ior))?;
         let peer = self.next_peer();
@@ -191,7 +191,7 @@ impl Objects {
         Ok(Some(Link { from, to }))
     }
 
-    /// Whether events of the one channel reach the other within this service: through links, or as dead letters.
+    /// Whether events of one channel reach the other within this service: through links, or as dead letters.
     pub(super) fn reaches(&self, from: ChannelId, to: ChannelId) -> bool {
         let links: Vec<Link> = self.clients.by_peer.values().filter_map(|client| client.link).collect();
         let mut seen = BTreeSet::new();
@@ -210,7 +210,7 @@ impl Objects {
 }
 
 impl Protocol {
-    /// Connects a client to a proxy. The reference may be nil where this service never has to call the client.
+    /// Connects a client to a proxy. The reference may be nil if this service never calls the client.
     pub(crate) fn connect(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
         self.connect_as(key, client, true)
     }

@@ -127,7 +127,7 @@ impl Objects {
         listed.collect()
     }
 
-    /// Suspends a consumer, or has it go on.
+    /// Suspends or resumes a consumer.
     ///
     /// # Errors
     ///
@@ -219,7 +219,7 @@ impl Protocol {
         self.set(level, requested).map_err(|raised| raised.to_string())
     }
 
-    /// The channel that a declaration of a name is about; nothing if one has to be made.
+    /// The existing channel for a declaration of a name; `None` if one has to be made.
     fn channel_to_declare(&self, name: &str) -> Option<ChannelId> {
         let is_nameless = |channel: &ChannelId| self.objects.names.channel_name(*channel).is_none();
         let named = self.objects.names.channel_named(name);

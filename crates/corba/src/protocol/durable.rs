@@ -52,7 +52,7 @@ impl Objects {
         self.proxies.widened += 1;
     }
 
-    /// The durable consumers of channels that have names: these, their own, and their keys.
+    /// The durable consumers of named channels: channel name, own name, and key.
     #[must_use]
     pub fn durable_names(&self) -> Vec<(String, String, ProxyKey)> {
         let named = self.proxies.durables.by_name.iter().filter_map(|((channel, name), key)| {
@@ -133,7 +133,7 @@ impl Objects {
 }
 
 impl Protocol {
-    /// The durable consumer that a client asks for by its name, if it is there.
+    /// The durable consumer that a client requests by name, if it exists.
     pub(super) fn find_durable(&self, channel: ChannelId, part: &Part) -> Result<Option<ProxyKey>, RegisterError> {
         let Part::Consumer { durable: Some(name), .. } = part else { return Ok(None) };
         if name.is_empty() || name.len() > DURABLE_NAME_BYTES_MAX {
@@ -169,8 +169,8 @@ impl Protocol {
         Ok(key)
     }
 
-    /// The connection of a client of another protocol has ended: its proxy goes, unless it is a durable consumer, which stays without a
-    /// client. Nothing happens if another client has it by now.
+    /// Handles the end of a connection of another protocol's client: its proxy is removed, unless it is a durable consumer, which stays
+    /// without a client. Nothing happens if another client has taken it.
     pub fn disconnect_local_proxy(&mut self, key: ProxyKey, peer: Peer) {
         self.unwatch_subscribed(peer);
         let is_its = self.objects.hierarchy.proxy(key).is_ok_and(|proxy| proxy.peer == Some(peer));
@@ -186,7 +186,7 @@ impl Protocol {
         }
     }
 
-    /// A local proxy gets events of these types alone from now on, of all or none. Where they are too many, or not granted, it gets all.
+    /// Subscribes a local proxy to these types alone, to all if there are none. If they are too many, or not granted, it gets all.
     pub fn subscribe_local_proxy(
         &mut self,
         key: ProxyKey,
@@ -223,7 +223,7 @@ impl Protocol {
         self.destroy_durables(stale);
     }
 
-    /// Destroys the durable consumers of a name, in whichever channel. A lane reports what goes with each.
+    /// Destroys the durable consumers of a name, in any channel. A lane reports the events of each.
     pub fn destroy_durable(&mut self, name: &str) {
         let all = self.objects.proxies.durables.by_name.iter();
         let its = all.filter(|((_, of), _)| &**of == name).map(|(_, key)| *key).collect();
@@ -238,7 +238,7 @@ impl Protocol {
         }
     }
 
-    /// Makes a stored durable consumer one again, without a client.
+    /// Restores a durable consumer from its stored form, without a client.
     pub(super) fn restore_durable(&mut self, key: ProxyKey, durable: &t::Durable) -> Result<(), Raised> {
         let t::Durable { name, output_form } = durable;
         let is_fit = (1..=DURABLE_NAME_BYTES_MAX).contains(&name.len());

@@ -47,7 +47,7 @@ pub enum Effect {
         /// Time for which it was unreachable; `None` if it, or its server, said that it does not exist.
         unreachable_for: Option<Duration>,
     },
-    /// A client has been out of reach for a minute, and stays connected. Reported once in each episode.
+    /// A client has been unreachable for a minute, and stays connected. Reported once per episode.
     Unreachable {
         /// The client's proxy.
         proxy: ProxyKey,
@@ -55,7 +55,7 @@ pub enum Effect {
         name: String,
         /// Time for which it has been unreachable.
         unreachable_for: Duration,
-        /// Further time out of reach after which the client is disconnected; `None`: it never is.
+        /// Time until the client is disconnected; `None` for never.
         left: Option<Duration>,
     },
     /// An announced client has answered again.
@@ -85,8 +85,7 @@ pub enum Effect {
         /// Address of the client that caused it.
         by: IpAddr,
     },
-    /// `Persistent`, to which only a store gives effect, was taken without one
-    /// ([`Compatibility::persistent_without_store`](super::Compatibility)).
+    /// `Persistent`, which needs a store, was accepted without one ([`Compatibility::persistent_without_store`](super::Compatibility)).
     WithoutStore {
         /// The name in logs of the object that was configured.
         of: String,
@@ -95,25 +94,26 @@ pub enum Effect {
         /// Whether it is the first one: the lack of a store is one episode, from start to end.
         is_first: bool,
     },
-    /// A client that may has asked for the end of the service.
+    /// A client with that right has requested the end of the service.
     End {
         /// Address of the client.
         by: IpAddr,
     },
-    /// The proxy of a client of another protocol ([`Protocol::register_local_proxy`](super::Protocol::register_local_proxy)) is gone, and that client has not said so.
+    /// The proxy of another protocol's client ([`Protocol::register_local_proxy`](super::Protocol::register_local_proxy)) is gone, without
+    /// the client's request.
     LocalProxyGone(Peer),
-    /// The sum of the subscriptions of a channel that the client with this handle watches.
+    /// The sum of a channel's subscriptions, for the watching client with this handle.
     Subscribed(Peer, Subscribed),
     /// All names of channels to advertise to the far side of the link with this handle.
     Names(Peer, Vec<AdvertisedName>),
-    /// A client came or went: a log line for troubleshooting. Made only where such lines are logged.
+    /// A debug line about a client that appeared or went. Made only if such lines are logged.
     DebugLine(String),
     /// The handle is unused now: data stored for it, such as its connection, can be dropped.
     ReleasePeer(Peer),
 }
 
-/// A call of a client's object that ends the connection on its side, as the client itself has ended it on this one. It goes behind the
-/// reply, once, and its outcome is ignored.
+/// A call that ends the connection on a client's object, after the client has ended it here. It is made after the reply, once, and its
+/// outcome is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parting {
     /// The client's object.
@@ -145,7 +145,7 @@ pub(crate) enum CallPurpose {
 /// A client's answer, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAnswer {
-    /// The operation returned; with a boolean, if the reply begins with one.
+    /// The operation returned; with the boolean at the beginning of the reply, if any.
     Returned(Option<bool>),
     /// `NO_IMPLEMENT` or `BAD_OPERATION`: the operation is not supported.
     NotImplemented,

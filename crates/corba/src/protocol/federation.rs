@@ -24,7 +24,7 @@ use std::time::Duration;
 const DISTANCE_MAX: u8 = 8;
 /// Maximum octets of an advertised name, as of a name on a link.
 const NAME_BYTES_MAX: usize = 255;
-/// Octets of a reference as text, at most: as on a link.
+/// Maximum octets of a reference as text, as on a link.
 const REFERENCE_BYTES_MAX: usize = 2 << 10;
 /// Maximum number of names advertised to a far side; the service's own come first.
 pub const NAMES_MAX: usize = 4_096;
@@ -34,7 +34,7 @@ const ALL_NAMES_MAX: usize = 16 * NAMES_MAX;
 const WATCHES_MAX: usize = 256;
 /// Shortest time between two reports to a watch.
 const REPORTED_EVERY: Duration = Duration::from_secs(1);
-/// Shortest time between two lines about names that two services have.
+/// Minimum time between log lines about names that two services have.
 const CONTESTED_LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// Shortest time between two of the index.
 const INDEXED_EVERY: Duration = Duration::from_millis(250);
@@ -89,7 +89,7 @@ pub struct Federation {
     /// The index does not follow from the tables any more.
     is_stale: bool,
     not_before: Time,
-    /// Names that two services have, and when such are logged again.
+    /// Names that two services have, and the time of the next log line about them.
     contested: BTreeSet<Arc<str>>,
     contested_logged: Time,
     /// References of this service's own channels as text.
@@ -104,7 +104,7 @@ pub struct Federation {
 struct Watch {
     service: u64,
     account: Arc<Account>,
-    /// State of the channels' names and of the index at the last report.
+    /// Versions of the channels' names and of the index at the last report.
     seen: Option<(u64, u64)>,
     last: Option<Vec<AdvertisedName>>,
     not_before: Time,
@@ -130,7 +130,7 @@ struct Entry {
     advertised: Arc<FarName>,
     /// The reference; `None` if rejected.
     reference: Option<Arc<Ior>>,
-    /// The rules of access do not let the far side have this name.
+    /// Whether the rules of access forbid the far side this name.
     is_denied: bool,
 }
 
@@ -193,7 +193,7 @@ impl Federation {
         }
     }
 
-    /// Forgets the names of links that have been gone for long enough.
+    /// Drops the names of links lost long enough ago.
     fn forget(&mut self, now: Time) {
         let before = self.tables.len();
         self.tables.retain(|_, table| table.ends.is_none_or(|ends| ends > now));
@@ -310,7 +310,7 @@ impl Protocol {
         elsewhere
     }
 
-    /// Federated names that the root context lists, in their order, from behind a name on.
+    /// Federated names in the root context's list, in order, from behind a name on.
     pub(crate) fn federated_behind<'a>(
         &'a self,
         after: Option<&NameComponent>,
@@ -323,7 +323,7 @@ impl Protocol {
         })
     }
 
-    /// Whether this service has no channel of a name, and the requesting client may know of one.
+    /// Whether this service has no channel of a name, and the requesting client may know one.
     fn leads_elsewhere(&self, name: &str) -> bool {
         self.objects.names.channel_named(name).is_none()
             && self.guard.knows_name(self.objects.ledger.principal.as_deref(), name)
@@ -505,7 +505,7 @@ fn reference_of(objects: &Objects, name: &str, advertised: &FarName, is_here: bo
     Ok(reference)
 }
 
-/// Refuses an address that no client of this service could mean.
+/// Refuses an address that would be wrong for clients of this service.
 fn check_address(profile: &IiopProfile, (host, port): (&str, u16), is_here: bool) -> Result<(), Rejection> {
     let is_plain = |c: char| c.is_ascii_graphic();
     if host.is_empty() || host.len() > NAME_BYTES_MAX || !host.chars().all(is_plain) {

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 /// Probes that may be unanswered at once; more wait.
 const PROBES_MAX: usize = 64;
-/// A supplier that pushes and was never reached is not taken for dead as long as it was heard of within this time.
+/// Time since the last sign of life in which a push supplier that was never reached does not count as dead.
 const QUIET_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Maximum clients checked in one go; other requests are served in between.
 const LOOKED_AT_MAX: usize = 64;
@@ -56,7 +56,7 @@ pub struct Probes {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Probed {
     Alive,
-    /// The client is dead: it says so, or was unreachable for so long.
+    /// The client is dead: by its own answer, or after this time unreachable.
     Dead(Option<Duration>),
     Unknown,
 }
@@ -185,7 +185,7 @@ impl Probes {
         self.due.first().filter(|_| self.unanswered < PROBES_MAX).map(|(due, _)| *due)
     }
 
-    /// A client has answered a probe, or not. Nothing if it was not being asked.
+    /// Handles the result of a probe. `None` if the client was not being probed.
     pub(super) fn probed(&mut self, objects: &mut Objects, peer: Peer, answer: ClientAnswer) -> Option<Probed> {
         let client = objects.clients.by_peer.get_mut(&peer)?;
         if !core::mem::take(&mut client.health.probe_pending) {
@@ -343,7 +343,7 @@ pub const AT_ONCE_MAX: usize = 1_024;
 /// Minimum time between checks of a client, whatever its `SupplierLinger` or `GiveUpAfter`.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 
-/// Clients that call this service and need not be reachable.
+/// Calling clients, which need not be reachable.
 #[derive(Debug, Default)]
 pub struct Idle {
     suppliers: Callers,
@@ -397,7 +397,7 @@ pub struct SupplierStatus {
 }
 
 impl Idle {
-    /// A supplier has connected, or a consumer that pulls and gave no reference.
+    /// Notes a connected supplier, or a pull consumer without a reference.
     pub(super) fn note_caller(&mut self, objects: &mut Objects, key: ProxyKey, side: Side) {
         let Some(activity) = objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.activity.clone()) else {
             return;
@@ -426,7 +426,7 @@ impl Idle {
         silent
     }
 
-    /// Looks at one: how it stands, and since when it counts as silent if it may go on. Nothing if it is gone.
+    /// Checks one client: its status, and since when it will count as silent if it stays. `None` if it is gone.
     fn look_at(&mut self, objects: &Objects, key: ProxyKey, side: Side) -> Option<(SupplierStatus, Option<Time>)> {
         let activity = objects.hierarchy.proxy(key).ok()?.activity.as_ref()?;
         // So that what was heard between the two looks at it counts as well.

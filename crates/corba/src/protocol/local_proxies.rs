@@ -61,7 +61,7 @@ pub struct ListedLocally {
 pub struct LocalChannels {
     /// Channels by number, [`LocalChannels::AT_ONCE`] at most.
     pub channels: Vec<ListedLocally>,
-    /// The channel behind which the next page begins; nothing if this is the last.
+    /// The channel behind which the next page begins; `None` on the last page.
     pub next: Option<ChannelId>,
 }
 
@@ -151,7 +151,7 @@ impl Part {
     }
 }
 
-/// Maximum events queued for a local proxy that only looks.
+/// Maximum events queued for a watching local proxy.
 const EVENTS_OF_ONLOOKER_MAX: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 
 /// Text of a denial of a proxy, or an event, by the rules of access.
@@ -181,7 +181,7 @@ pub enum RegisterError {
     NotMade(String, String),
     /// The name of a durable consumer is empty or too long.
     DurableName,
-    /// A client is connected as the durable consumer of that name.
+    /// A client is already connected as the durable consumer of that name.
     DurableConnected,
 }
 
@@ -218,7 +218,7 @@ impl fmt::Display for RegisterError {
 
 impl std::error::Error for RegisterError {}
 
-/// The beginning of a client's text, as errors quote it.
+/// The beginning of a client's text, for error messages.
 fn beginning(text: &str) -> String {
     text.chars().take(64).flat_map(char::escape_debug).collect()
 }
@@ -318,7 +318,7 @@ impl Protocol {
         self.objects.names.channel_named(name).filter(|channel| self.guard.knows(&self.objects, *channel))
     }
 
-    /// Makes a channel with a name that shows as it is: other protocols' clients have no bytes that text could not have.
+    /// Makes a channel with a printable name: other protocols' clients send text only.
     fn create_local_channel(&mut self, name: &str) -> Result<ChannelId, RegisterError> {
         let failed = |why: String| RegisterError::NotMade(name.to_owned(), why);
         if name.trim().is_empty() || name.len() > NAME_BYTES_MAX {

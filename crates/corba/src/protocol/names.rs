@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Octets of a name, at most: as of a component of a name in the naming service.
+/// Maximum octets of a name, as of a component of a name in the naming service.
 pub(crate) const NAME_BYTES_MAX: usize = 1_024;
 
 /// Something that may have a name.
@@ -57,7 +57,7 @@ pub struct Names {
     formers: HashMap<ProxyKey, ProxyKey>,
     /// Channels that the configuration has declared.
     declared: BTreeSet<ChannelId>,
-    /// Channels that have no name any more, since a declared one has it, and the name that they had. Rules of access know them by it.
+    /// Channels that lost their name to a declared one, with that name. Rules of access know them by it.
     former_names: BTreeMap<ChannelId, Arc<str>>,
     /// Number of changes of channels' names.
     version: u64,
@@ -156,7 +156,7 @@ impl Names {
         }
     }
 
-    /// The name that a channel has: its creator gave it, or the configuration declares it.
+    /// A channel's name, given by its creator or declared in the configuration.
     #[must_use]
     pub fn channel_name(&self, channel: ChannelId) -> Option<&str> {
         self.of(Named::Channel(channel)).map(AsRef::as_ref)
@@ -248,7 +248,7 @@ impl Names {
         }
     }
 
-    /// The proxy that gave its name to another one, which is not connected yet.
+    /// The proxy that gives its name to another one, which is not connected yet.
     pub(super) fn namesake_of(&self, key: ProxyKey) -> Option<ProxyKey> {
         self.formers.get(&key).copied()
     }

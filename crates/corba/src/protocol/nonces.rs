@@ -1,4 +1,4 @@
-//! The random numbers in object keys: where they come from, and which one an object has.
+//! The random numbers in object keys: their source, and the one of each object.
 
 use crate::table::AdminKey;
 use engine::{AdminId, ChannelId, FilterId, ProxyId, ProxyKey, Side};
@@ -49,7 +49,7 @@ impl Drawing {
     }
 }
 
-/// The keys of objects: their random numbers, and other keys by which proxies are found.
+/// The keys of objects: their random numbers, and aliases of proxies.
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) drawing: Drawing,
@@ -66,7 +66,7 @@ impl Keys {
     }
 }
 
-/// Keys of earlier proxies, and which proxies are found by them now.
+/// Aliases: keys of earlier proxies, and the proxies they lead to now.
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
     /// Shared with the lanes.
@@ -85,7 +85,7 @@ impl Aliases {
         self.leads_to.get(&key).copied().unwrap_or(key)
     }
 
-    /// Keys of other proxies by which a proxy is found beside its own.
+    /// The aliases of a proxy: keys of other proxies that lead to it.
     pub(super) fn of(&self, key: ProxyKey) -> &[ProxyKey] {
         self.of.get(&key).map_or(&[], Vec::as_slice)
     }
@@ -110,7 +110,7 @@ impl Aliases {
     }
 }
 
-/// Keys of earlier proxies by which one is found. Of more, the oldest leads nowhere.
+/// Maximum aliases of a proxy. Beyond that, the oldest leads nowhere.
 const ALIASES_MAX: usize = 16;
 
 /// The random numbers in a channel's keys.

@@ -157,7 +157,7 @@ impl Objects {
         self.clients.by_peer.get(&peer).map(|client| &client.address)
     }
 
-    /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
+    /// A proxy and its client as named for operators; `what` is the client's side.
     #[must_use]
     pub fn name(&self, what: &str, key: ProxyKey) -> String {
         let proxy = self.hierarchy.proxy(key).ok();
@@ -205,7 +205,7 @@ impl Objects {
         Channel { id: Some(channel), name: name.map(AsRef::as_ref) }.to_string()
     }
 
-    /// The name of a proxy that stays when its client connects again: its own, or its client's.
+    /// The name of a proxy that stays across reconnections: its own, or its client's.
     #[must_use]
     pub fn lasting_name(&self, key: ProxyKey) -> Option<Arc<str>> {
         let side = self.hierarchy.proxy(key).ok()?.side;
@@ -222,7 +222,7 @@ impl Objects {
         self.ledger.owner(Thing::Proxy(key))?.identity().name().cloned()
     }
 
-    /// Gives the clients of all proxies the names that the configuration has for them now.
+    /// Updates the names of all proxies' clients from the configuration.
     pub fn rename_clients<'n>(&self, name: impl Fn(&Account) -> Option<&'n Arc<str>>) {
         for channel in self.hierarchy.channels() {
             for proxy in channel.proxies() {
@@ -422,12 +422,12 @@ impl Objects {
         reference.iiop().is_some_and(|profile| self.references.is_here(profile))
     }
 
-    /// The proxy that a number names: one that took the place of the proxy of that number, if one did.
+    /// The proxy for a number: its successor, if another one has taken it over.
     pub(crate) fn found_by(&self, key: ProxyKey) -> ProxyKey {
         self.keys.aliases.resolve(key)
     }
 
-    /// The object of this service to which a reference leads; nothing if it leads elsewhere, or nowhere.
+    /// The object of this service that a reference leads to; `None` if it leads elsewhere, or nowhere.
     pub(crate) fn own_target(&self, reference: &Ior) -> Option<Target> {
         let profile = reference.iiop().filter(|profile| self.references.is_here(profile))?;
         self.target(&profile.key)

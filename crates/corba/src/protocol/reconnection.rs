@@ -114,7 +114,7 @@ impl Reconnection {
         of_these.filter_map(since).max_by_key(|(so_far, _)| *so_far).map(|(_, id)| id)
     }
 
-    /// Asks some of the callbacks that need not be called whether they exist, others each time.
+    /// Asks some of the callbacks whether they exist, different ones each time.
     fn ask_some(&mut self, of: Option<IpAddr>, now: Time) {
         let behind = (Bound::Excluded(self.last_probed), Bound::Unbounded);
         let in_turn = self.callbacks.range(behind).chain(self.callbacks.range(..=self.last_probed));

@@ -18,7 +18,7 @@ use engine::{
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-/// Properties that the engine does not keep, or keeps in another form.
+/// Properties that the engine does not store, or stores in another form.
 #[derive(Debug, Default)]
 pub(super) struct Properties {
     /// The property by which each pool was set.
@@ -149,7 +149,7 @@ impl Objects {
         Err(UserException::UnsupportedQoS(validation_errors).into())
     }
 
-    /// Refuses what the profile of a channel rules out, with the reason in the log.
+    /// Refuses a feature that a channel's profile excludes, with the reason in the log.
     fn refuse_in_real_time(&self, channel: ChannelId, what: &str, why: &str) -> bool {
         let is_refused = self.profile(channel) == Profile::RealTime;
         if is_refused {
@@ -172,7 +172,7 @@ impl Objects {
         Err(UserException::AdminLimitExceeded { name: "Profile", value }.into())
     }
 
-    /// Whether a channel may have filters that clients implement.
+    /// Checks that a channel may have filters implemented by clients.
     pub(crate) fn admit_remote_filter(&self, channel: ChannelId) -> Result<(), Raised> {
         let why = "an event would wait for a client's answer";
         match self.refuse_in_real_time(channel, "a filter that a client implements", why) {
@@ -298,7 +298,7 @@ impl Objects {
 }
 
 impl Level {
-    /// Whether a proxy of its channel is at this level or beneath it.
+    /// Whether a proxy of its channel is at this level or below it.
     pub(super) fn includes(self, proxy: &Proxy) -> bool {
         match self {
             Self::Channel(_) => true,

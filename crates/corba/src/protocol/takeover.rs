@@ -37,7 +37,7 @@ const DEATHS_MAX: usize = 4_096;
 /// Earlier proxies that give way at once.
 const AT_ONCE_MAX: usize = 64;
 
-/// A connection on which a client asks, as far as it says whether the client lives.
+/// A client's connection, with its evidence of the client's death.
 #[derive(Debug, Default)]
 pub struct Line {
     /// Time of death in nanoseconds of the service's time; 0 while alive.
@@ -151,7 +151,7 @@ pub struct Lives {
 }
 
 impl Protocol {
-    /// Proxies that earlier lives of a client have left, which give way once it is connected to another one: that of its last life before a
+    /// Proxies of earlier processes of a client, which give way once it is connected to another one: that of the last process before a
     /// restart comes first.
     pub(super) fn earlier_lives(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Vec<ProxyKey> {
         let mut earlier: Vec<ProxyKey> =
@@ -205,7 +205,7 @@ impl Protocol {
         earlier.iter().for_each(|other| self.give_way(*other, key));
     }
 
-    /// Why an earlier proxy of a client's stays beside a new one, if it does.
+    /// Why a client's earlier proxy stays beside a new one, if it does.
     fn stays(&self, earlier: ProxyKey, key: ProxyKey) -> Option<&'static str> {
         let (Ok(one), Ok(other)) = (self.objects.hierarchy.proxy(earlier), self.objects.hierarchy.proxy(key)) else {
             return Some("one of them is gone");
@@ -350,8 +350,8 @@ impl Lives {
         }
     }
 
-    /// Takes note that a lane has given up the client of a proxy. What follows ([`Protocol::handle_disconnected`]) may wait for a while:
-    /// until then no client that connects anew goes on at that proxy.
+    /// Notes that a lane has given up the client of a proxy. [`Protocol::handle_disconnected`] may follow later: until then no reconnecting
+    /// client continues at that proxy.
     pub fn note_given_up(&mut self, objects: &Objects, key: ProxyKey) {
         if objects.hierarchy.proxy(key).is_ok() {
             self.given_up.insert(key);
@@ -363,7 +363,7 @@ impl Lives {
         self.line = line.cloned();
     }
 
-    /// Takes note that a connection to clients at an address has ended as that of a process which dies.
+    /// Notes that a connection to clients at an address has ended as that of a dying process does.
     pub fn note_death(&mut self, objects: &Objects, host: String, port: u16) {
         self.deaths.note((host, port), objects.clock.time);
     }
@@ -391,7 +391,7 @@ impl Lives {
         self.former.range((from, Bound::Unbounded)).map(status)
     }
 
-    /// Whether the life of a proxy's client is over, as far as can be seen.
+    /// Whether the process of a proxy's client has ended, as far as known.
     fn is_over(&self, objects: &Objects, proxy: &Proxy) -> bool {
         let ended =
             proxy.peer.and_then(|peer| objects.clients.by_peer.get(&peer)).and_then(|client| self.ended_at(client));

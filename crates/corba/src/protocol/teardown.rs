@@ -60,7 +60,7 @@ impl DelayedReplies {
         *delayed_reply
     }
 
-    /// Adds a client for which a request waits, unless the request has been answered: then nothing waits.
+    /// Adds a client that a request waits for, unless the request has been answered.
     pub(super) fn one_more(&mut self, delayed_reply: DelayedReply) -> Option<DelayedReply> {
         let begun = self.begun.as_mut().filter(|(begun, _)| *begun == delayed_reply).map(|(_, count)| count);
         let count = begun.or_else(|| self.waiting.get_mut(&delayed_reply).map(|waiting| &mut waiting.unnotified))?;
@@ -94,7 +94,7 @@ impl DelayedReplies {
         }
     }
 
-    /// Takes the next request with a reply that need not wait any longer, and whether all its clients have been notified.
+    /// Takes the next request that need not wait any longer, and whether all its clients have been notified.
     pub fn poll(&mut self) -> Option<(DelayedReply, bool)> {
         self.over.pop_front()
     }
@@ -121,7 +121,7 @@ const BATCH: usize = 256;
 pub(super) struct Teardowns {
     /// Requests waiting for each, in the order of destruction.
     waiting: VecDeque<DelayedReply>,
-    /// Requests waiting until it is published that nothing is left.
+    /// Requests waiting until the complete removal is published.
     ended: Vec<(DelayedReply, Unpublished)>,
 }
 
@@ -137,7 +137,7 @@ impl Unpublished {
     }
 }
 
-/// Channels, admins, proxies and filters that a request has made. Opaque.
+/// Channels, admins, proxies and filters made by a request. Opaque.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Creations(Vec<Thing>);
 

@@ -164,7 +164,7 @@ impl Validation<'_> {
         })
     }
 
-    /// Objects to events that outlive the process without connections that do (OMG Notification Service 1.1, 2.5.5.1).
+    /// Refuses events that outlive the process on connections that do not (OMG Notification Service 1.1, 2.5.5.1).
     fn reliability_error(&self) -> Result<Option<PropertyError>, Raised> {
         let settings = self.requested.patch.over_supplier(self.suppliers_above()?);
         let is_meant = settings.event_reliability == Reliability::Persistent
@@ -248,7 +248,7 @@ impl Validation<'_> {
         Ok(None)
     }
 
-    /// A value that cannot be had; within a range there are some that can.
+    /// The error of an unavailable value; the range has available ones.
     fn unavailable(&self, property: &'static str, range: (PropertyValue, PropertyValue), why: &str) -> PropertyError {
         self.error(property, ErrorCode::UnavailableValue, Some(range), why)
     }
@@ -337,7 +337,7 @@ impl Guard {
     }
 }
 
-/// A level's own deviation from the subset: one that the level above has already is reported there.
+/// A level's own deviation from the subset; one inherited from the level above is reported there.
 fn own_fault(above: OutboxSettings, found: Option<Outside>) -> Option<Outside> {
     found.filter(|found| outside(&above).iter().all(|already| already.property != found.property))
 }

@@ -1,4 +1,4 @@
-//! A channel's properties as a configuration file has them: numbers, flags and text, where a time is text with its unit; and lanes.
+//! A channel's properties in the configuration file's format: numbers, flags and text, with times as text with a unit; and lanes.
 
 use super::pools::lanes_value;
 use super::property::{
@@ -19,7 +19,7 @@ pub enum Declared {
     Number(i64),
     /// Text: a choice, or a time with its unit, such as `2s`.
     Text(String),
-    /// The lanes of `ThreadPoolLanes` under `CLIENT_PROPAGATED`: of each the priority and the static threads.
+    /// The lanes of `ThreadPoolLanes` under `CLIENT_PROPAGATED`: priority and static threads of each.
     Lanes(Vec<(i64, i64)>),
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn declare(
     declare_for(requested, Place::Channel, properties)
 }
 
-/// The channels that such properties name for dead letters.
+/// The channels named as dead letter channels in such properties.
 pub fn dead_letter_channels(properties: &[(String, Declared)]) -> impl Iterator<Item = ChannelId> {
     properties.iter().filter_map(|(name, value)| match value {
         Declared::Number(number) if name == DEAD_LETTER_CHANNEL => u32::try_from(*number).ok().map(ChannelId),
@@ -109,14 +109,14 @@ fn value(property: &Property, declared: &Declared) -> Value {
     }
 }
 
-/// The number of a value that the standard has a name for.
+/// The number of a value with a standard name.
 fn numbered(property: &Property, text: &str) -> Option<i64> {
     let Domain::Integer { names: (names, end), .. } = property.domain else { return None };
     let name = text.strip_suffix(end)?;
     names.iter().position(|known| *known == name).and_then(|at| i64::try_from(at).ok())
 }
 
-/// The values that the standard has names for, with their numbers.
+/// The values with standard names, and their numbers.
 fn named_values(property: &Property) -> Option<String> {
     let Domain::Integer { names: (names, end), .. } = property.domain else { return None };
     let values = names.iter().enumerate().map(|(number, name)| format!("{name}{end} ({number})"));
@@ -124,7 +124,7 @@ fn named_values(property: &Property) -> Option<String> {
     (!names.is_empty()).then(|| format!("it is one of {values}"))
 }
 
-/// A time with its unit, in the 100 ns of `TimeBase::TimeT`.
+/// Parses a time with its unit, in the 100 ns of `TimeBase::TimeT`.
 fn time(text: &str) -> Option<u64> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text.strip_prefix(number)?.trim() {

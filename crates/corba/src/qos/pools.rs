@@ -75,7 +75,7 @@ impl Pool {
         Ok(Self { kind, spec: PoolSpec { model, server_priority, lanes, discipline, queue_events_max } })
     }
 
-    /// The least and the most that can be had with so many threads, as the available range.
+    /// The smallest and largest pool with so many threads, as the available range.
     pub(crate) fn range(kind: PoolKind, threads: u32) -> (PropertyValue, PropertyValue) {
         let with = |model, priority, threads, queue_events_max| {
             let lanes = vec![LaneSpec { priority, threads }];
@@ -127,7 +127,7 @@ impl Pool {
     }
 }
 
-/// A structure's members: by name, or by place where its type has no names (ORBs may leave them out).
+/// A structure's members: by name, or by position if its type has no names (ORBs may leave them out).
 struct Members<'v>(&'v [(String, Value)]);
 
 impl<'v> Members<'v> {
@@ -224,7 +224,7 @@ fn lane_value(model: PriorityModel, server_priority: i16, lane: LaneSpec) -> (Ty
     structure("ThreadPoolLane", members)
 }
 
-/// A `ThreadPoolLanes` of lanes with these priorities and static threads, under `CLIENT_PROPAGATED`: as a client would give it.
+/// A `ThreadPoolLanes` with these priorities and static threads, under `CLIENT_PROPAGATED`, as from a client.
 pub(super) fn lanes_value(lanes: &[(i64, i64)]) -> Value {
     let structure = |fields: Vec<(&str, Value)>| Value::Struct {
         type_name: String::new(),

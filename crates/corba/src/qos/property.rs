@@ -108,9 +108,9 @@ pub(crate) fn write_null(out: &mut Writer<'_>) {
 /// `CosNotification::QoSError_code`, as numbered there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorCode {
-    /// A property that can be set, but not on this kind of object, or not beside the values of the others.
+    /// A property that cannot be set on this kind of object, or beside the values of others.
     UnavailableProperty = 1,
-    /// A value that the property's definition knows and this service does not.
+    /// A value that the property's definition allows and this service does not support.
     UnsupportedValue = 2,
     /// A value that is not available now, because of other properties or existing objects.
     UnavailableValue = 3,
@@ -143,9 +143,9 @@ pub(crate) struct Property {
     pub(crate) places: &'static [Place],
     /// The values it accepts.
     pub(super) domain: Domain,
-    /// Puts a value that the domain accepted where the engine finds it.
+    /// Sets an accepted value in the engine's settings.
     pub(super) set: fn(&mut RequestedProperties, Accepted),
-    /// The value in effect; `None` where nothing is set and the default is no value of the property.
+    /// The value in effect; `None` if nothing is set and the default is no value of the property.
     pub(super) get: fn(&Effective) -> Option<PropertyValue>,
 }
 
@@ -154,7 +154,7 @@ pub(super) const FILTER_STEPS: &str = "FilterSteps";
 /// The longest constraint.
 pub(super) const CONSTRAINT_LENGTH: &str = "MaxConstraintLength";
 pub(crate) const ACKNOWLEDGE_AFTER: &str = "AcknowledgeAfter";
-/// Whether consumers may have suppliers wait for as long as they like, which a proxy cannot say.
+/// Whether consumers may block suppliers for any time; a proxy cannot grant it to itself.
 pub(crate) const HOLD_GRANTED: &str = "HoldGranted";
 /// The channel for undeliverable events.
 pub(crate) const DEAD_LETTER_CHANNEL: &str = "DeadLetterChannel";
@@ -179,7 +179,7 @@ pub(crate) struct Most {
     pub(crate) filter_steps: u32,
     /// Octets of one constraint.
     pub(crate) constraint_bytes: u32,
-    /// Bytes that the events of all channels may take together.
+    /// Maximum bytes of all channels' events together.
     pub(crate) memory_bytes: u64,
     /// Whether anything outlives the process.
     pub(crate) has_store: bool,
@@ -234,7 +234,7 @@ pub(super) enum Domain {
         wire: Wire,
         /// Lowest and highest supported value; reported as the available range.
         supported: (i64, i64),
-        /// Lowest and highest value that the property's definition knows.
+        /// Lowest and highest value in the property's definition.
         legal: (i64, i64),
         /// The standard's names of the values from 0, and their common suffix; empty for most.
         names: (&'static [&'static str], &'static str),
@@ -244,7 +244,7 @@ pub(super) enum Domain {
     Utc,
     /// A string out of these.
     Choice(&'static [&'static str]),
-    /// A place in a channel's history: as text, or the number of an event.
+    /// A position in a channel's history: as text, or an event's number.
     Start,
     /// A pool of threads.
     Pool(PoolKind),
@@ -314,7 +314,7 @@ impl Accepted {
         u32::try_from(self.integer()).ok().and_then(NonZeroU32::new)
     }
 
-    /// A number that the domain holds between 1 and what `unsigned long` bears.
+    /// A number between 1 and the maximum of `unsigned long`, as the domain ensures.
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.integer()).unwrap_or(u32::MAX)
     }
@@ -438,12 +438,12 @@ impl Domain {
     }
 }
 
-/// Whether `Persistent`, to which only a store gives effect, is a value of this property.
+/// Whether this property has the value `Persistent`, which needs a store.
 pub(super) fn is_reliability(name: &str) -> bool {
     [EVENT_RELIABILITY, CONNECTION_RELIABILITY].contains(&name)
 }
 
-/// An integer of any width: clients in languages without CORBA's widths send whichever they have.
+/// Reads an integer of any width: clients in languages without CORBA's widths send any of them.
 pub(crate) fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Octet(value) => Some(i64::from(*value)),

@@ -18,7 +18,7 @@ const UNITS: &[(&str, u64)] = &[
     ("ns", 1),
 ];
 
-/// The place in a channel's history that a text names, as the property `StartFrom` does. Nothing if it names none.
+/// Parses a position in a channel's history, in the format of the property `StartFrom`. `None` if invalid.
 #[must_use]
 pub fn parse(text: &str) -> Option<StartFrom> {
     match text {

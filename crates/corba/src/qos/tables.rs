@@ -33,7 +33,7 @@ const MILLISECOND: i64 = 10_000;
 const HOUR: i64 = 3_600_000 * MILLISECOND;
 const WEEK: i64 = 7 * 24 * HOUR;
 const YEAR: i64 = 365 * 24 * HOUR;
-/// The longest `Timeout`; what means to last longer may as well say 0, which is for ever.
+/// The longest `Timeout`; longer ones can be given as 0, which is for ever.
 const CENTURY: i64 = 36_525 * 24 * HOUR;
 
 const HOLD_TIMEOUT: &str = "HoldTimeout";

@@ -115,7 +115,7 @@ fn time_value(time: Duration) -> Value {
     Value::ULongLong(u64::try_from(time.as_nanos() / 100).unwrap_or(u64::MAX))
 }
 
-/// The least and the most of one topic, as the available range.
+/// The smallest and largest values of one topic, as the available range.
 pub(super) fn range() -> (PropertyValue, PropertyValue) {
     let any = || EventType::new("*", "*");
     let low = TopicSettings { share: 1, deadline: None, execution_time: Duration::ZERO, criticality: i16::MIN };

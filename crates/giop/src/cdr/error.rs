@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// The bytes are not what their type says: the peer's fault, never the reader's caller's.
+/// The bytes do not match their type: always the peer's fault, never the caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadError {
     /// Position in octets from the start of the outermost bytes: of the message when reading from a message.
@@ -43,7 +43,7 @@ pub enum ReadErrorKind {
     },
     /// A character that the code set to be written lacks.
     Lacking(Lacking),
-    /// Wide characters that take a number of octets in which UTF-16 does not come.
+    /// A length of wide characters that is impossible in UTF-16.
     BadWideLength {
         /// The number of octets as sent.
         length: u32,
@@ -69,14 +69,14 @@ pub enum ReadErrorKind {
         /// Maximum number of items.
         max: u32,
     },
-    /// Octets are left over behind a value that should have ended.
+    /// Octets are left behind a complete value.
     TrailingBytes {
         /// Name of the type that left them.
         what: &'static str,
         /// Number of octets left.
         count: usize,
     },
-    /// Understanding the bytes takes more steps than are granted.
+    /// Reading the bytes takes more steps than granted.
     TooMuchWork,
     /// Values or types are nested deeper than is granted.
     TooDeep,

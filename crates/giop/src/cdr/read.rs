@@ -307,8 +307,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Skips the padding in front of a value that lies at multiples of `n`: 1, 2, 4 or 8. What padding holds is
-    /// undefined, so it is not looked at.
+    /// Skips the padding in front of a value aligned to `n`: 1, 2, 4 or 8. Its content is undefined and ignored.
     ///
     /// # Errors
     /// The bytes end inside the padding.
@@ -393,7 +392,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Position of the next octet in its message or encapsulation as far as alignment can tell, 0 to 7.
+    /// Position of the next octet in its message or encapsulation, modulo 8.
     #[inline]
     #[must_use]
     pub const fn phase(&self) -> usize {
@@ -409,7 +408,7 @@ impl<'a> Reader<'a> {
         self.has_eights
     }
 
-    /// Position of the next octet in the outermost bytes, as errors tell it.
+    /// Position of the next octet in the outermost bytes, for errors.
     #[inline]
     #[must_use]
     pub const fn offset(&self) -> usize {
@@ -437,7 +436,7 @@ impl<'a> Reader<'a> {
         self.remaining() == 0
     }
 
-    /// An error of this kind at the position where the reader stands.
+    /// An error of this kind at the reader's position.
     #[cold]
     #[must_use]
     pub const fn error(&self, kind: ReadErrorKind) -> ReadError {
@@ -484,7 +483,7 @@ impl<'a> Reader<'a> {
         Ok(chunk)
     }
 
-    /// A number of `N` octets, which lies at a multiple of `N`.
+    /// Reads a number of `N` octets, aligned to `N`.
     #[inline]
     fn number<const N: usize, T>(&mut self, big: fn([u8; N]) -> T, little: fn([u8; N]) -> T) -> Result<T, ReadError> {
         let skip = padding(self.phase + self.at, N);

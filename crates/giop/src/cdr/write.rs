@@ -124,7 +124,7 @@ impl<'b> Writer<'b> {
         self.u8(0);
     }
 
-    /// `string` from text, put into the encoding's code set. A character that ISO 8859-1 lacks is left out and remembered by
+    /// Writes a `string`, converted to the encoding's code set. A character that ISO 8859-1 lacks is left out and noted in
     /// [`Writer::lacking`].
     pub fn string(&mut self, text: &str) {
         if self.encoding.chars == CharSet::Utf8 || text.is_ascii() {
@@ -138,13 +138,12 @@ impl<'b> Writer<'b> {
         self.u8(0);
     }
 
-    /// `wchar` from a character. GIOP 1.1 and XCDR1 have room for one UTF-16 unit only; a character that takes two is remembered
-    /// by [`Writer::lacking`].
+    /// Writes a `wchar`. GIOP 1.1 and XCDR1 have room for one UTF-16 unit only; a character of two units is noted in [`Writer::lacking`].
     pub fn wchar(&mut self, c: char) {
         self.wide_char(c.into());
     }
 
-    /// `wchar` from its units, as [`Writer::wchar`] but for half a surrogate pair too.
+    /// Writes a `wchar` from its units, as [`Writer::wchar`] does, including half a surrogate pair.
     pub fn wide_char(&mut self, c: WideChar) {
         match (self.encoding.version.has_wide_numbers(), c.second()) {
             (true, None) => self.u16(c.first()),
@@ -194,7 +193,7 @@ impl<'b> Writer<'b> {
         self.buf.extend_from_slice(bytes);
     }
 
-    /// Fills up with zeros to a multiple of `n`: 1, 2, 4 or 8.
+    /// Pads with zeros to a multiple of `n`: 1, 2, 4 or 8.
     #[inline]
     pub fn align(&mut self, n: usize) {
         debug_assert!(matches!(n, 1 | 2 | 4 | 8), "CDR aligns to 1, 2, 4 or 8");
@@ -258,7 +257,7 @@ impl<'b> Writer<'b> {
         self.buf.len().saturating_sub(self.start)
     }
 
-    /// Position of the next octet in its message or encapsulation as far as alignment can tell, 0 to 7.
+    /// Position of the next octet in its message or encapsulation, modulo 8.
     #[inline]
     #[must_use]
     pub const fn phase(&self) -> usize {
@@ -273,7 +272,7 @@ impl<'b> Writer<'b> {
 
     // ---- helpers ----
 
-    /// A number of `N` octets, which lies at a multiple of `N`.
+    /// Writes a number of `N` octets, aligned to `N`.
     #[inline]
     fn number<const N: usize>(&mut self, big: [u8; N], little: [u8; N]) {
         self.align(N);

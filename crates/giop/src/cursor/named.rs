@@ -6,7 +6,7 @@ use crate::recode::{pass_any, pass_value};
 use crate::typecode::wire::{Node, Place, Types};
 use crate::typecode::{Kind, Work};
 
-/// The least that a named value takes: the length of its name and the kind of its value.
+/// Minimum size of a named value: the length of its name and the kind of its value.
 const NAMED_BYTES_MIN: usize = 8;
 
 impl<'a> Cursor<'a> {
@@ -52,7 +52,7 @@ pub fn find_named<'a>(reader: &mut Reader<'a>, name: &str, work: &mut Work) -> R
     Ok(None)
 }
 
-/// Moves `reader` behind a list such as [`find_named`] looks through.
+/// Moves `reader` behind a list of the kind that [`find_named`] searches.
 ///
 /// # Errors
 /// As [`find_named`].
@@ -109,7 +109,7 @@ impl Pair {
     }
 }
 
-/// Whether a `string` as it lies in bytes of that code set is `text`.
+/// Whether an encoded `string` in that code set equals `text`.
 #[must_use]
 pub fn is_text(string: &[u8], chars: CharSet, text: &str) -> bool {
     match chars {

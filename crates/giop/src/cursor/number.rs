@@ -1,4 +1,4 @@
-//! Numbers that have no counterpart in Rust, as near as a `double` comes.
+//! Numbers without a Rust counterpart, rounded to a `double`.
 
 use super::Scalar;
 
@@ -31,7 +31,7 @@ pub(super) fn from_quadruple(octets: [u8; 16]) -> f64 {
     f64::from_bits(sign | magnitude)
 }
 
-/// Shifts right, to the nearest, and to the even one of two as near.
+/// Shifts right, rounding to nearest, ties to even.
 fn rounded(significand: u128, by: u32) -> u64 {
     let (kept, lost) = (significand >> by, significand & ((1 << by) - 1));
     let half = 1 << (by - 1);

@@ -140,7 +140,7 @@ impl Fragments {
         }
     }
 
-    /// Keeps a buffer for later sets, unless too much would be kept.
+    /// Retains a buffer for later sets, unless the retained memory would exceed the limit.
     fn keep(&mut self, mut bytes: Vec<u8>, limits: &Limits) {
         let kept: usize = self.spare.iter().map(Vec::capacity).sum();
         if self.spare.len() < SPARE_MAX && kept.saturating_add(bytes.capacity()) <= limits.retained_bytes_max {

@@ -139,7 +139,7 @@ impl Component {
     /// Maximum number of components of a profile. One with more is refused.
     pub const COUNT_MAX: u32 = 256;
 
-    /// Says which ORB made the reference.
+    /// A component with the ORB that made the reference.
     #[must_use]
     pub fn orb_type(number: u32) -> Self {
         Self::encapsulated(tag::ORB_TYPE, |w| w.u32(number))

@@ -40,7 +40,7 @@ pub enum WriteError {
         /// The name in the value; empty if a member is missing.
         found: String,
     },
-    /// A character or number is none that the type can hold.
+    /// A character or number outside the type's range.
     OutOfRange {
         /// The type, as it is referred to in IDL.
         of: String,

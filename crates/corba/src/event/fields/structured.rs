@@ -39,7 +39,7 @@ struct List {
 /// Position of a property.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// Octets of its name, which ends, with a NUL, where the value begins.
+    /// Octets of its name up to the value, including the NUL.
     length: u32,
     /// Position of its value.
     value: u32,
@@ -152,7 +152,7 @@ impl<'e> Structured<'e> {
         Ok(any.map(|any| (Reached::Value(any), parts)))
     }
 
-    /// The string at that place of the fixed header: domain, type, name.
+    /// The string at that index of the fixed header: domain, type, name.
     fn fixed(&self, index: usize, work: &mut Work) -> Result<Option<Reached<'e>>, ReadError> {
         let mut source = self.source.clone();
         spend(1, &source, work)?;

@@ -98,7 +98,7 @@ impl Guard {
     }
 }
 
-/// Whether an operation that needs the right to administer only looks.
+/// Whether an operation that needs the right to administer only reads.
 fn is_look(target: Target, operation: &str) -> bool {
     let looks = operation.starts_with("get_") || operation.starts_with("_get_");
     looks && !(matches!(target, Target::MonitorControl) && operation.contains("clear"))

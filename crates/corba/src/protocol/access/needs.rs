@@ -14,7 +14,7 @@ pub(super) enum Needs {
     Knows,
     /// The right to a side of the channel.
     Uses(Side),
-    /// The right to a side of the channel, or to either, and that the thing is its own; else to administer the channel.
+    /// The right to a side of the channel, or to either, and ownership of the object; else to administer the channel.
     Owns(Option<Side>),
     /// The right to administer the channel, or the service if the object is in no channel.
     Administers,

@@ -173,7 +173,7 @@ impl Protocol {
         self.restore_and(topology, |_| {})
     }
 
-    /// Makes what [`topology_json`](Objects::topology_json) describes, as [`restore`](Self::restore) does.
+    /// Restores the topology in the format of [`topology_json`](Objects::topology_json), as [`restore`](Self::restore) does.
     ///
     /// # Errors
     ///
@@ -405,7 +405,7 @@ impl Protocol {
     }
 }
 
-/// A filter is gone, with its channel for example, and where it counted was not written any more: nothing is lost but that.
+/// Logs the loss of a filter that is gone, with its channel for example, while its user's state was not stored yet.
 fn log_lost(target: FilterTarget, what: &str, raised: &Raised) {
     let whose = match target {
         FilterTarget::Admin { channel, side, admin } => {
