@@ -11,7 +11,7 @@ use super::{
 /// One operation of one interface. An attribute is an operation `_get_…` and, if writable, `_set_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationDone {
-    /// Scoped name of the interface that declares it.
+    /// Scoped name of the interface that declares the operation.
     pub interface: &'static str,
     /// The operation's name on the wire.
     pub operation: &'static str,

@@ -108,5 +108,5 @@ pub(super) const EXT: &[&Interface] = &[&EXT_FILTER_FACTORY];
 /// Every interface of the module, in the order of its IDL.
 pub(super) const ALL: &[&Interface] = &[&FILTER, &MAPPING_FILTER, &FILTER_FACTORY, &FILTER_ADMIN];
 
-/// Our own interfaces that have to do with filters.
+/// This service's own interfaces of filters.
 pub(super) const OWN: &[&Interface] = &[&TIMEOUT_FILTER];

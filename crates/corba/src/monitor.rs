@@ -38,7 +38,7 @@ const GET_STATISTIC: &str = "get_statistic";
 const GET_STATISTICS: &str = "get_statistics";
 const GET_AND_CLEAR: &str = "get_and_clear_statistics";
 
-/// Statistics in one request, at most.
+/// Maximum number of statistics in one request.
 const NAMES_MAX: u32 = 1_024;
 /// Maximum names in one list: clients of a channel, and statistics listed with `InvalidName`.
 const LIST_MAX: usize = 8_192;

@@ -30,9 +30,9 @@ use giop::url::Url;
 /// Limits of the naming service. Beyond each of the first two a client gets `IMP_LIMIT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamingLimits {
-    /// Naming contexts, the root among them. Default 4,096.
+    /// Maximum number of naming contexts, the root included. Default 4,096.
     pub contexts_max: usize,
-    /// Bindings in all contexts together. Default 65,536.
+    /// Maximum number of bindings in all contexts together. Default 65,536.
     pub bindings_max: usize,
     /// Maximum iterators open at once. Default 64; one more closes the oldest.
     pub iterators_max: usize,

@@ -5,7 +5,7 @@
 
 /// Names that differ in so many letters are no slip.
 const SLIPS_MAX: usize = 2;
-/// Letters of a name that others are compared with.
+/// Maximum letters of a name that is compared.
 const CHARS_MAX: usize = 64;
 
 /// The name in `names` nearest to `given`, if near enough: ignoring case, up to two letters missing, added, changed or swapped, but fewer

@@ -66,7 +66,7 @@ fn left_out(Call { args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     Err(Raised::no_implement())
 }
 
-/// Policies are for the client's own ORB to say.
+/// The exception for policies: the client's own ORB answers for them.
 fn policy(Call { mut args, .. }: Call<'_, '_>) -> Result<(), Raised> {
     args.u32()?;
     args.finish("the arguments of get_policy")?;

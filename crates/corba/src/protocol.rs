@@ -208,7 +208,7 @@ pub struct ObjectRequest<'a> {
     pub key: &'a [u8],
     /// The operation's name as sent: `_get_…` and `_set_…` for attributes.
     pub operation: &'a str,
-    /// Stands in front of the arguments.
+    /// A reader in front of the arguments.
     pub args: Reader<'a>,
     /// Account of the requesting client, charged for stored objects and effects.
     pub principal: &'a Arc<Account>,

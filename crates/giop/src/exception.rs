@@ -112,7 +112,7 @@ kinds! {
     CodesetIncompatible = "CODESET_INCOMPATIBLE",
     /// The reference would have to be bound anew, which a policy forbids.
     Rebind = "REBIND",
-    /// Time ran out.
+    /// The time limit was exceeded.
     Timeout = "TIMEOUT",
     /// Transactions are not available.
     TransactionUnavailable = "TRANSACTION_UNAVAILABLE",

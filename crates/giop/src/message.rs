@@ -47,7 +47,7 @@ pub(crate) const MAGIC: [u8; 4] = *b"GIOP";
 /// Bit of the flags that says that numbers are sent least significant octet first.
 const FLAG_LITTLE_ENDIAN: u8 = 1;
 
-/// Bit of the flags that says that fragments follow.
+/// Bit of the flags: fragments follow.
 pub(crate) const FLAG_MORE_FRAGMENTS: u8 = 2;
 
 /// Offset of the flags in the header.
@@ -65,7 +65,7 @@ pub enum MessageKind {
     Reply,
     /// The client no longer wants the answer to a request.
     CancelRequest,
-    /// Asks whether an object is here.
+    /// Asks whether an object exists at this server.
     LocateRequest,
     /// The answer to that.
     LocateReply,
@@ -130,7 +130,7 @@ impl fmt::Display for MessageKind {
 /// The twelve octets that every message starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Version that the message is laid out by.
+    /// GIOP version of the message.
     pub version: Version,
     /// Byte order of the whole message, the size in the header included.
     pub endian: Endian,

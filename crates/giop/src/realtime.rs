@@ -69,7 +69,7 @@ impl PriorityModel {
 /// A reference's policy on the priority of invocations: `RTCORBA::PriorityModelPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PriorityModelPolicy {
-    /// Side that decides.
+    /// The side that decides.
     pub model: PriorityModel,
     /// From 0 to [`PRIORITY_MAX`]: the priority of all invocations under `SERVER_DECLARED`; under `CLIENT_PROPAGATED` the default for
     /// clients that send none.

@@ -21,7 +21,7 @@ use sink::{Copy, Sink, Skip};
 
 /// Skips values that were not checked yet.
 const SKIP: Skip<true> = Skip;
-/// Passes over what has been checked.
+/// Skips values that have been checked.
 const PASS: Skip<false> = Skip;
 
 /// Moves `reader` behind an `Any` and checks its structure.

@@ -163,7 +163,7 @@ any_from! {
 /// An `Any` where it lies in a message, checked but not taken apart.
 #[derive(Clone, Debug)]
 pub struct AnyRef<'a> {
-    /// Stands at the kind.
+    /// A reader in front of the kind.
     start: Reader<'a>,
     /// Octets of type and value together.
     length: usize,

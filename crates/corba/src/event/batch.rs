@@ -94,7 +94,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Finds nothing.
+    /// Empties the batch.
     pub(super) fn clear(&mut self) {
         self.spans.clear();
     }

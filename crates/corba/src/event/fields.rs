@@ -112,7 +112,7 @@ enum Shape {
 #[derive(Clone, Debug)]
 pub struct EventFields<'e> {
     shape: Shape,
-    /// Stands in front of the event.
+    /// A reader in front of the event.
     source: Reader<'e>,
     /// The structured event that the event is or contains, once resolved.
     structured: OnceCell<Option<Structured<'e>>>,
@@ -356,7 +356,7 @@ fn step<'e>(at: &Cursor<'e>, part: &Part, work: &mut Work) -> Result<Option<Curs
     }
 }
 
-/// Whether a part asks for something that every value has.
+/// Whether a part asks for a type's property, which every value has.
 fn is_about_type(part: &Part) -> bool {
     matches!(part, Part::Length | Part::TypeId | Part::ReposId)
 }

@@ -10,7 +10,7 @@ use giop::recode::{Shape, any_shape, skip_value_of_checked};
 use giop::typecode::Work;
 use std::time::Duration;
 
-/// See the module.
+/// The known beginning of an event: see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skeleton {
     /// Number of common octets: up to the value.

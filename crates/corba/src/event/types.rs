@@ -27,7 +27,7 @@ fn typed<'a>(type_code: &'static [u8], value: Reader<'a>, work: &mut Work) -> Re
     Cursor::typed(Reader::new(type_code, Encoding::new(Endian::NATIVE)), value, work)
 }
 
-/// Marshalled in both byte orders, big first.
+/// The marshalled type in both byte orders, big first.
 static STRUCTURED_EVENT_TYPE: LazyLock<(Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
     let code = structured_event_type();
     (marshalled(&code, Endian::Big), marshalled(&code, Endian::Little))

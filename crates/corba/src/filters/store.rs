@@ -114,7 +114,7 @@ pub(super) struct Filter {
 /// The kind of a filter.
 #[derive(Debug)]
 pub(super) enum Role {
-    /// Says which events pass.
+    /// Decides which events pass.
     Decides(Callbacks),
     /// Gives events another priority or lifetime.
     Maps(Mapping),
@@ -217,7 +217,7 @@ impl Constraints {
         self.next = self.next.max(next);
     }
 
-    /// Puts a constraint where it was, if it is good.
+    /// Replaces a constraint, if the new one is valid.
     pub(super) fn put_checked(&mut self, id: i32, new: New, role: &Role, limits: &ChannelLimits) -> Result<(), Raised> {
         self.put(id, check(new, role, limits)?);
         self.skip_to(id.checked_add(1).ok_or(Refusal::IdsExhausted)?);

@@ -231,7 +231,7 @@ impl Tree {
         }
     }
 
-    /// Binds a name that must be free.
+    /// Binds a name that is not bound yet.
     pub(super) fn bind(
         &mut self,
         context: u32,
@@ -275,7 +275,7 @@ impl Tree {
         found.ok_or_else(|| not_found(NotFoundReason::MissingNode, std::slice::from_ref(last)))
     }
 
-    /// Frees a name.
+    /// Removes the binding of a name.
     pub(super) fn unbind(&mut self, context: u32, name: &[NameComponent]) -> Result<(), Raised> {
         let (context, last) = self.walk(context, name)?;
         let removed = self.contexts.get_mut(&context).and_then(|context| context.bindings.remove(last));

@@ -82,7 +82,7 @@ fn denial_text(who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why
     format!("denied {who}: {what} on {on}: {why}")
 }
 
-/// Something that a client asked for and may not do.
+/// A denied operation of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
     /// The missing right; `None` if the service would have to call a forbidden address.
@@ -413,7 +413,7 @@ impl Guard {
         Err(self.deny(Denied { right: Some(right), ip, text }, why))
     }
 
-    /// Refuses something, because of these rules.
+    /// Denies an operation because of these rules.
     fn deny(&mut self, denied: Denied, why: String) -> Raised {
         self.why = Some(why);
         self.note_denied(denied);

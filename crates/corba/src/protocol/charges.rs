@@ -66,7 +66,7 @@ pub(super) struct Charged {
     pub(super) owner: Option<Arc<Account>>,
 }
 
-/// Charges of all things, and their owners.
+/// Charges of all objects, and their owners.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     things: BTreeMap<Thing, Charged>,
@@ -141,7 +141,7 @@ impl Ledger {
         self.charge(Resource::RetainedBytes, octets)
     }
 
-    /// Exception for a client that claims too much.
+    /// The exception for a client that claims too much, which is noted.
     pub(crate) fn note_spent(&mut self, spent: Spent) -> Raised {
         if let Some(principal) = &self.principal {
             self.refused.push(Refused::new(spent, principal));
@@ -189,7 +189,7 @@ impl Ledger {
         })
     }
 
-    /// Restores the stored owner of a thing.
+    /// Restores the stored owner of an object.
     pub(crate) fn own_again(&mut self, thing: Thing, stored: Option<&t::Principal>) {
         let (Some(accounts), Some(stored)) = (&self.accounts, stored) else { return };
         if let Some((_, account)) = self.restored.as_ref().filter(|(last, _)| last == stored) {

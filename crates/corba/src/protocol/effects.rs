@@ -82,7 +82,7 @@ pub enum Effect {
     Dismissed {
         /// The disconnected client's name in logs.
         name: String,
-        /// Address of the client that caused it.
+        /// Address of the client that did so.
         by: IpAddr,
     },
     /// `Persistent`, which needs a store, was accepted without one ([`Compatibility::persistent_without_store`](super::Compatibility)).

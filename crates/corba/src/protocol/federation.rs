@@ -36,7 +36,7 @@ const WATCHES_MAX: usize = 256;
 const REPORTED_EVERY: Duration = Duration::from_secs(1);
 /// Minimum time between log lines about names that two services have.
 const CONTESTED_LOGGED_EVERY: Duration = Duration::from_secs(60);
-/// Shortest time between two of the index.
+/// Shortest time between two rebuilds of the index.
 const INDEXED_EVERY: Duration = Duration::from_millis(250);
 
 /// A name advertised to a far side.
@@ -145,7 +145,7 @@ struct Federated {
     text: Arc<str>,
 }
 
-/// Why a name of a far side is not taken.
+/// The reason to reject a name of a far side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rejection {
     Unprintable,
@@ -200,7 +200,7 @@ impl Federation {
         self.is_stale |= self.tables.len() != before;
     }
 
-    /// When something is due.
+    /// The time when something is due next.
     fn next(&self, names: u64) -> Option<Time> {
         let ends = self.tables.values().filter_map(|table| table.ends);
         let is_due = |watch: &&Watch| watch.seen != Some((names, self.version));

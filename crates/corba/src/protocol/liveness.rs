@@ -34,7 +34,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Probes that may be unanswered at once; more wait.
+/// Maximum number of unanswered probes; further ones wait.
 const PROBES_MAX: usize = 64;
 /// Time since the last sign of life in which a push supplier that was never reached does not count as dead.
 const QUIET_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -307,7 +307,7 @@ impl Rescheduling {
         self.go_on(objects, probes, idle);
     }
 
-    /// Looks at a piece.
+    /// Processes a chunk.
     pub(super) fn go_on(&mut self, objects: &mut Objects, probes: &mut Probes, idle: &mut Idle) {
         let Some((whose, behind)) = self.waiting.pop_front() else { return };
         if behind.is_none() {
@@ -360,7 +360,7 @@ pub(super) struct Callers {
 
 #[derive(Debug)]
 struct Connected {
-    /// Account that connected it.
+    /// Account that connected the client.
     by: Option<Arc<Account>>,
     due: Option<Time>,
 }

@@ -157,7 +157,7 @@ const EVENTS_OF_ONLOOKER_MAX: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 /// Text of a denial of a proxy, or an event, by the rules of access.
 pub const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
 
-/// Why a client of another protocol may not take part.
+/// Why a client of another protocol is refused.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RegisterError {

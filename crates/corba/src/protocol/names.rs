@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Maximum octets of a name, as of a component of a name in the naming service.
 pub(crate) const NAME_BYTES_MAX: usize = 1_024;
 
-/// Something that may have a name.
+/// An object that may have a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Named {
     Channel(ChannelId),
@@ -22,7 +22,7 @@ pub(crate) enum Named {
     Proxy(ProxyKey, Side),
 }
 
-/// Within which a name is unique.
+/// The scope in which a name is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Space {
     Channels,

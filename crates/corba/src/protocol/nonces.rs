@@ -21,7 +21,7 @@ pub enum KeyNumbers {
     Seeded(u64),
 }
 
-/// Draws the numbers of one protocol.
+/// Generator of the numbers of one protocol.
 #[derive(Debug)]
 pub(super) enum Drawing {
     Drawn(fn() -> u128),
@@ -69,7 +69,7 @@ impl Keys {
 /// Aliases: keys of earlier proxies, and the proxies they lead to now.
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
-    /// Shared with the lanes.
+    /// The aliases, shared with the lanes.
     leads_to: Arc<HashMap<ProxyKey, ProxyKey>>,
     /// The oldest first.
     of: HashMap<ProxyKey, Vec<ProxyKey>>,

@@ -75,7 +75,7 @@ pub(super) struct Proxies {
     pub(super) kinds: BTreeMap<ProxyKey, ProxyKind>,
     /// Proxies with clients that are not notified of changes.
     pub(super) silenced: BTreeSet<ProxyKey>,
-    /// Clients of other protocols.
+    /// State of other protocols' clients.
     pub(super) local: HashMap<ProxyKey, LocalProxyState>,
     /// Durable consumers.
     pub(super) durables: Durables,

@@ -41,7 +41,7 @@ pub(super) struct Watches(BTreeMap<Peer, Watch>);
 #[derive(Debug)]
 struct Watch {
     channel: ChannelId,
-    /// Consumers that do not count.
+    /// Consumers left out of the sum.
     except: Vec<ProxyKey>,
     /// The version of the channel's lists, and whether it has a history, at the last check.
     seen: Option<(u64, bool)>,

@@ -34,7 +34,7 @@ use topology as t;
 const ANEW_WITHIN: Duration = Duration::from_secs(3_600);
 /// Maximum addresses with a remembered death. Beyond that the oldest is forgotten.
 const DEATHS_MAX: usize = 4_096;
-/// Earlier proxies that give way at once.
+/// Maximum earlier proxies that give way at once.
 const AT_ONCE_MAX: usize = 64;
 
 /// A client's connection, with its evidence of the client's death.

@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 impl DelayedReplies {
-    /// Begins a request, which has nothing to wait for yet.
+    /// Begins a request, without anything to wait for yet.
     pub(super) fn begin(&mut self) {
         self.begun = None;
     }

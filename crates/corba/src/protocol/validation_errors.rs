@@ -67,7 +67,7 @@ impl Validation<'_> {
         Ok(Some(self.error(pool.kind.property(), code, range, &why)))
     }
 
-    /// Why a level can have no pool at all.
+    /// The reason why a level cannot have any pool.
     fn is_without_pools(&self, level: Level) -> Result<Option<&'static str>, Raised> {
         let Level::Proxy(proxy, _) = level else { return Ok(None) };
         Ok(if self.objects.proxy_kind(proxy)?.pull {

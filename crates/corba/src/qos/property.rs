@@ -173,9 +173,9 @@ pub(crate) const CONNECTION_RELIABILITY: &str = "ConnectionReliability";
 /// The service's limits for properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Most {
-    /// Threads of all pools together.
+    /// Maximum number of threads of all pools together.
     pub(crate) threads: u32,
-    /// Steps that filtering one event may take.
+    /// Maximum steps of filtering one event.
     pub(crate) filter_steps: u32,
     /// Octets of one constraint.
     pub(crate) constraint_bytes: u32,
@@ -213,13 +213,13 @@ pub(crate) struct RequestedProperties {
 /// The properties in effect at a level.
 #[derive(Clone, Debug)]
 pub(crate) struct Effective {
-    /// Own, inherited or default, of an outbox.
+    /// The outbox settings: own, inherited or default.
     pub(crate) settings: OutboxSettings,
-    /// Own, inherited or default, of a supplier.
+    /// The supplier settings: own, inherited or default.
     pub(crate) supplier: SupplierSettings,
     /// The channel's.
     pub(crate) limits: ChannelLimits,
-    /// Own or inherited.
+    /// The pool: own or inherited.
     pub(crate) pool: Option<Pool>,
     /// The channel's.
     pub(crate) profile: Profile,

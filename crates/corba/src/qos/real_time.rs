@@ -40,7 +40,7 @@ pub(crate) struct Outside {
     pub(crate) property: &'static str,
     /// The range of its values within the subset.
     pub(crate) range: (PropertyValue, PropertyValue),
-    /// Why the others are not.
+    /// The reason for the range.
     pub(crate) why: &'static str,
 }
 

@@ -3,7 +3,7 @@
 use engine::{FieldName, StartFrom};
 use std::time::Duration;
 
-/// Forms of a value, as the available range lists them.
+/// Forms of a value, as listed in the available range.
 pub const START_FROM_RANGE: &str =
     "new|first|number:N|after:N|last:N|since:10m|time:N|last-of-each-type|last-of-each:FIELD";
 

@@ -13,7 +13,7 @@ pub(super) const UNKNOWN_OCTETS_MAX: usize = 8 << 10;
 /// Encoding of their stored values.
 const ENCODING: Encoding = Encoding { chars: CharSet::Utf8, ..Encoding::new(Endian::Big) };
 
-/// Operations by which they are set and read.
+/// The operations that set and read the properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     /// `set_qos` and `get_qos`.

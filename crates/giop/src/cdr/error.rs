@@ -71,7 +71,7 @@ pub enum ReadErrorKind {
     },
     /// Octets are left behind a complete value.
     TrailingBytes {
-        /// Name of the type that left them.
+        /// Name of the type with the extra octets.
         what: &'static str,
         /// Number of octets left.
         count: usize,

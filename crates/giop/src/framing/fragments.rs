@@ -1,4 +1,4 @@
-//! Messages that come in parts.
+//! Messages that arrive in fragments.
 
 use super::{Limits, ProtocolError};
 use crate::cdr::{Endian, Version};

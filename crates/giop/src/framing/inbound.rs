@@ -32,7 +32,7 @@ pub struct Message<'a> {
 /// An incomplete message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incomplete {
-    /// When its first octets were found.
+    /// When its first octets arrived.
     pub began: u64,
     /// Octets received of the message and in front of it.
     pub octets: usize,
@@ -91,7 +91,7 @@ pub struct Inbound {
     /// The current time, and when the message in front was first found incomplete.
     now: u64,
     began: Option<u64>,
-    /// Once set, returned for ever.
+    /// The error; once set, every later call returns it.
     failure: Option<ProtocolError>,
 }
 
@@ -307,7 +307,7 @@ impl Inbound {
         }
     }
 
-    /// Messages with fragments on their way.
+    /// Number of incomplete fragmented messages.
     #[must_use]
     pub fn open_fragment_sets(&self) -> usize {
         self.fragments.open()

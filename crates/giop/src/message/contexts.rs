@@ -6,7 +6,7 @@ use crate::cdr::{Encoding, Endian, ReadError, ReadErrorKind, Reader};
 #[derive(Clone, Debug)]
 pub struct ServiceContexts<'a> {
     count: u32,
-    /// Stands behind the count.
+    /// A reader behind the count.
     list: Reader<'a>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> ServiceContexts<'a> {
         Self { count: 0, list: Reader::new(&[], Encoding::new(Endian::Big)) }
     }
 
-    /// Walks over the list to its end.
+    /// Reads the list to its end.
     #[inline]
     pub(crate) fn read(r: &mut Reader<'a>) -> Result<Self, ReadError> {
         let count = r.seq_len(8)?;

@@ -1,4 +1,4 @@
-//! Messages that arrived.
+//! Parsing of received messages.
 
 use super::{HEADER_LEN, Header, ServiceContexts, Target};
 use crate::cdr::{CharSet, ReadError, ReadErrorKind, Reader, Version, padding};

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// The head of a request, in front of its body; see [`super::Request`] for its layout.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
-    /// Version to lay the message out by.
+    /// GIOP version of the message.
     pub version: Version,
     /// Byte order of head and body.
     pub endian: Endian,
@@ -32,7 +32,7 @@ pub struct RequestHead<'a> {
 /// The head of a reply, in front of its body; see [`super::Reply`] for its layout.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyHead<'a> {
-    /// Version to lay the message out by: the request's.
+    /// GIOP version of the message: the request's.
     pub version: Version,
     /// Byte order of head and body.
     pub endian: Endian,

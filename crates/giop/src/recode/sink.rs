@@ -18,7 +18,7 @@ pub(super) trait Sink<'a> {
     /// Copies octets unchanged.
     fn verbatim(&mut self, reader: &mut Reader<'a>, octets: usize) -> Result<(), ReadError>;
 
-    /// Values that neither byte order nor code set touches.
+    /// Values independent of byte order and code set.
     fn octets(&mut self, reader: &mut Reader<'a>, count: usize) -> Result<(), ReadError>;
 
     fn chars(&mut self, reader: &mut Reader<'a>, count: usize) -> Result<(), ReadError>;
@@ -47,7 +47,7 @@ pub(super) trait Sink<'a> {
     ) -> Result<(), ReadError>;
 }
 
-/// Drops everything.
+/// A sink that discards everything.
 pub(super) struct Skip<const CHECKS_TYPES: bool>;
 
 impl<'a, const CHECKS_TYPES: bool> Sink<'a> for Skip<CHECKS_TYPES> {

@@ -1,4 +1,4 @@
-//! Types that a program makes.
+//! Construction of types by a program.
 
 use super::{Kind, MemberData, NodeData, Text, TypeCode};
 use alloc::string::String;

@@ -1,4 +1,4 @@
-//! Types as text that looks like IDL.
+//! Display of types as text similar to IDL.
 
 use super::{Kind, TypeCode, TypeRef};
 use alloc::collections::BTreeSet;

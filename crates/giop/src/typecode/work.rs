@@ -46,7 +46,7 @@ impl Work {
         suffices
     }
 
-    /// Spends one step on what lies at `offset`.
+    /// Spends one step for the item at `offset`.
     #[inline]
     pub(crate) fn step(&mut self, offset: usize) -> Result<(), ReadError> {
         match self.steps.checked_sub(1) {

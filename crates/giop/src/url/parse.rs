@@ -1,4 +1,4 @@
-//! Reading URLs.
+//! Parsing of URLs.
 
 use super::{Address, Corbaloc, Url};
 use crate::cdr::Version;

@@ -1,4 +1,4 @@
-//! Values taken from bytes along their type.
+//! Reading of values by their type.
 
 use super::{AnyValue, Value, fixed};
 use crate::cdr::{ReadError, ReadErrorKind, Reader};

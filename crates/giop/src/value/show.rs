@@ -1,4 +1,4 @@
-//! Values as text for people.
+//! Display of values for people.
 
 use super::{AnyValue, Value};
 use core::fmt;

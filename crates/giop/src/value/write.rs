@@ -1,4 +1,4 @@
-//! Values put into bytes along their type.
+//! Writing of values by their type.
 
 use super::{AnyValue, Value, fixed};
 use crate::cdr::Writer;

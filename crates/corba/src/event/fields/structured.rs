@@ -16,7 +16,7 @@ const REMEMBERED: usize = 12;
 /// A structured event, with the known positions of its parts.
 #[derive(Clone, Debug)]
 pub(super) struct Structured<'e> {
-    /// Stands in front of the event.
+    /// A reader in front of the event.
     source: Reader<'e>,
     variable_header: List,
     filterable_data: List,

@@ -31,7 +31,7 @@ pub enum NotRestored {
     Refused {
         /// The object.
         what: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }
