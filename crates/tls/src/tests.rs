@@ -1,4 +1,4 @@
-//! Two sessions connected to each other.
+//! Two sessions that are handed each other's octets.
 
 use testing::certificates::{Authority, CertificateSpec, Certified};
 
@@ -16,7 +16,7 @@ fn trust(authority: &Authority) -> Trust {
 struct Pair {
     client: Session,
     server: Session,
-    /// Octets in flight to each side.
+    /// What is under way to each.
     to_client: Vec<u8>,
     to_server: Vec<u8>,
 }
@@ -33,7 +33,7 @@ impl Pair {
         pair
     }
 
-    /// Passes on octets in flight, so many at a time, until none are left. Returns the error of the server and of the client.
+    /// Passes on what is under way, so many octets at a time, until nothing is. What went wrong at the server, and at the client.
     fn pass(&mut self, at_once: usize) -> (Option<Trouble>, Option<Trouble>) {
         let (mut at_server, mut at_client) = (None, None);
         while !self.to_server.is_empty() || !self.to_client.is_empty() {
@@ -59,7 +59,7 @@ impl Pair {
     }
 }
 
-/// Both ends, each with a certificate that the other requires.
+/// Both ends, each with a certificate that the other asks for.
 fn ends(authority: &Authority) -> (ServerEnd, ClientEnd) {
     let server = ServerEnd::new(identity(&authority.certify("server")), Clients::Required(trust(authority))).unwrap();
     let client = ClientEnd::new(trust(authority), true, Some(identity(&authority.certify("plant 7")))).unwrap();

@@ -1,4 +1,4 @@
-//! Tests with types and values derived from each other.
+//! Types and values that are made of each other.
 
 mod random;
 
@@ -26,7 +26,7 @@ fn read(of: &TypeCode, octets: &[u8]) -> Value {
     without_names(Value::read(of, &mut Reader::new(octets, NATIVE), &mut Work::default()).unwrap())
 }
 
-/// The value with its structs' names removed, for short expected values.
+/// The value as if its structs had no names, so that one can be written down shortly.
 pub(super) fn without_names(value: Value) -> Value {
     match value {
         Value::Struct { fields, .. } => {

@@ -1,4 +1,4 @@
-//! Random types and values against a naive model, and octets that are not values.
+//! Random types and values against a naive model, and octets that are no values.
 
 use super::{project, without_names};
 use crate::declared::NATIVE;
@@ -8,7 +8,7 @@ use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
 use giop::typecode::{Kind, TypeCode};
 use giop::value::Value;
 
-/// A source type, the target type, and the conversion of a value.
+/// A type of the source, what the target makes of it, and what a value becomes.
 struct Case {
     source: TypeCode,
     target: TypeCode,
@@ -108,7 +108,7 @@ fn enumeration(random: &mut Rng) -> Case {
     Case { source: of(&labels), target: of(&theirs), value: value(index), expected: value(theirs_at) }
 }
 
-/// A value that becomes an optional one. A sequence would be taken for a sequence, and is left alone.
+/// One that becomes an optional one. A sequence would be taken for a sequence, and is left alone.
 fn optional(inner: Case) -> Case {
     if matches!(inner.source.root().resolved().kind(), Kind::Sequence | Kind::Array) {
         return inner;
@@ -145,7 +145,7 @@ fn row(random: &mut Rng, depth: u32) -> Case {
     Case { source, target, value, expected }
 }
 
-/// A struct with some of its members in the target, in some order, and some missing optional ones.
+/// A struct of which some members are wanted, in some order, and some optional ones that are not there.
 fn structure(random: &mut Rng, depth: u32) -> Case {
     let names = ["a", "b", "c", "d", "e"];
     let members: Vec<(&str, Case)> =
@@ -191,7 +191,7 @@ fn values_become_what_the_model_says() {
     assert!(different > 1_000 && deep > 300, "{different} are made anew, {deep} are structs: the others show little");
 }
 
-/// Truncated, changed and random octets: checking and writing agree on them, and never panic.
+/// Octets cut off, changed and made up: answered alike by checking and by writing, and never by a panic.
 #[test]
 fn octets_that_are_no_values_are_refused_alike_by_checking_and_by_writing() {
     let (mut refused, mut taken) = (0, 0);
@@ -225,7 +225,7 @@ fn octets_that_are_no_values_are_refused_alike_by_checking_and_by_writing() {
     assert!(refused > 10_000 && taken > 1_000, "{refused} and {taken}");
 }
 
-/// Malicious types: the work on them is bounded.
+/// Types that are made for harm: what is done for them is bounded.
 #[test]
 fn types_and_values_that_multiply_come_to_an_end() {
     // Each level has two of the one below: 2 to the 40th values of nothing.
