@@ -15,7 +15,7 @@ UNITS ?= /etc/systemd/system
 # What makes the Debian package, in a folder of its own.
 CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 
-.PHONY: library run test check build lab build-with-dds soak static install deb try-deb container install-cpp java-package wheel dist \
+.PHONY: library run test check build lab build-with-dds build-with-zenoh test-zenoh soak static install deb try-deb container install-cpp java-package wheel dist \
 	install-test-tools bench fuzz clean
 
 # A small observatory through a service of its own, with the console, until Ctrl-C. Other ports than 2809 and 2812:
@@ -35,6 +35,11 @@ lab: build
 # The same service, which can join channels to DDS: needs a C and a C++ compiler and CMake.
 build-with-dds:
 	$(CARGO) build --release --locked -p campanile-cli --features dds
+	@packaging/strip.sh $(CAMPANILE)
+
+# The same service without DDS, which can make links through Zenoh: some 200 more crates to build.
+build-with-zenoh:
+	$(CARGO) build --release --locked -p campanile-cli --features zenoh
 	@packaging/strip.sh $(CAMPANILE)
 
 # The service for systemd (without DDS: make build, then `make -o build-with-dds install`); then: systemctl daemon-reload, systemctl enable
@@ -139,14 +144,22 @@ WITH_DDS := --features campanile-cli/dds
 # Tests wait for sockets, disks and other programs most of the time, so more of them run at once than there are processors.
 test: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test: install-test-tools check
-	$(CARGO) test --locked --workspace $(WITH_DDS)
+	$(CARGO) test --locked --workspace --exclude campanile-zenoh $(WITH_DDS)
 	cd lab && $(CARGO) test --locked
+
+# Links through Zenoh, apart from the others: its crates take minutes to build.
+test-zenoh: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
+test-zenoh:
+	$(CARGO) clippy --locked -p campanile-zenoh -p campanile-service --features campanile-service/zenoh --all-targets -- -D warnings
+	$(CARGO) test --locked -p campanile-zenoh
+	$(CARGO) test --locked -p campanile-service --features zenoh --test all link
+	$(CARGO) test --locked -p campanile-service --features zenoh --lib config
 
 # Formatting, lints, and bounds of size and language (lab/house.py), the same here and in CI. Needs Python 3.
 check:
 	$(CARGO) fmt --all --check
 	cd lab && $(CARGO) fmt --check
-	$(CARGO) clippy --locked --workspace --all-targets $(WITH_DDS) -- -D warnings
+	$(CARGO) clippy --locked --workspace --exclude campanile-zenoh --all-targets $(WITH_DDS) -- -D warnings
 	cd lab && $(CARGO) clippy --locked --all-targets -- -D warnings
 	lab/house.py --check
 	python3 -m unittest discover -q -s lab
