@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Links;
 use super::dialling::Link;
-use super::iiop::Gateway;
+use super::gateway::Gateway;
 use super::session::{Connection, State};
 use super::status::stats_of;
 use crate::admin::values::LinkOrigin;

@@ -7,7 +7,7 @@ use engine::Time;
 use links::wire::{Direction, Frame, Open, Types};
 
 use super::episodes::Episode;
-use super::iiop::Gateway;
+use super::gateway::Gateway;
 use super::session::{Connection, State, UNSENT_MAX};
 use super::{Flow, Links, Protocol, own_durable};
 use crate::admin::values::LinkOrigin;
