@@ -165,7 +165,7 @@ impl fmt::Display for BadWho {
         write!(
             f,
             "\"{}\" names no client: it is \"*\", \"anonymous\", an address, a range such as \"10.0.0.0/8\", \"certificate:NAME\", \
-             \"token:NAME\" or \"door:dds\"",
+             \"token:NAME\", \"door:dds\" or \"door:zenoh\"",
             self.0.escape_debug()
         )?;
         if self.0.starts_with("certificate:") {

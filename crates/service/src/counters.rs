@@ -228,6 +228,14 @@ counters! {
     LinkEventsRepaired = "links_events_repaired",
     /// Times that a link with datagrams fell back to its connection alone.
     LinkFallBacks = "links_fall_backs",
+    /// Messages of links that came through Zenoh and were dropped: they are of no stream that there is, came before, or are none.
+    LinkZenohDropped = "links_zenoh_dropped",
+    /// Streams of links through Zenoh that ended since a message was lost, or more was sent than granted. They are opened anew.
+    LinkZenohBroken = "links_zenoh_broken",
+    /// Links through Zenoh that other services asked for and that were refused.
+    LinkZenohRefused = "links_zenoh_refused",
+    /// Times that the Zenoh session was opened anew, since services that are there did not answer.
+    LinkZenohReopened = "links_zenoh_reopened",
     /// Samples from DDS that channels took.
     DdsIn = "dds_in",
     /// Events that were written to DDS.

@@ -32,6 +32,8 @@ mod simulation;
 mod start;
 mod store;
 mod time;
+#[cfg(feature = "zenoh")]
+mod zenoh;
 
 pub use ::json::time::{rfc3339, since_1970};
 pub use accounts::{CertifiedName, Principal};
@@ -48,8 +50,8 @@ pub use config::{
     AccessRule, Carrier, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError,
     ConnectionReliability, Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel,
     DeclaredLane, DeclaredValue, Delivery, Discipline, Federation, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes,
-    Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, Links, LogConfig, LogFormat, LogLevel, Naming,
-    NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls,
+    Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, LinkZenoh, Links, LogConfig, LogFormat, LogLevel,
+    Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls,
     Undeclarable, Unfit, WhenFull,
 };
 pub use corba::NOT_PERMITTED;

@@ -8,6 +8,7 @@ mod limits;
 mod ports;
 mod running;
 mod storage;
+mod zenoh;
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -103,6 +104,7 @@ pub struct Service {
     administration_thread: Option<JoinHandle<Undone>>,
     /// Ends when the lanes have.
     _dds: dds::Threads,
+    _zenoh: zenoh::Threads,
     stopper: Stopper,
     shutdown_request: Arc<ShutdownRequest>,
     pub(crate) known: Known,
@@ -214,7 +216,7 @@ impl Service {
         let assembled = assemble(&config, (listeners, ports), place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut warnings, announcement, .. } =
             assembled;
-        let Assembled { is_outside, store_directory, known, dds, .. } = assembled;
+        let Assembled { is_outside, store_directory, known, dds, zenoh, .. } = assembled;
         warnings.extend(json_address.and_then(|address| open_port_warning("json.listen", address)));
         warnings.extend(tempo_address.and_then(|address| open_port_warning("tempo.listen", address)));
         warnings.extend(links_address.and_then(|address| open_port_warning("links.listen", address)));
@@ -239,6 +241,7 @@ impl Service {
             administration: Arc::new(Mutex::new(administration)),
             administration_thread: None,
             _dds: dds,
+            _zenoh: zenoh,
             stopper,
             shutdown_request,
             known,
@@ -276,6 +279,7 @@ pub(crate) struct Assembled {
     /// Where things are kept.
     store_directory: Option<PathBuf>,
     dds: dds::Threads,
+    zenoh: zenoh::Threads,
     known: Known,
 }
 
@@ -323,6 +327,10 @@ fn assemble(
     let (opened, links) = furnish_linked(&mut protocol, config, &accounts, found, &mut warnings)?;
     let (dds, slots, dds_joins) = dds::join(config, &protocol)?;
     listeners.sockets.dds = slots;
+    let (zenoh, zenoh_ends) = zenoh::open(config)?;
+    listeners.sockets.link = zenoh_ends;
+    let open_zenoh = config.links.zenoh.open_end_points();
+    warnings.extend(open_zenoh.map(open_zenoh_warning));
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
     let (factory, outside_naming) = (protocol.objects.factory_reference(), outside_naming(config, &announcement)?);
     let is_outside = outside_naming.is_some();
@@ -380,6 +388,7 @@ fn assemble(
         is_outside,
         store_directory,
         dds,
+        zenoh,
         known,
     })
 }
@@ -579,6 +588,16 @@ fn open_port_warning(setting: &str, address: SocketAddr) -> Option<String> {
         log::warn!("{warning}");
         warning
     })
+}
+
+/// Makes the warning for an end point of Zenoh without security that other hosts can reach.
+fn open_zenoh_warning(end_point: &str) -> String {
+    let warning = format!(
+        "links.zenoh.listen: every Zenoh session that can reach {end_point} can take part in the realm, dial this service, and read what \
+         crosses; use tls/ there, or tls = true in each [[link]]"
+    );
+    log::warn!("{warning}");
+    warning
 }
 
 /// Gives the protocol the access rules and the addresses not to be called; adds what is odd about them to `warnings`.

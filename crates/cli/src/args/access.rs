@@ -17,7 +17,7 @@ Examples:
   campanile access check --config campanile.toml 10.0.0.7,token:sensor publish Weather Weather/Wind
   campanile access check --config campanile.toml anonymous subscribe 3 --name Weather && echo yes
 
-WHO is an address, token:NAME, door:dds or certificate:NAME (a subject, a common
+WHO is an address, token:NAME, door:dds, door:zenoh or certificate:NAME (a subject, a common
 name, or dns:, uri:, ip:, email: and a name), several of them with commas between,
 the certificate last, or anonymous. CHANNEL is a number, a name, or * for the service
 itself. Without TYPE the question is whether any event type is allowed.

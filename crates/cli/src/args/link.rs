@@ -98,7 +98,8 @@ pub(crate) struct NewLink {
     /// What the link is called here
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Where the other service accepts links: its links.listen, or tls.links_listen; with `--carrier iiop` a reference as well
+    /// Where the other service accepts links: its links.listen, or tls.links_listen; with `--carrier iiop` a reference as well, with `zenoh` its
+    /// name there
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
     /// A channel to join with the one of the same name there; more than once for several
@@ -124,8 +125,8 @@ pub(crate) struct NewLink {
     /// Connect over TLS, with the certificates of [tls]
     #[arg(long)]
     tls: bool,
-    /// What carries the events: a connection, datagrams, or calls of a CORBA notification service
-    #[arg(long, value_parser = ["tcp", "udp", "multicast", "iiop"], default_value = "tcp")]
+    /// What carries the events: a connection, datagrams, calls of a CORBA notification service, or Zenoh
+    #[arg(long, value_parser = ["tcp", "udp", "multicast", "iiop", "zenoh"], default_value = "tcp")]
     carrier: String,
     /// With `--carrier multicast`: the group, which links may share
     #[arg(long, value_name = "ADDRESS:PORT")]

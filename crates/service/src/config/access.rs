@@ -17,7 +17,7 @@ pub struct AccessRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Whom it is about: `*`, `anonymous`, an address, a range of addresses, `certificate:NAME` (attributes of the subject, or `dns:`,
-    /// `uri:`, `ip:`, `email:` and an alternative name), `token:NAME`, `door:dds`. 1 to 256.
+    /// `uri:`, `ip:`, `email:` and an alternative name), `token:NAME`, `door:dds`, `door:zenoh`. 1 to 256.
     pub who: Vec<String>,
     /// The rights: `publish`, `subscribe`, `administer`.
     pub may: Vec<String>,

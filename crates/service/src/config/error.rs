@@ -73,6 +73,13 @@ pub enum ConfigError {
         /// Why, and what to write.
         why: String,
     },
+    /// A setting of `[links.zenoh]` has a value that cannot be used.
+    Zenoh {
+        /// Its key.
+        key: &'static str,
+        /// Why, and what to write.
+        why: String,
+    },
     /// What `[federation]` says does not go together.
     Federation {
         /// Why, and what to write.
@@ -171,6 +178,7 @@ impl fmt::Display for ConfigError {
             Self::BadJoin { channel, why } => write!(f, "dds.joins, channel = {channel:?}: {why}"),
             Self::Link { name, why } => write!(f, "[[link]] {name:?}: {why}"),
             Self::Datagrams { key, why } => write!(f, "links.datagrams.{key}: {why}"),
+            Self::Zenoh { key, why } => write!(f, "links.zenoh.{key}: {why}"),
             Self::Federation { why } => write!(f, "[federation]: {why}"),
             Self::Tls { why } => f.write_str(why),
             Self::BudgetWithoutPeriod { budget_us } => write!(

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Config, ConfigError, in_range};
+use super::{Config, ConfigError, LinkZenoh, in_range};
 use crate::lane::io::net::is_here;
 use engine::EventType;
 
@@ -37,6 +37,8 @@ pub struct Links {
     pub backlog_bytes_max: u64,
     /// Datagrams of links whose carrier is not TCP.
     pub datagrams: LinkDatagrams,
+    /// The Zenoh session for links whose carrier that is.
+    pub zenoh: LinkZenoh,
 }
 
 /// `[links.datagrams]`: what holds for links whose carrier is `udp` or `multicast`.
@@ -121,7 +123,8 @@ impl LinkDatagrams {
 pub struct LinkEntry {
     /// Its name, 1 to 100 octets, unique among the links of this service. What is kept for the link is kept under this name.
     pub name: String,
-    /// Host and port of the other service's `links.listen`, or of its `tls.links_listen` if `tls` is true.
+    /// Host and port of the other service's `links.listen`, or of its `tls.links_listen` if `tls` is true; with Zenoh, its
+    /// `links.zenoh.name`.
     pub to: String,
     /// Names of the channels that it joins with the other service's channels of the same names, 1 to 256. Where there is none of that
     /// name, it is made.
@@ -172,6 +175,8 @@ pub enum Carrier {
     Udp,
     /// Datagrams to a group of services.
     Multicast,
+    /// A stream through Zenoh.
+    Zenoh,
 }
 
 /// Which way events cross a link.
@@ -245,6 +250,7 @@ impl Default for Links {
             names_forgotten_after_s: 60,
             backlog_bytes_max: BACKLOG_BYTES,
             datagrams: LinkDatagrams::default(),
+            zenoh: LinkZenoh::default(),
         }
     }
 }
@@ -332,6 +338,7 @@ impl Config {
             || self.links.listen.is_some()
             || self.tls.links_listen.is_some()
             || self.federation.name.is_some()
+            || self.links.zenoh.accept
     }
 }
 
@@ -366,7 +373,7 @@ pub(super) fn check(links: &Links, entries: &[LinkEntry]) -> Result<(), ConfigEr
             }
         } else if !entry.far_channels.is_empty() {
             return wrong("far_channels is for carrier = \"iiop\": other links join channels of the same names");
-        } else if entry.host_and_port().is_none() {
+        } else if entry.carrier != Carrier::Zenoh && entry.host_and_port().is_none() {
             return wrong(&format!("to = \"{}\" is not HOST:PORT, as in \"lab.example:2816\"", entry.to));
         }
         let mut channels = entry.channels.iter().enumerate();
@@ -420,7 +427,7 @@ fn wrong_carrier(entry: &LinkEntry, before: &[LinkEntry], datagrams: &LinkDatagr
         if entry.group.is_some() {
             return text("group is for carrier = \"multicast\"");
         }
-        if matches!(entry.carrier, Carrier::Tcp | Carrier::Iiop) {
+        if matches!(entry.carrier, Carrier::Tcp | Carrier::Iiop | Carrier::Zenoh) {
             return None;
         }
     } else if entry.group_address().is_none() {

@@ -22,6 +22,7 @@ mod outflow;
 mod session;
 mod stalls;
 mod status;
+mod zenoh;
 
 use std::io;
 use std::net::SocketAddr;
@@ -41,6 +42,9 @@ use self::inflow::{Claim, Inflow, Sightings};
 use self::interests::ChannelInterest;
 use self::outflow::{Backlog, Outflow};
 use self::session::{Connection, State};
+#[cfg(feature = "zenoh")]
+pub(crate) use self::zenoh::narrow_pair;
+pub(crate) use self::zenoh::{FromZenoh, ZENOH_ADDRESS, ZenohEnds};
 use super::{Client, CoreCheck, CoreStep, Given, LinkAct, LinksAt, NOBODY, Step, Tag, WireProtocol};
 use crate::admin::values::{FederationMember, LinkOrigin};
 use crate::config::{Carrier, Config, ConfigError, LinkEntry, LinkNames, parse_listen};
@@ -117,6 +121,8 @@ pub(crate) struct Protocol {
     /// Groups that events are sent to in datagrams, and where datagrams come in.
     groups: Groups,
     receiving: Receiving,
+    /// Where links come from and go to that Zenoh carries.
+    zenoh: ZenohEnds,
     /// What sockets are read into.
     read: Vec<u8>,
 }
@@ -131,7 +137,7 @@ enum Flow {
 impl WireProtocol for Protocol {
     const NAME: &'static str = "links";
     type Settings = Settings;
-    type Sockets = ();
+    type Sockets = ZenohEnds;
     type Claim = Claim;
 
     fn settings(given: &Given<'_>) -> Settings {
@@ -162,7 +168,7 @@ impl WireProtocol for Protocol {
         }
     }
 
-    fn new(common: &Common, ends: &mut LaneEnds, (): (), poll: &Poll) -> io::Result<Self> {
+    fn new(common: &Common, ends: &mut LaneEnds, zenoh: ZenohEnds, poll: &Poll) -> io::Result<Self> {
         let settings = common.protocols.link.clone();
         let mut outflows = Slots::new();
         for served in &settings.served {
@@ -192,7 +198,12 @@ impl WireProtocol for Protocol {
             directories: HashMap::new(),
             sightings: Sightings::restored(ends.store.iter_mut().flat_map(|store| store.origins_seen.drain(..))),
             interests: HashMap::new(),
-            look_after: (!links.is_empty() || !settings.served.is_empty() || discovery.is_some()).then_some(Time(0)),
+            look_after: (!links.is_empty()
+                || !settings.served.is_empty()
+                || discovery.is_some()
+                || zenoh.taken.is_some())
+            .then_some(Time(0)),
+            zenoh,
             links,
             discovery,
             groups: Groups::default(),
@@ -225,6 +236,11 @@ impl WireProtocol for Protocol {
     const RESUME: fn(&mut Worker, Socket) = |worker, socket| {
         if let Socket::Incoming(_, token) | Socket::Outgoing(_, token) = socket {
             Links::of(&mut worker.core).process_link(token, &[]);
+        }
+    };
+    const BEGIN_ROUND: Step = |worker| {
+        while let Some(FromZenoh { tcp, layer }) = worker.core.protocols.link.zenoh.next() {
+            worker.let_in_stream(Tag::Link, layer, (tcp, ZENOH_ADDRESS));
         }
     };
     const FLUSH: fn(&mut Worker, Token) = |worker, token| Links::of(&mut worker.core).flush_link(token);
@@ -445,6 +461,9 @@ impl Links<'_> {
         // What came while this process was stopped counts as heard.
         self.serve_group();
         self.forget_found();
+        for (counter, count) in self.core.protocols.link.zenoh.counts() {
+            self.core.cx.counters.set(counter, count);
+        }
         let (lane, link) = (&self.core.cx.lane, &mut self.core.protocols.link);
         let is_there = |channel| lane.snapshot().channel(channel).is_some();
         link.sightings.retain(is_there);
@@ -453,7 +472,8 @@ impl Links<'_> {
         let is_any = !link.links.is_empty()
             || !link.connections.is_empty()
             || !link.outflows.is_empty()
-            || link.discovery.is_some();
+            || link.discovery.is_some()
+            || link.zenoh.taken.is_some();
         link.look_after = is_any.then(|| self.core.cx.clock.now + LOOKED_AFTER);
     }
 

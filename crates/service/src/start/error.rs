@@ -56,6 +56,11 @@ pub enum StartError {
         /// Why not.
         why: String,
     },
+    /// The session in Zenoh cannot be opened.
+    Zenoh {
+        /// Why not.
+        why: String,
+    },
     /// The outside naming service's address cannot be understood.
     OutsideNaming {
         /// The address.
@@ -89,7 +94,11 @@ impl StartError {
             | Self::OutsideNaming { .. }
             | Self::Dds { .. }
             | Self::Processors { .. } => true,
-            Self::Listen { .. } | Self::IorFile { .. } | Self::Store { .. } | Self::Resources(_) => false,
+            Self::Listen { .. }
+            | Self::Zenoh { .. }
+            | Self::IorFile { .. }
+            | Self::Store { .. }
+            | Self::Resources(_) => false,
         }
     }
 }
@@ -133,6 +142,7 @@ impl fmt::Display for StartError {
             ),
             Self::Channel { name, why } => write!(f, "channels, name = \"{name}\": {why}"),
             Self::Dds { why } => write!(f, "dds: {why}"),
+            Self::Zenoh { why } => write!(f, "links.zenoh: {why}"),
             Self::OutsideNaming { url, why } => {
                 write!(f, "naming.outside = \"{url}\": {why}; write for example corbaloc::host:2809/NameService")
             }

@@ -31,6 +31,8 @@ mod link_far_sides;
 mod link_iiop;
 mod link_iiop_failures;
 mod link_names;
+#[cfg(feature = "zenoh")]
+mod link_zenoh;
 mod links;
 mod logged;
 mod minor_codes;

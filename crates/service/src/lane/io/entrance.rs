@@ -15,6 +15,7 @@ use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::run::Worker;
+use crate::protocols::link::ZENOH_ADDRESS;
 use crate::protocols::{Tag, WireProtocol, by_tag};
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 use engine::Time;
@@ -193,7 +194,10 @@ impl Worker {
         let Secured { stream, address, whose, name } = secured;
         match whose {
             Whose::Client(protocol, place) => {
-                let is_open = self.clients.entrance(protocol, Layer::Tls).listener.is_some();
+                let is_open = match address == ZENOH_ADDRESS {
+                    true => !self.core.cx.reporting.draining.has_begun(),
+                    false => self.clients.entrance(protocol, Layer::Tls).listener.is_some(),
+                };
                 let Some(stream) = stream.ok().filter(|_| is_open) else { return };
                 if let Some(name) = name {
                     place.account().identity().certify(name);
@@ -227,6 +231,31 @@ impl Worker {
         let quota = self.core.cx.io.quotas.arrive(place.account().ip());
         let arrival = Arrival { stream: tcp.into(), address, place, quota, looks_on, at: self.core.cx.clock.now };
         if self.greet(Tag::Json, arrival).is_none() {
+            self.core.cx.io.quotas.leave(quota);
+        }
+    }
+
+    /// Admits a client that came through no port of this service, and of which the address stands for what it came through.
+    #[cold]
+    pub(crate) fn let_in_stream(&mut self, protocol: Tag, layer: Layer, (tcp, address): (TcpStream, SocketAddr)) {
+        if self.core.cx.reporting.draining.has_begun() {
+            return;
+        }
+        let Ok(place) = self.place_for(protocol, layer, address) else { return };
+        // Its name in rules of access, beside that of a certificate.
+        let _ = place.account().identity().note_protocol("zenoh");
+        let quota = self.core.cx.io.quotas.arrive(place.account().ip());
+        let is_in = match (layer, Stream::from(tcp)) {
+            (Layer::Tls, Stream::Plain(tcp)) => {
+                self.begin_handshake(protocol, tcp, address, place);
+                false
+            }
+            (_, stream) => {
+                let at = self.core.cx.clock.now;
+                self.greet(protocol, Arrival { stream, address, place, quota, looks_on: false, at }).is_some()
+            }
+        };
+        if !is_in {
             self.core.cx.io.quotas.leave(quota);
         }
     }

@@ -152,7 +152,7 @@ impl Groups {
         is_used: impl FnOnce(usize) -> bool,
     ) -> Option<Grouped> {
         let to = match entry.carrier {
-            Carrier::Tcp | Carrier::Iiop => return None,
+            Carrier::Tcp | Carrier::Iiop | Carrier::Zenoh => return None,
             Carrier::Udp => GroupAddress::Peer(entry.name.clone()),
             Carrier::Multicast => GroupAddress::Multicast(entry.group_address()?),
         };

@@ -47,7 +47,7 @@ pub(super) struct Link {
     pub(super) since: Time,
     pub(super) episode: Episode,
     next_try: Time,
-    /// Its thread, where the far end is a notification service.
+    /// Its thread, where the far end is a notification service, or reached through Zenoh.
     pub(super) gateway: Option<Gateway>,
 }
 
@@ -90,7 +90,7 @@ impl Links<'_> {
             self.add_flows(number);
         }
         let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
-        if link.entry.carrier == Carrier::Iiop {
+        if matches!(link.entry.carrier, Carrier::Iiop | Carrier::Zenoh) {
             return self.keep_up_gateway(number, is_draining);
         }
         if link.connection.is_none() && !link.is_paused && !is_draining && link.next_try <= now {
@@ -231,7 +231,7 @@ impl Links<'_> {
     }
 
     /// Hands a connection over for its TLS handshake.
-    fn secure_link(&mut self, token: Token, tcp: Tcp, host: String) {
+    pub(super) fn secure_link(&mut self, token: Token, tcp: Tcp, host: String) {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.state = State::Shaking;
         let account = Arc::clone(&connection.account);

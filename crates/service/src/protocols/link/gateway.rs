@@ -13,7 +13,8 @@ use std::thread::Builder;
 use std::time::Instant;
 
 use super::session::{Connection, State};
-use super::{Links, Protocol, iiop};
+use super::{Links, Protocol, iiop, zenoh};
+use crate::config::Carrier;
 use crate::counters::Counter;
 use crate::lane::io::stream::Stream;
 
@@ -119,7 +120,8 @@ impl Links<'_> {
     pub(super) fn keep_up_gateway(&mut self, number: usize, is_draining: bool) {
         let link = &mut self.core.protocols.link;
         if link.links.get(number).is_some_and(|link| link.gateway.is_none()) && !is_draining {
-            let begun = iiop::begin(link, number);
+            let is_zenoh = link.links.get(number).is_some_and(|link| link.entry.carrier == Carrier::Zenoh);
+            let begun = if is_zenoh { zenoh::begin(link, number) } else { iiop::begin(link, number) };
             let Some(link) = link.links.get_mut(number) else { return };
             match begun {
                 Ok(gateway) => link.gateway = Some(gateway),
@@ -151,11 +153,15 @@ impl Links<'_> {
         let Protocol { links, connections, own, settings, .. } = &mut self.core.protocols.link;
         let Some(link) = links.get_mut(number) else { return };
         let quota = self.core.cx.io.quotas.arrive(own.ip());
+        let host = (link.entry.carrier == Carrier::Zenoh && link.entry.tls).then(|| link.entry.to.clone());
         let mut connection = Connection::made_by_us(number, Arc::clone(own), quota, (settings.limits, now));
         connection.state = State::Shaking;
         let token = connections.insert(connection);
         link.connection = Some(token);
-        self.link_secured(token, Ok(Stream::from(tcp)));
+        match (host, Stream::from(tcp)) {
+            (Some(host), Stream::Plain(tcp)) => self.secure_link(token, tcp, host),
+            (_, stream) => self.link_secured(token, Ok(stream)),
+        }
     }
 
     /// It is not ready. One line an episode, and for each other reason.
@@ -169,9 +175,10 @@ impl Links<'_> {
             link.since = now;
         }
         let name = link.entry.name.clone();
+        let again = if link.entry.carrier == Carrier::Zenoh { "each second" } else { "each 30 s in the end" };
         self.core.cx.counters.add(Counter::LinksLost, 1);
         self.core.cx.log(log::Level::Warn, || {
-            format!("link {name:?} is down: {why}; events wait for it, and it is tried again, each 30 s in the end")
+            format!("link {name:?} is down: {why}; events wait for it, and it is tried again, {again}")
         });
     }
 

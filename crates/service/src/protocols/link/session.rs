@@ -11,7 +11,7 @@ use links::wire::{Direction, Frame, Hello, Open};
 use links::{Framer, Limits};
 
 use super::directory::Directory;
-use super::{Flow, Links, Protocol};
+use super::{Flow, Links, Protocol, ZENOH_ADDRESS};
 use crate::admin::values::LinkOrigin;
 use crate::counters::Counter;
 use crate::lane::budget::Budget;
@@ -36,7 +36,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(10);
 /// Another connection with the identity of one on which something came so recently is refused.
 const ALIVE: Duration = Duration::from_secs(5);
 /// What a connection that is being closed may take to have its reason written.
-const CLOSING: Duration = Duration::from_secs(2);
+pub(super) const CLOSING: Duration = Duration::from_secs(2);
 
 /// A connection.
 pub(crate) struct Connection {
@@ -127,8 +127,11 @@ impl Connection {
         if let (Some(far), None) = (&self.far, self.address) {
             return far.name.escape_debug().to_string();
         }
-        let address =
-            self.address.map_or_else(|| "an address that is not known".to_owned(), |address| address.to_string());
+        let address = match self.address {
+            None => "an address that is not known".to_owned(),
+            Some(address) if address == ZENOH_ADDRESS => "an address in Zenoh".to_owned(),
+            Some(address) => address.to_string(),
+        };
         match &self.far {
             Some(far) if !far.name.is_empty() => format!("{} at {address}", far.name.escape_debug()),
             _ => address,

@@ -11,7 +11,7 @@ use super::dialling::Link;
 use super::inflow::Inflow;
 use super::outflow::Outflow;
 use super::session::State;
-use super::{Connection, Links, Protocol};
+use super::{Connection, Links, Protocol, ZENOH_ADDRESS};
 use crate::admin::values::{FederationMember, LinkDirection, LinkOrigin, LinkState, LinkStatus};
 use crate::config::Carrier;
 use crate::lane::io::slots::Token;
@@ -161,7 +161,11 @@ impl Protocol {
             (status.peer_name, status.peer_service) = (far.name.clone(), far.service);
         }
         let address = connection.and_then(|connection| connection.address);
-        status.peer = address.map_or_else(String::new, |address| address.to_string());
+        if address == Some(ZENOH_ADDRESS) {
+            "zenoh".clone_into(&mut status.carrier);
+        } else {
+            status.peer = address.map_or_else(String::new, |address| address.to_string());
+        }
         status.name = status.peer_name.clone();
         status.origin = link.map_or(LinkOrigin::Peer, |link| link.origin);
         let mut state = if is_open { LinkState::Up } else { LinkState::Connecting };
@@ -172,8 +176,10 @@ impl Protocol {
         if let Some(link) = link {
             status.name = link.entry.name.clone();
             status.peer = link.entry.to.clone();
-            if link.entry.carrier == Carrier::Iiop {
-                "iiop".clone_into(&mut status.carrier);
+            match link.entry.carrier {
+                Carrier::Iiop => "iiop".clone_into(&mut status.carrier),
+                Carrier::Zenoh => "zenoh".clone_into(&mut status.carrier),
+                Carrier::Tcp | Carrier::Udp | Carrier::Multicast => {}
             }
             if link.is_paused {
                 (state, status.reason) = (LinkState::Paused, "an operator has paused it".to_owned());
