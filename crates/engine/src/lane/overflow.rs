@@ -13,6 +13,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
+use core::time::Duration;
 
 use super::admission::{Withheld, hold};
 use super::channel::{ChannelState, ELSEWHERE, Whose};
@@ -47,6 +48,9 @@ const CHUNK_BYTES_MIN: u64 = 4 << 10;
 
 /// Memory of a channel from which a short memory pool makes it store events elsewhere.
 const LITTLE_BYTES: u64 = 1 << 20;
+
+/// Time without progress after which suppliers do not wait for storage any more: the disk may be full, or fail.
+const STORED_WITHIN: Duration = Duration::from_secs(1);
 
 /// An instruction to store or fetch events, from [`Lane::poll_overflow`].
 #[derive(Debug)]
@@ -157,6 +161,8 @@ pub(super) struct Depot {
     events: u64,
     /// Number of events that the driver has yet to release.
     under_way: u64,
+    /// Time of the last release, or of the first event that has been under way since.
+    stored_at: Time,
     /// Number of consumers with events there, and the total of these events.
     consumers: u32,
     holders: u64,
@@ -189,6 +195,11 @@ impl Depot {
         self.used_bytes += bytes;
         self.events += 1;
         self.under_way += 1;
+    }
+
+    /// Whether events are on their way to storage, which has taken some lately.
+    fn is_storing(&self, now: Time) -> bool {
+        self.under_way > 0 && now < self.stored_at + STORED_WITHIN
     }
 
     /// Whether storage ran out, and is not below the limit again by an eighth.
@@ -312,6 +323,9 @@ impl Lane {
         }
         let Some(state) = self.channels.get_mut(channel).filter(|_| consumers > 0) else { return 0 };
         let Some(event) = self.events.get(entry.event) else { return 0 };
+        if state.depot.under_way == 0 {
+            state.depot.stored_at = self.now;
+        }
         state.depot.add(event.stored_bytes());
         self.memory_pool.elsewhere.add(event.stored_bytes());
         self.counters.overflow.stored += u64::from(consumers);
@@ -352,9 +366,9 @@ impl Lane {
         true
     }
 
-    /// Whether events of a channel are on their way to storage.
+    /// Whether a channel's events are on their way to storage, which gets on with them.
     pub(super) fn keeps_elsewhere_now(&self, channel: u32) -> bool {
-        self.channels.get(channel).is_some_and(|state| state.depot.under_way > 0)
+        self.channels.get(channel).is_some_and(|state| state.depot.is_storing(self.now))
     }
 
     /// Takes back an event that is stored, or cannot be.
@@ -363,13 +377,19 @@ impl Lane {
         self.release(event);
         let Some(state) = self.channels.get_mut(channel).filter(|state| state.id == id) else { return };
         state.depot.under_way = state.depot.under_way.saturating_sub(1);
-        if state.depot.under_way > 0 {
-            return;
-        }
+        state.depot.stored_at = self.now;
+        self.end_hold_for_keeper(channel);
+    }
+
+    /// Lets suppliers go that wait for storage, if nothing is on its way there, or storage has stopped. The next event finds out what is
+    /// in the way now.
+    pub(super) fn end_hold_for_keeper(&mut self, channel: u32) {
         for whose in Whose::ALL {
-            // The next event finds out what is in the way now.
-            let is_for_keeper = |state: &ChannelState| state.room(whose).hold.is_some_and(|hold| hold.for_keeper);
-            if self.channels.get(channel).is_some_and(is_for_keeper) {
+            let is_over = |state: &ChannelState| {
+                let is_for_keeper = state.room(whose).hold.is_some_and(|hold| hold.for_keeper);
+                is_for_keeper && !state.depot.is_storing(self.now)
+            };
+            if self.channels.get(channel).is_some_and(is_over) {
                 self.end_hold(channel, whose);
             }
         }

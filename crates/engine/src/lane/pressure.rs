@@ -335,6 +335,10 @@ impl Lane {
         if let Some((slot, _)) = hold.by {
             self.note_full(slot, true, FullOutbox::Hold);
         }
+        if hold.for_keeper {
+            // Storage may stop.
+            self.list_short_of_room(channel);
+        }
         self.note_if_short(channel, whose);
     }
 
@@ -544,8 +548,12 @@ impl Lane {
             let Some(channel) = self.memory_pool.short_of_room.pop_front() else { break };
             self.note_room_elsewhere(channel);
             self.note_channel_room(channel);
+            self.end_hold_for_keeper(channel);
             let is_short = |state: &ChannelState| {
-                let is_held = |whose: &Whose| state.room(*whose).hold.is_some() && state.is_short_of_shared(*whose);
+                let is_held = |whose: &Whose| {
+                    let hold = state.room(*whose).hold;
+                    hold.is_some_and(|hold| hold.for_keeper || state.is_short_of_shared(*whose))
+                };
                 state.depot.is_short_of_shared() || Whose::ALL.iter().any(is_held)
             };
             let Some(state) = self.channels.get_mut(channel) else { continue };
