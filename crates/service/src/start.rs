@@ -59,6 +59,7 @@ use crate::lane::links::messages::ToAdministration;
 use crate::lane::run::Common;
 use crate::lane::scheduling;
 use crate::memory::Memory;
+use crate::protocols::dds::Board;
 use crate::protocols::giop::outside_naming::OutsideNaming;
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::protocols::{self, Given, Layered, Listeners, Objects, Tag, WireProtocol, by_tag, tempo};
@@ -325,12 +326,7 @@ fn assemble(
     guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;
     let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
     let (opened, links) = furnish_linked(&mut protocol, config, &accounts, found, &mut warnings)?;
-    let (dds, slots, dds_joins) = dds::join(config, &protocol)?;
-    listeners.sockets.dds = slots;
-    let (zenoh, zenoh_ends) = zenoh::open(config)?;
-    listeners.sockets.link = zenoh_ends;
-    let open_zenoh = config.links.zenoh.open_end_points();
-    warnings.extend(open_zenoh.map(open_zenoh_warning));
+    let (dds, dds_joins, zenoh) = start_bridges(config, &protocol, &mut listeners, &mut warnings)?;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
     let (factory, outside_naming) = (protocol.objects.factory_reference(), outside_naming(config, &announcement)?);
     let is_outside = outside_naming.is_some();
@@ -391,6 +387,21 @@ fn assemble(
         zenoh,
         known,
     })
+}
+
+/// Starts the threads between the main lane and what is beyond sockets, DDS and Zenoh. Gives what ends them, and where joins to DDS say how
+/// they stand.
+fn start_bridges(
+    config: &Config,
+    protocol: &Protocol,
+    listeners: &mut Listeners,
+    warnings: &mut Vec<String>,
+) -> Result<(dds::Threads, Vec<Board>, zenoh::Threads), StartError> {
+    let (dds, joins, boards) = dds::join(config, protocol)?;
+    let (zenoh, ends) = zenoh::open(config)?;
+    (listeners.sockets.dds, listeners.sockets.link) = (joins, ends);
+    warnings.extend(config.links.zenoh.open_end_points().map(open_zenoh_warning));
+    Ok((dds, boards, zenoh))
 }
 
 /// Starts the lanes that routing names from the start, before anything can be handed over to them: so many of them at most, since what was
