@@ -1,4 +1,5 @@
 //! What anyone in Zenoh can send to an end, and what becomes of it.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking, in its helpers too")]
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
 //! Streams between two sessions of this process, over TCP on the loopback network.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
