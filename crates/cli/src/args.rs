@@ -6,6 +6,7 @@ mod check;
 mod configure;
 mod context;
 mod dead;
+mod deploy;
 #[cfg(test)]
 mod documents;
 mod history;
@@ -28,6 +29,7 @@ pub(crate) use configure::{
 };
 pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use dead::{DeadCommand, DeadOptions, DeadRmOptions, DeadSelection};
+pub(crate) use deploy::{DeployCommand, DeployOptions};
 pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use link::{LinkAddOptions, LinkCommand, LinkLsOptions, LinkOptions, LinkRmOptions};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
@@ -219,7 +221,7 @@ A real-time notification service for CORBA, and tools to look at one
 Usage: campanile COMMAND …
 
 To try it        demo
-To serve         serve, tao-notify, doctor, check
+To serve         serve, tao-notify, doctor, check, deploy
 Events           pub, sub (echo), record, replay, filter, tempo
 To look          ls, info, consumers, top, types, hz, bw, stats, ping
 To administer    channel, link, topology, dead, disconnect, access, store
@@ -351,6 +353,9 @@ pub(crate) enum Command {
     /// Assign priorities to declared activities, and say whether they meet their deadlines
     #[command(after_help = plan::PLAN_EXAMPLES)]
     Plan(PlanRequest),
+    /// Check and run plans of components
+    #[command(subcommand, after_help = deploy::DEPLOY_EXAMPLES)]
+    Deploy(DeployCommand),
     /// Check a service for monitoring: exit status 0 to 3 and performance data, as Nagios plug-ins have them
     #[command(after_help = check::CHECK_EXAMPLES)]
     Check(CheckOptions),

@@ -21,6 +21,7 @@ mod constraint;
 mod context;
 mod dead;
 mod demo;
+mod deploy;
 mod disconnect;
 mod doctor;
 mod environment;
@@ -133,6 +134,7 @@ fn main() -> ExitCode {
         Command::Version => print_version(),
         Command::Check(options) => return check::run(&options),
         Command::Doctor(options) => doctor::run(&options),
+        Command::Deploy(command) => deploy::run(&command),
         Command::Plan(options) => plan::run(&options),
         Command::Completions { shell } => io::stdout().write_all(&complete::script(shell)).map_err(Into::into),
         Command::Man { folder } => write_man_pages(&folder),

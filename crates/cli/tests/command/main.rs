@@ -10,6 +10,7 @@ mod completion;
 mod data_folder;
 mod dead;
 mod demo;
+mod deploy;
 mod descriptors;
 mod disconnect;
 mod disk;

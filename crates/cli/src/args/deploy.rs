@@ -1,0 +1,48 @@
+//! Programs of components, by a plan.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+pub(super) const DEPLOY_EXAMPLES: &str = "\
+Examples:
+  campanile deploy check plan.toml
+  campanile deploy run plan.toml
+
+A plan names processes, instances of components, connections and settings of
+ports; docs/components.md says how. On this machine only.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  campanile deploy check plan.toml
+  campanile deploy check plan.toml && campanile deploy run plan.toml
+
+Asks each program of the plan for its components, and says all that does not
+fit, a line each. Nothing is started.
+Exit status: 0 it fits; 1 it does not; 2 wrong usage.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  campanile deploy run plan.toml
+
+Starts a process for each server of the plan: all are configured before the
+first one is started, and if one cannot be, all end. They end with this command,
+at Ctrl-C; if one ends by itself, that is said, and all end.
+Exit status: 0 ended by Ctrl-C; 1 a server failed; 2 wrong usage.";
+
+/// What is done with a plan.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeployCommand {
+    /// Say what is wrong with a plan
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(DeployOptions),
+    /// Run a plan on this machine, until Ctrl-C
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(DeployOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployOptions {
+    /// The plan
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+}
