@@ -14,8 +14,6 @@
 //!   over then, and its user counts what is lost; what is behind it goes on.
 //! - *A former process's segments* are cut off behind the last whole record; one without any is removed.
 
-#[cfg(test)]
-pub(crate) mod events;
 pub(crate) mod files;
 mod segment;
 mod uncached;

@@ -15,9 +15,6 @@ pub(crate) trait Files: Send + Sync {
     /// Opens a file that is there.
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn OpenFile>>;
 
-    /// Gives a file another name, in place of any that has it.
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
@@ -103,10 +100,6 @@ impl Files for MachineFiles {
         let mut options = OpenOptions::new();
         let file = options.read(!access.writes).write(access.writes).custom_flags(flags).open(path)?;
         Ok(Box::new(file))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

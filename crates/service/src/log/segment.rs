@@ -164,13 +164,6 @@ impl<D: Default> Segment<D> {
     }
 }
 
-impl<D: Default> Segment<D> {
-    /// One of which nothing is known but its octets and its first number.
-    pub(super) fn of_file(file: UncachedFile, first: u64) -> Self {
-        Self { first, ..Self::unread(file, HEADER) }
-    }
-}
-
 impl<D> Segment<D> {
     pub(crate) fn bytes(&self) -> u64 {
         self.file.bytes
@@ -363,7 +356,7 @@ fn damaged(why: &'static str) -> io::Error {
 
 /// Passes records from a position on, of so many octets at most, with their positions to `take`, as long as that returns true. Returns the
 /// position of the next one; or, with the error that ended the walk, the position of that.
-pub(super) fn walk(
+fn walk(
     file: &UncachedFile,
     desk: &mut Desk,
     (from, octets): (u64, u64),

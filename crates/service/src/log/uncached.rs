@@ -18,7 +18,6 @@ const BLOCK: usize = 4_096;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// A file.
-#[derive(Default)]
 pub(crate) struct UncachedFile {
     pub(crate) path: PathBuf,
     /// Octets of it that count: behind them there may be zeros, or what a failure left.
@@ -53,11 +52,6 @@ impl UncachedFile {
         }
         self.tail.extend_from_slice(octets.get(octets.len().saturating_sub(in_last)..).unwrap_or_default());
         Ok(())
-    }
-
-    /// What is behind so many octets does not count any more. To be written through the page cache from then on.
-    pub(crate) fn cut(&mut self, bytes: u64, desk: &mut Desk) {
-        *self = Self::that_is_there(core::mem::take(&mut self.path), bytes, desk);
     }
 
     fn write(&self, octets: &[u8], desk: &mut Desk) -> io::Result<()> {

@@ -91,12 +91,11 @@ fn apply(to: &mut Vec<u8>, change: &Change) {
 enum NameChange {
     Made(PathBuf, Entry),
     Removed(PathBuf),
-    Renamed(PathBuf, PathBuf, Entry),
 }
 
 impl NameChange {
     fn path(&self) -> &Path {
-        let (Self::Made(path, _) | Self::Removed(path) | Self::Renamed(path, ..)) = self;
+        let (Self::Made(path, _) | Self::Removed(path)) = self;
         path
     }
 
@@ -104,10 +103,6 @@ impl NameChange {
         match self {
             Self::Made(path, entry) => _ = names.insert(path.clone(), *entry),
             Self::Removed(path) => _ = names.remove(path),
-            Self::Renamed(from, to, entry) => {
-                names.remove(from);
-                names.insert(to.clone(), *entry);
-            }
         }
     }
 }
@@ -274,16 +269,6 @@ impl Files for SimulatedDisk {
                 Ok(Box::new(SimulatedFile { disk: self.clone(), number: *number, access }) as Box<dyn OpenFile>)
             }
             Some(Entry::Folder) => Err(io::ErrorKind::IsADirectory.into()),
-            None => Err(io::ErrorKind::NotFound.into()),
-        })
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.attempt(|state| match state.seen.get(from).copied() {
-            Some(entry) => {
-                state.change(NameChange::Renamed(from.into(), to.into(), entry));
-                Ok(())
-            }
             None => Err(io::ErrorKind::NotFound.into()),
         })
     }
