@@ -2,6 +2,7 @@
 
 use campanile::Event;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,8 +120,11 @@ impl Notices {
             Change::Failed { .. } | Change::Slow { .. } => log::warn!("{notice}"),
             _ => log::info!("{notice}"),
         }
-        if let Some(listener) = &self.listener {
-            listener(&notice);
+        // A lane outlives a panic of the program's function.
+        if let Some(listener) = &self.listener
+            && catch_unwind(AssertUnwindSafe(|| listener(&notice))).is_err()
+        {
+            log::warn!("the program's function for notices panicked");
         }
         notice
     }

@@ -132,6 +132,11 @@ impl Server {
         }
     }
 
+    /// Sets how long a lane may take to answer a command from now on, as [`ServerSettings::answer_within`] does.
+    pub fn set_answer_within(&mut self, limit: Duration) {
+        self.settings.answer_within = limit;
+    }
+
     /// Makes a container with a lane for each priority, from 1 to 99; without any, with one at ordinary priority.
     ///
     /// # Errors

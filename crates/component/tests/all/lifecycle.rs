@@ -2,7 +2,8 @@
 
 use crate::parts::{Camera, Frame, Recorder, Reported, note, noted};
 use campanile_component::{
-    Error, Failure, Life, Lifecycle, Notice, Ports, SendError, Server, ServerSettings, Sink, Source, Step, component,
+    Change, Error, Failure, Life, Lifecycle, Notice, Ports, SendError, Server, ServerSettings, Sink, Source, Step,
+    component,
 };
 use std::time::Duration;
 use toml::toml;
@@ -179,6 +180,7 @@ fn each_change_is_reported_once_to_the_program() {
     let listener = reported.clone();
     let settings = ServerSettings::default().on_notice(move |notice: &Notice| {
         listener.lock().unwrap().push(format!("{} {:?}", notice.instance, notice.change));
+        assert_ne!(notice.change, Change::Connected, "a listener that panics stops nothing");
     });
     let mut server = Server::manual_with("control", settings);
     server.configure::<Recorder>("a-sink", toml::Table::new()).unwrap();

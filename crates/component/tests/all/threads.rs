@@ -137,15 +137,13 @@ impl Spinner {
 fn a_handler_that_spins_is_reported_once_and_other_lanes_go_on() {
     let reported = Reported::default();
     let listener = reported.clone();
-    let settings = ServerSettings::default()
-        .slow_after(Duration::from_millis(20))
-        .answer_within(Duration::from_millis(50))
-        .on_notice(move |notice: &Notice| {
-            let line = format!("{notice}");
-            if line.contains("not returned") {
-                listener.lock().unwrap().push(line);
-            }
-        });
+    let settings = ServerSettings::default().slow_after(Duration::from_millis(20)).on_notice(move |notice: &Notice| {
+        let line = format!("{notice}");
+        // A busy machine may make others slow, too.
+        if line.starts_with("component spinner") && line.contains("not returned") {
+            listener.lock().unwrap().push(line);
+        }
+    });
     let mut server = Server::new("control", settings).unwrap();
     server.container("stuck", &[]).unwrap();
     server.container("free", &[]).unwrap();
@@ -160,6 +158,8 @@ fn a_handler_that_spins_is_reported_once_and_other_lanes_go_on() {
         stuck.send(&Frame { number, brightness: 0.0 }).unwrap();
     }
     wait_until("the report of the handler", || !reported.lock().unwrap().is_empty());
+    // The lane is stuck for certain.
+    server.set_answer_within(Duration::from_millis(1));
     assert_eq!(server.passivate("spinner"), Err(Error::Busy { lane: "stuck".into() }));
     for number in 0..100 {
         free.send(&Frame { number, brightness: 0.0 }).unwrap();
@@ -170,6 +170,7 @@ fn a_handler_that_spins_is_reported_once_and_other_lanes_go_on() {
         assert_eq!(reported.len(), 1, "{reported:?}");
         assert!(reported[0].starts_with("component spinner of server control has a handler"), "{reported:?}");
     }
+    server.set_answer_within(testing::PATIENCE);
     IS_RELEASED.store(true, Ordering::Release);
     // The command that was not answered is carried out all the same.
     wait_until("the spinner to be passive", || server.life("spinner") == Some(Life::Passivated));
