@@ -312,14 +312,14 @@ impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failu
 
     fn queue(&self, settings: &QueueSettings) -> Result<AnyQueue, String> {
         if let Some(queue) = self.queue.get() {
-            return Ok(Box::new(queue.shared.clone()));
+            return Ok(Box::new(queue.0.clone()));
         }
         let queueing = self.kind.queueing.ok_or_else(|| {
             format!("a queue copies events, and {} is not Clone and Send: derive Clone", core::any::type_name::<T>())
         })?;
         let shared = (queueing.make)(settings, self.instance.state.context.waker.clone(), self.counters.clone());
-        let queue = self.queue.get_or_init(|| SinkQueue::new(settings.clone(), shared));
-        Ok(Box::new(queue.shared.clone()))
+        let queue = self.queue.get_or_init(|| SinkQueue(shared));
+        Ok(Box::new(queue.0.clone()))
     }
 
     fn serve(&self) -> bool {

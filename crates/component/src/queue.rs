@@ -1,7 +1,8 @@
 //! Queues of sinks: between two lanes, and where a port asks for one.
 //!
-//! Any thread puts events in, the sink's lane takes them out; neither waits for the other, and there is no lock. Events that are taken in
-//! another order than they came in, or discarded by another rule than their age, are sorted on the lane that takes them.
+//! Any thread puts events in, the sink's lane takes them out. In the order of arrival, neither waits for the other, and there is no lock.
+//! Events that are taken in another order, or discarded by another rule than their age, wait behind a lock, which is held for one pass over
+//! at most 1,024 of them: so the rule holds while the lane is busy as well.
 
 use crate::counters::PortCounters;
 use crate::error::SendError;
@@ -10,10 +11,9 @@ use crate::threads::Waker;
 use crossbeam_queue::ArrayQueue;
 use engine::{DiscardPolicy, FullOutbox, OrderPolicy};
 use serde::Deserialize;
-use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The most events that a queue may have.
@@ -75,6 +75,13 @@ pub(crate) struct Queued<T> {
     expires: Option<Instant>,
 }
 
+impl<T: Clone> Queued<T> {
+    fn new(event: &T, origin: &Origin<'_>) -> Self {
+        let Origin { source, sent, priority, expires } = *origin;
+        Self { event: event.clone(), source: source.clone(), sent, priority, expires }
+    }
+}
+
 impl<T> Queued<T> {
     pub(crate) const fn event(&self) -> &T {
         &self.event
@@ -86,7 +93,7 @@ pub(crate) trait QueueOf<T>: Send + Sync {
     /// Puts a copy of an event in.
     fn put(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError>;
 
-    /// Takes the event that came first.
+    /// Takes the event that is next by the queue's order.
     fn take(&self) -> Option<Queued<T>>;
 
     fn is_empty(&self) -> bool;
@@ -111,7 +118,15 @@ impl<T> Copy for Queueing<T> {}
 
 impl<T: Clone + Send + 'static> Queueing<T> {
     pub(crate) const fn new() -> Self {
-        Self { make: |settings, waker, counters| Arc::new(Ring::new(settings, waker, counters)) }
+        Self {
+            make: |settings, waker, counters| {
+                if settings.is_sorted() {
+                    Arc::new(Sorted::new(settings, waker, counters))
+                } else {
+                    Arc::new(Ring::new(settings, waker, counters))
+                }
+            },
+        }
     }
 }
 
@@ -179,8 +194,7 @@ impl<T> Ring<T> {
 
 impl<T: Clone + Send> QueueOf<T> for Ring<T> {
     fn put(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
-        let Origin { source, sent, priority, expires } = *origin;
-        let queued = Queued { event: event.clone(), source: source.clone(), sent, priority, expires };
+        let queued = Queued::new(event, origin);
         if self.rejects {
             if self.events.push(queued).is_err() {
                 self.counters.rejected.count_shared();
@@ -215,30 +229,81 @@ impl<T> Deliver<T> for QueueEnd<T> {
     }
 }
 
-/// A queue, for the lane that takes events out.
-pub(crate) struct SinkQueue<T> {
-    pub(crate) settings: QueueSettings,
-    pub(crate) shared: Arc<dyn QueueOf<T>>,
-    /// What waits in another order; empty where none is asked for.
-    sorted: RefCell<Vec<Queued<T>>>,
+/// The queue of a type that sorts: what is taken or discarded next follows from all events that wait.
+struct Sorted<T> {
+    settings: QueueSettings,
+    /// In the order of arrival. The lock is held for one pass over the events; no handler, no destructor and no allocation runs under it.
+    events: Mutex<Vec<Queued<T>>>,
+    events_max: usize,
+    waker: Arc<Waker>,
+    counters: Arc<PortCounters>,
 }
 
-impl<T> SinkQueue<T> {
-    pub(crate) fn new(settings: QueueSettings, shared: Arc<dyn QueueOf<T>>) -> Self {
-        let places = if settings.is_sorted() { settings.events_max } else { 0 };
-        let sorted = RefCell::new(Vec::with_capacity(usize::try_from(places).unwrap_or(0) + 1));
-        Self { settings, shared, sorted }
+impl<T> Sorted<T> {
+    fn new(settings: &QueueSettings, waker: Arc<Waker>, counters: Arc<PortCounters>) -> Self {
+        let events_max = usize::try_from(settings.events_max.clamp(1, SORTED_MAX)).unwrap_or(1);
+        // One more than may wait: the event that goes is chosen among all.
+        let events = Mutex::new(Vec::with_capacity(events_max + 1));
+        Self { settings: settings.clone(), events, events_max, waker, counters }
     }
 
+    fn events(&self) -> MutexGuard<'_, Vec<Queued<T>>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Clone + Send> QueueOf<T> for Sorted<T> {
+    fn put(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
+        let queued = Queued::new(event, origin);
+        let mut events = self.events();
+        let is_full = events.len() >= self.events_max;
+        if is_full && self.settings.full == FullOutbox::Reject {
+            drop(events);
+            self.counters.rejected.count_shared();
+            return Err(SendError::Full);
+        }
+        events.push(queued);
+        let gone = is_full.then(|| {
+            let place = discarded(&events, self.settings.discard);
+            events.remove(place)
+        });
+        drop(events);
+        if gone.is_some() {
+            self.counters.discarded.count_shared();
+        }
+        self.waker.wake();
+        Ok(())
+    }
+
+    fn take(&self) -> Option<Queued<T>> {
+        let mut events = self.events();
+        // Among equals the first is found: they lie in the order of arrival.
+        let places = 0..events.len();
+        let place = match self.settings.order {
+            OrderPolicy::Priority => places.min_by_key(|place| events.get(*place).map(|it| Reverse(it.priority))),
+            OrderPolicy::Deadline => places.min_by_key(|place| events.get(*place).map(|it| expiry(it))),
+            OrderPolicy::Any | OrderPolicy::Fifo => (!events.is_empty()).then_some(0),
+        };
+        place.map(|place| events.remove(place))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.events().is_empty()
+    }
+}
+
+/// A queue, for the lane that takes events out.
+pub(crate) struct SinkQueue<T>(pub(crate) Arc<dyn QueueOf<T>>);
+
+impl<T> SinkQueue<T> {
     pub(crate) fn is_empty(&self) -> bool {
-        self.shared.is_empty() && self.sorted.borrow().is_empty()
+        self.0.is_empty()
     }
 
     /// Takes the next event that has not expired, and has it delivered.
     pub(crate) fn serve(&self, now: Instant, counters: &PortCounters, deliver: impl FnOnce(&T, &Origin<'_>)) -> bool {
         loop {
-            let next = if self.settings.is_sorted() { self.next_sorted(counters) } else { self.shared.take() };
-            let Some(Queued { event, source, sent, priority, expires }) = next else { return false };
+            let Some(Queued { event, source, sent, priority, expires }) = self.0.take() else { return false };
             if expires.is_some_and(|expires| expires <= now) {
                 counters.expired.count();
                 continue;
@@ -246,30 +311,6 @@ impl<T> SinkQueue<T> {
             deliver(&event, &Origin { source: &source, sent, priority, expires });
             return true;
         }
-    }
-
-    fn next_sorted(&self, counters: &PortCounters) -> Option<Queued<T>> {
-        let mut sorted = self.sorted.borrow_mut();
-        let max = usize::try_from(self.settings.events_max).unwrap_or(1);
-        while let Some(event) = self.shared.take() {
-            sorted.push(event);
-            if sorted.len() > max {
-                let place = discarded(&sorted, self.settings.discard);
-                sorted.remove(place);
-                counters.discarded.count_shared();
-            }
-        }
-        if sorted.is_empty() {
-            return None;
-        }
-        // Among equals the first is found: they lie in the order of arrival.
-        let places = 0..sorted.len();
-        let place = match self.settings.order {
-            OrderPolicy::Priority => places.min_by_key(|place| sorted.get(*place).map(|it| Reverse(it.priority))),
-            OrderPolicy::Deadline => places.min_by_key(|place| sorted.get(*place).map(|it| expiry(it))),
-            _ => Some(0),
-        };
-        place.map(|place| sorted.remove(place))
     }
 }
 

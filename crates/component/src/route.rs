@@ -88,7 +88,8 @@ impl<T: 'static> Route<T> {
             source: &self.name,
             sent,
             priority: options.priority,
-            expires: options.timeout.map(|timeout| sent + timeout),
+            // A time that the clock does not have never comes.
+            expires: options.timeout.and_then(|timeout| sent.checked_add(timeout)),
         };
         let mut outcome = Ok(());
         for connection in self.connections.borrow().iter() {

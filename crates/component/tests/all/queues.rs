@@ -76,6 +76,16 @@ fn a_queue_takes_orders_and_discards_as_its_policies_say() {
         ("MaxEventsPerConsumer = 3\nFullOutbox = 'Reject'", "full at 14 full at 5 3 1 2", 0, 2),
         ("MaxEventsPerConsumer = 8\nOrderPolicy = 'Priority'", "5 14 3 2 1", 0, 0),
         ("MaxEventsPerConsumer = 8\nOrderPolicy = 'Deadline'", "5 14 3 2 1", 0, 0),
+        // The lane takes none before all five are sent.
+        ("MaxEventsPerConsumer = 3\nDiscardPolicy = 'Priority'", "3 14 5", 2, 0),
+        ("MaxEventsPerConsumer = 3\nDiscardPolicy = 'Deadline'", "3 1 2", 2, 0),
+        ("MaxEventsPerConsumer = 3\nOrderPolicy = 'Priority'\nDiscardPolicy = 'Lifo'", "3 2 1", 2, 0),
+        (
+            "MaxEventsPerConsumer = 3\nOrderPolicy = 'Priority'\nFullOutbox = 'Reject'",
+            "full at 14 full at 5 3 2 1",
+            0,
+            2,
+        ),
     ] {
         let (lines, status) = taken(settings(&format!("[qos]\n{queue}")), &[3, 1, 2, 14, 5]);
         assert_eq!(lines.join(" "), expected, "{queue}");
@@ -195,6 +205,69 @@ fn a_circle_with_a_queue_goes_round_without_end_and_nothing_overflows() {
     server.configure::<Loop>("c", toml::Table::new()).unwrap();
     server.set_port("c.frame", settings("[qos]")).unwrap();
     server.connect("c.next", "c.frame").unwrap();
+}
+
+/// Sends four frames to itself at each frame whose number is 0.
+#[component]
+struct Echo {
+    #[sink]
+    frame: Sink<Frame>,
+    #[source]
+    again: Source<Frame>,
+}
+
+impl Echo {
+    fn on_frame(&mut self, frame: &Frame, _: &Ports) {
+        for number in (1..=4).filter(|_| frame.number == 0) {
+            let answer = self.again.send(&Frame { number, brightness: 0.0 });
+            note(format!("{number} {answer:?}"));
+        }
+    }
+}
+
+#[test]
+fn a_sorted_queue_that_rejects_loses_nothing_that_it_has_accepted() {
+    let mut server = Server::manual("control");
+    server.configure::<Echo>("echo", toml::Table::new()).unwrap();
+    let queue = "[qos]\nMaxEventsPerConsumer = 4\nOrderPolicy = 'Priority'\nFullOutbox = 'Reject'";
+    server.set_port("echo.frame", settings(queue)).unwrap();
+    server.connect("echo.again", "echo.frame").unwrap();
+    let input = server.input::<Frame>("echo.frame").unwrap();
+    server.start().unwrap();
+    for number in [0, 5, 6, 7] {
+        input.send(&Frame { number, brightness: 0.0 }).unwrap();
+    }
+    server.advance(TENTH);
+    assert_eq!(noted(), ["1 Ok(())", "2 Err(Full)", "3 Err(Full)", "4 Err(Full)"], "one place was free");
+    let status = server.port("echo.frame").unwrap();
+    assert_eq!((status.delivered, status.rejected, status.discarded), (5, 3, 0));
+}
+
+#[test]
+fn a_timeout_that_the_clock_does_not_have_never_comes() {
+    #[component]
+    struct Patient {
+        #[timer("100ms")]
+        tick: Timer,
+        #[source]
+        frame: Source<Frame>,
+    }
+
+    impl Patient {
+        fn on_tick(&mut self, _: &Tick, _: &Ports) -> Result<(), SendError> {
+            let options = SendOptions { timeout: Some(Duration::MAX), ..SendOptions::default() };
+            self.frame.send_with(&Frame { number: 1, brightness: 0.0 }, options)
+        }
+    }
+
+    let mut server = Server::manual("control");
+    server.configure::<Patient>("patient", toml::Table::new()).unwrap();
+    server.configure::<Taker>("taker", toml::Table::new()).unwrap();
+    server.set_port("taker.frame", settings("[qos]")).unwrap();
+    server.connect("patient.frame", "taker.frame").unwrap();
+    server.start().unwrap();
+    server.advance(TENTH);
+    assert_eq!(noted(), ["1"]);
 }
 
 #[test]
