@@ -426,6 +426,8 @@ impl Entry {
             let Some(after) = self.state.life().after(*step) else { continue };
             if let Err(failure) = self.step(*step, after) {
                 self.state.set_life(Life::Failed);
+                // A panic has noted the state before this step.
+                self.state.resume.set(self.resume);
                 return Err(failure);
             }
         }

@@ -2,9 +2,10 @@
 
 use crate::parts::{Camera, Frame, Guider, Recorder, Reported, noted};
 use campanile_component::{
-    Error, Failure, Life, Notice, Ports, RestartPolicy, SendError, Server, ServerSettings, Sink, Source, Tick, Timer,
-    component,
+    Error, Failure, Life, Lifecycle, Notice, Ports, RestartPolicy, SendError, Server, ServerSettings, Sink, Source,
+    Tick, Timer, component,
 };
+use std::cell::Cell;
 use std::time::Duration;
 use toml::toml;
 
@@ -172,4 +173,41 @@ fn a_timer_of_a_component_that_panics_ticks_again_after_its_restart() {
     server.advance(TENTH * 4);
     let tick = server.port("moody.tick").unwrap();
     assert_eq!((tick.delivered, tick.failed), (6, 3));
+}
+
+/// Panics at the first frame, and in `on_activated` of the restart that follows.
+#[component(lifecycle)]
+struct Shy {
+    #[sink]
+    frame: Sink<Frame>,
+}
+
+thread_local! {
+    static ACTIVATIONS: Cell<u32> = const { Cell::new(0) };
+}
+
+impl Lifecycle for Shy {
+    fn on_activated(&mut self, _: &Ports<'_>) -> Result<(), Failure> {
+        ACTIVATIONS.set(ACTIVATIONS.get() + 1);
+        assert_ne!(ACTIVATIONS.get(), 2, "the first restart");
+        Ok(())
+    }
+}
+
+impl Shy {
+    fn on_frame(&mut self, frame: &Frame, _: &Ports) {
+        assert_ne!(frame.number, 1, "the first frame");
+    }
+}
+
+#[test]
+fn a_panic_during_a_restart_leads_back_to_active_all_the_same() {
+    let mut server = Server::manual("control");
+    server.configure::<Camera>("camera", toml::Table::new()).unwrap();
+    server.configure::<Shy>("shy", toml::Table::new()).unwrap();
+    server.connect("camera.frame", "shy.frame").unwrap();
+    server.start().unwrap();
+    server.advance(TENTH * 10);
+    assert_eq!((ACTIVATIONS.get(), server.life("shy")), (3, Some(Life::Activated)));
+    assert!(server.port("shy.frame").is_some_and(|port| port.delivered > 0));
 }
