@@ -217,7 +217,8 @@ fn look(lane: &mut Watched, now_ns: u64, after: Duration, notices: &Notices, nam
         return;
     }
     let number = lane.busy.instance.load(Ordering::Relaxed);
-    let place = usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
+    // 0: the handler has not begun, or has returned just now.
+    let Some(place) = number.checked_sub(1).and_then(|place| usize::try_from(place).ok()) else { return };
     let names = names.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(name) = names.get(place) {
         lane.reported_ns = since;
