@@ -156,9 +156,11 @@ impl<C: Component> AnyInstance for Instance<C> {
             Hook::Step(Step::Passivate) => component.on_passivated(&ports),
             Hook::Step(Step::Remove) => component.on_removed(&ports),
         });
+        context.busy.begin(context.clock.now().saturating_duration_since(context.base));
         let before = context.busy.enter(self.state.number);
         let outcome = catch_unwind(run);
         context.busy.leave(before);
+        context.busy.end();
         outcome.unwrap_or_else(|panic| {
             let broken = slot.take();
             drop(slot);

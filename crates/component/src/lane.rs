@@ -127,6 +127,8 @@ impl Lane {
     /// Makes an instance.
     pub(crate) fn configure(&mut self, order: Order) -> Result<(), Error> {
         let Order { number, name, blueprint, properties, shown, counters } = order;
+        // One that was made after the server had given up waiting for it.
+        self.remove(&name);
         let state = InstanceState {
             number,
             name: name.clone(),

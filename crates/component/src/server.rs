@@ -13,7 +13,7 @@ use crate::remote::{RemoteEnd, RemotePort};
 use crate::settings::{Placement, PortSettings, ServerSettings};
 use crate::threads::{Busy, LaneThread, Names, Waker, Watch, Watched};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -308,17 +308,26 @@ impl Server {
             let settings = self.queue_settings(&sink);
             let problem = |reason| Error::Port { port: sink.to_string(), reason };
             let queue = self.on_lane(to_lane, move |lane| lane.queue(taking.as_pair(), &settings))?.map_err(problem)?;
+            self.introduce_both(&source, &sink)?;
             self.on_lane(from_lane, move |lane| lane.connect_queue(giving.as_pair(), &name, queue))?
         } else {
+            self.introduce_both(&source, &sink)?;
             self.on_lane(from_lane, move |lane| lane.connect(giving.as_pair(), taking.as_pair(), &name))?
         };
         debug_assert!(is_connected, "the types were compared");
-        if !self.graph.are_neighbours(&source.instance, &sink.instance) {
-            self.introduce((&source.instance, from_lane), (&sink.instance, to_lane))?;
-            self.introduce((&sink.instance, to_lane), (&source.instance, from_lane))?;
-        }
         self.graph.add(Connection { source, sink, is_queued });
         Ok(())
+    }
+
+    /// Has two instances get what happens to each other. This comes before their connection: to do it twice changes nothing.
+    fn introduce_both(&self, source: &PortName, sink: &PortName) -> Result<(), Error> {
+        let (source, sink) = (&*source.instance, &*sink.instance);
+        if self.graph.are_neighbours(source, sink) {
+            return Ok(());
+        }
+        let (from_lane, to_lane) = (self.lane_of(source)?, self.lane_of(sink)?);
+        self.introduce((source, from_lane), (sink, to_lane))?;
+        self.introduce((sink, to_lane), (source, from_lane))
     }
 
     /// Has an instance get what happens to another.
@@ -358,8 +367,10 @@ impl Server {
     /// # Errors
     /// The state does not allow it. What the component answers is logged.
     pub fn remove(&mut self, instance: &str) -> Result<(), Error> {
-        let lane = self.record(instance)?.lane;
-        let outcome = self.take(instance, Step::Remove);
+        let Record { lane, shown, .. } = self.record(instance)?;
+        let lane = *lane;
+        // It may have been removed after this server had given up waiting for it.
+        let outcome = if shown.life() == Life::Removed { Ok(()) } else { self.take(instance, Step::Remove) };
         if let Err(Error::Failed { reason, .. }) = &outcome {
             log::warn!("component {instance} failed while it was removed: {reason}");
         } else {
@@ -369,7 +380,7 @@ impl Server {
         self.graph.remove(instance);
         for other in (0..self.lanes.len()).filter(|other| *other != lane) {
             let name = instance.to_owned();
-            self.on_lane(other, move |lane| lane.disconnect(&name))?;
+            self.post(other, move |lane| lane.disconnect(&name));
         }
         Ok(())
     }
@@ -526,23 +537,51 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Has a command carried out without waiting for it.
+    fn post(&self, lane: usize, command: impl FnOnce(&mut Lane) + Send + 'static) {
+        match self.lanes.get(lane).map(|slot| &slot.handle) {
+            Some(LaneHandle::Here(lane)) => {
+                // A lane on the caller's thread is borrowed only while one of its handlers calls, which has no server.
+                if let Ok(mut lane) = lane.try_borrow_mut() {
+                    command(&mut lane);
+                }
+            }
+            Some(LaneHandle::Thread(thread)) => thread.post(command),
+            None => {}
+        }
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let order: Vec<_> = self.sinks_first().into_iter().rev().collect();
+        // Lanes that did not answer once are not asked again, for each of their instances.
+        let mut stuck = BTreeSet::new();
         for name in &order {
-            if self.life(name) == Some(Life::Activated)
+            let lane = self.record(name).map_or(0, |record| record.lane);
+            if !stuck.contains(&lane)
+                && self.life(name) == Some(Life::Activated)
                 && let Err(error) = self.passivate(name)
             {
                 log::warn!("{error}");
-                let (silenced, lane) = (name.clone(), self.record(name).map_or(0, |record| record.lane));
-                if !matches!(error, Error::Busy { .. }) {
+                let silenced = name.clone();
+                if matches!(error, Error::Busy { .. }) {
+                    stuck.insert(lane);
+                } else {
                     let _ = self.on_lane(lane, move |lane| lane.silence(&silenced));
                 }
             }
         }
         for name in &order {
-            if let Err(error) = self.remove(name) {
+            let lane = self.record(name).map_or(0, |record| record.lane);
+            if !stuck.contains(&lane)
+                && let Err(error) = self.remove(name)
+            {
                 log::warn!("{error}");
+                if matches!(error, Error::Busy { .. }) {
+                    stuck.insert(lane);
+                }
             }
         }
     }

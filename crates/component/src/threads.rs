@@ -123,7 +123,7 @@ impl LaneThread {
     /// Has a command carried out between two events, and waits for its outcome.
     ///
     /// # Errors
-    /// The lane does not answer in time.
+    /// The lane does not answer in time. A command that has not begun by then is never carried out.
     pub(crate) fn run<R: Send + 'static>(
         &self,
         within: Duration,
@@ -131,16 +131,31 @@ impl LaneThread {
     ) -> Result<R, Error> {
         let (answer, answered) = sync_channel(1);
         let busy = || Error::Busy { lane: self.name.clone() };
-        let run: Command = Box::new(move |lane| {
-            let _ = answer.send(command(lane));
+        // Whoever sets it first: the lane, which begins then, or the caller, who gives up.
+        let is_decided = Arc::<AtomicBool>::default();
+        let decided = is_decided.clone();
+        self.post(move |lane| {
+            if !decided.swap(true, Ordering::AcqRel) {
+                let _ = answer.send(command(lane));
+            }
         });
-        self.commands.send(run).map_err(|_| busy())?;
-        self.has_commands.store(true, Ordering::Release);
-        self.waker.wake();
-        answered.recv_timeout(within).map_err(|error: RecvTimeoutError| {
+        let mut outcome = answered.recv_timeout(within);
+        if outcome.is_err() && is_decided.swap(true, Ordering::AcqRel) {
+            // It has begun, and takes no time, unless the component does.
+            outcome = answered.recv_timeout(within);
+        }
+        outcome.map_err(|error: RecvTimeoutError| {
             log::warn!("{}: {error}", busy());
             busy()
         })
+    }
+
+    /// Has a command carried out between two events, whenever the lane comes to it.
+    pub(crate) fn post(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
+        // A lane that has ended has nothing more to do.
+        let _ = self.commands.send(Box::new(command));
+        self.has_commands.store(true, Ordering::Release);
+        self.waker.wake();
     }
 }
 
