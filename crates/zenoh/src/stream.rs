@@ -47,7 +47,7 @@ pub(crate) struct Stream {
 struct Halves {
     /// Both sides have it.
     is_open: bool,
-    /// What may be in flight to the far side; what may be sent in all, and what was.
+    /// What may be in flight in each direction, the smaller one of both sides' windows; what may be sent in all, and what was.
     allowance: u64,
     granted: u64,
     sent: u64,
@@ -246,7 +246,8 @@ impl Stream {
             let counts = cost(octets.len());
             halves.queued -= counts;
             halves.taken += counts;
-            if halves.ended.is_some() || halves.taken - halves.reported < self.window / 4 {
+            // The far side has no more in flight than its own window, which may be the smaller one.
+            if halves.ended.is_some() || halves.taken - halves.reported < halves.allowance / 4 {
                 continue;
             }
             halves.reported = halves.taken;

@@ -26,9 +26,15 @@ fn options(name: &str) -> Options {
 
 /// A session that listens at an address of its own, and one that connects to it.
 fn two() -> [(Session, Receiver<Incoming>); 2] {
+    two_with([16_384; 2])
+}
+
+/// The same with these windows.
+fn two_with([hub, site]: [u32; 2]) -> [(Session, Receiver<Incoming>); 2] {
     let at = format!("tcp/{}:7447", own_loopback());
-    let hub = Session::open(Options { listen: vec![at.clone()], ..options("hub") }).unwrap();
-    let site = Session::open(Options { connect: vec![at], ..options("site") }).unwrap();
+    let hub = Options { window_bytes: hub, listen: vec![at.clone()], ..options("hub") };
+    let site = Options { window_bytes: site, connect: vec![at], ..options("site") };
+    let [hub, site] = [hub, site].map(|options| Session::open(options).unwrap());
     wait_until("both ends to know each other", || hub.0.is_present("site") && site.0.is_present("hub"));
     [hub, site]
 }
@@ -61,9 +67,9 @@ fn octets(count: usize, seed: u32) -> Vec<u8> {
     core::iter::repeat_with(next).take(count).collect()
 }
 
-#[test]
-fn octets_cross_both_ways_in_order_and_whole_however_many_there_are() {
-    let [(hub, _), (site, taken)] = two();
+/// Opens a stream between ends with these windows, and has octets cross it.
+fn cross_both_ways(windows: [u32; 2]) {
+    let [(hub, _), (site, taken)] = two_with(windows);
     let [(carried, near), (_far_carried, far)] = stream(&hub, ("site", &taken));
     assert_eq!(carried.far(), "site");
     // Each way it is many windows, in pieces of all sizes, and both ways at once.
@@ -85,6 +91,18 @@ fn octets_cross_both_ways_in_order_and_whole_however_many_there_are() {
     });
     let counts = [hub.counts(), site.counts()];
     assert_eq!(counts, <[_; 2]>::default());
+}
+
+#[test]
+fn octets_cross_both_ways_in_order_and_whole_however_many_there_are() {
+    cross_both_ways([16_384; 2]);
+}
+
+/// A side reported what it had taken when that was a quarter of its own window. The other, with a smaller one, never sent as much.
+#[test]
+fn octets_cross_between_ends_of_unequal_windows() {
+    cross_both_ways([16_384, 524_288]);
+    cross_both_ways([524_288, 16_384]);
 }
 
 #[test]
