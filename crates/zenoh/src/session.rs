@@ -113,7 +113,7 @@ pub struct Counts {
     pub malformed: u64,
     /// Streams that ended since a message was lost.
     pub lost: u64,
-    /// Streams that ended since their far side sent more than it was granted.
+    /// Streams that ended since their far side sent more than it was granted, or named a window that is not valid.
     pub beyond: u64,
     /// Streams that were not taken: none are, there were too many, or the other end has no name.
     pub refused: u64,

@@ -18,6 +18,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::message::{DATA_BYTES_MAX, Message, StreamId, cost};
+use crate::options::WINDOW_BYTES;
 use crate::session::{Network, Shared};
 
 /// The reason of a stream of which one side closed its connection.
@@ -117,11 +118,15 @@ impl Stream {
             // It was not sure that the first one came.
             Message::Open { .. } => Ok(()),
             Message::Accept { window } => {
-                if !self.is_accepted && !halves.is_open {
+                if self.is_accepted || halves.is_open {
+                    Ok(())
+                } else if window < *WINDOW_BYTES.start() {
+                    Err(Wrong::Window)
+                } else {
                     let allowance = u64::from(window).min(self.window);
                     (halves.is_open, halves.allowance, halves.granted) = (true, allowance, allowance);
+                    Ok(())
                 }
-                Ok(())
             }
             Message::Data { number, .. } if number < halves.next => Err(Wrong::Repeated),
             Message::Data { number, .. } if number > halves.next => Err(Wrong::Missing),
@@ -269,6 +274,8 @@ pub(crate) enum Wrong {
     Beyond,
     /// More is said to have been taken than was sent.
     Unsent,
+    /// The window that it names is none.
+    Window,
 }
 
 impl Wrong {
@@ -279,6 +286,7 @@ impl Wrong {
             Self::Missing => "a message was lost on the way",
             Self::Beyond => "more was sent than was granted",
             Self::Unsent => "more was acknowledged than was sent",
+            Self::Window => "its window is not valid",
         }
     }
 }

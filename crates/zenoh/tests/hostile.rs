@@ -4,17 +4,21 @@
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
-use testing::{NextInTime, own_loopback, patient, wait_until};
+use testing::{EndInTime, NextInTime, own_loopback, patient, wait_until};
 use zenoh::Wait;
 use zenoh::qos::CongestionControl;
-use zenoh_streams::{Incoming, Options, Session};
+use zenoh_streams::{DialError, Incoming, Options, Session};
 
 const OPEN: u8 = 1;
+const ACCEPT: u8 = 2;
 const DATA: u8 = 3;
 const CREDIT: u8 = 4;
 const END: u8 = 5;
 const WINDOW: u32 = 16_384;
+/// The key of the attack.
+const OWN: &str = "campanile/links/1/tests/stranger/0000000000000007";
 
 /// An end that takes streams, and a Zenoh session beside it that is no end.
 struct Attack {
@@ -49,8 +53,7 @@ impl Attack {
         }
         let zenoh = zenoh::open(config).wait().unwrap();
         let (heard, answers) = channel();
-        let own = "campanile/links/1/tests/stranger/0000000000000007";
-        let subscriber = zenoh.declare_subscriber(own).callback(move |sample| {
+        let subscriber = zenoh.declare_subscriber(OWN).callback(move |sample| {
             let _ = heard.send(sample.payload().to_bytes().into_owned());
         });
         subscriber.background().wait().unwrap();
@@ -156,4 +159,20 @@ fn streams_have_a_bound_and_those_of_no_valid_end_are_refused() {
     assert_eq!(attack.hub.streams(), 16);
     drop(attack.taken.try_iter().collect::<Vec<_>>());
     assert_eq!(attack.hub.streams(), 0, "what is not taken is forgotten");
+}
+
+#[test]
+fn a_window_in_which_no_message_fits_ends_the_stream_that_was_dialled() {
+    let attack = Attack::new();
+    let _token = attack.zenoh.liveliness().declare_token(OWN).wait().unwrap();
+    wait_until("the end to know the stranger", || attack.hub.is_present("stranger"));
+    std::thread::scope(|scope| {
+        let dialled = scope.spawn(|| attack.hub.dial("stranger", false, Duration::from_secs(60)));
+        let open = attack.answers.next_in_time();
+        assert_eq!(open[0], OPEN);
+        attack.send([&[ACCEPT][..], &open[1..17], &127_u32.to_le_bytes()].concat());
+        let why = dialled.end_in_time().unwrap_err();
+        assert_eq!(why, DialError::Refused("its window is not valid".to_owned()));
+    });
+    assert_eq!((attack.hub.counts().beyond, attack.hub.streams()), (1, 0));
 }
