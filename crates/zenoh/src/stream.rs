@@ -301,8 +301,9 @@ fn is_hung_up(tcp: &TcpStream) -> bool {
 
 /// A stream that threads carry: what one side writes to its connection, the other reads from its own.
 ///
-/// Dropping it ends the stream.
+/// Dropping it ends the stream, and says so to the other side.
 pub struct Carried {
+    shared: Arc<Shared>,
     stream: Arc<Stream>,
 }
 
@@ -318,7 +319,7 @@ impl Carried {
     /// # Errors
     /// If the system refuses a thread or the connection cannot be used.
     pub(crate) fn begin(shared: &Arc<Shared>, stream: Arc<Stream>, tcp: TcpStream) -> io::Result<Self> {
-        let carried = Self { stream };
+        let carried = Self { shared: Arc::clone(shared), stream };
         let [outward, inward] = [tcp.try_clone()?, tcp.try_clone()?];
         {
             let mut halves = carried.stream.halves();
@@ -356,14 +357,15 @@ impl Carried {
         if halves.carriers > 0 { None } else { halves.ended.clone() }
     }
 
-    /// Ends it.
+    /// Ends it, and says so to the other side.
     pub fn end(&self, why: &str) {
+        self.shared.end_stream(&self.stream, why, false);
         self.stream.cut(why);
     }
 }
 
 impl Drop for Carried {
     fn drop(&mut self) {
-        self.stream.cut("it was given up");
+        self.end("it was given up");
     }
 }

@@ -106,6 +106,18 @@ fn octets_cross_between_ends_of_unequal_windows() {
 }
 
 #[test]
+fn a_side_that_ends_its_stream_or_drops_it_says_so_to_the_other() {
+    let [(hub, _), (site, taken)] = two();
+    let [(near_carried, _near), (far_carried, _far)] = stream(&hub, ("site", &taken));
+    far_carried.end("too many wait");
+    assert_eq!(near_carried.ended_within(WITHIN).as_deref(), Some("too many wait"));
+    let [(near_carried, _near), (far_carried, _far)] = stream(&hub, ("site", &taken));
+    drop(near_carried);
+    assert_eq!(far_carried.ended_within(WITHIN).as_deref(), Some("it was given up"));
+    wait_until("both to forget the streams", || hub.streams() + site.streams() == 0);
+}
+
+#[test]
 fn what_one_side_wrote_last_comes_before_the_end() {
     let [(hub, _), (site, taken)] = two();
     let [(near_carried, mut near), (far_carried, mut far)] = stream(&hub, ("site", &taken));
