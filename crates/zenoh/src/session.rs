@@ -198,9 +198,9 @@ impl Half {
     }
 
     fn carry(mut self, tcp: TcpStream) -> io::Result<Carried> {
+        let carried = Carried::begin(&self.shared, Arc::clone(&self.stream), tcp)?;
         self.is_carried = true;
-        let (shared, stream) = (Arc::clone(&self.shared), Arc::clone(&self.stream));
-        Carried::begin(&shared, stream, tcp)
+        Ok(carried)
     }
 }
 
