@@ -144,7 +144,8 @@ fn serve(
     loop {
         if let Some(why) = carried.ended_within(LOOKS_UP) {
             let is_closed = why == zenoh_streams::CLOSED;
-            return if is_closed { Ok(()) } else { Err(why) };
+            // The far side may have chosen the words.
+            return if is_closed { Ok(()) } else { Err(why.escape_debug().to_string()) };
         }
         if control.orders().is_over {
             // The lane has closed its end, or is about to, after what it has to say.
