@@ -41,6 +41,8 @@ const UNANSWERED_MAX: u32 = 3;
 /// A session that could not be opened is tried again after so long at first, each time twice as long, and at most.
 const AGAIN_FIRST: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(8);
+/// A session that is dropped waits for so long for an attempt to open it, which Zenoh cannot cancel. Each end point may take 10 s.
+const OPENING_ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// An open Zenoh session.
 pub(crate) struct Network {
@@ -89,6 +91,8 @@ struct State {
     streams: HashMap<StreamId, Arc<Stream>>,
     /// Calls in a row that were not answered.
     unanswered: u32,
+    /// The session is being opened.
+    is_opening: bool,
     /// The session is to be opened anew.
     is_stale: bool,
     is_over: bool,
@@ -253,7 +257,8 @@ impl Dialled {
     }
 }
 
-/// The part of a process in Zenoh. Dropping it ends its streams and closes the session.
+/// The part of a process in Zenoh. Dropping it ends its streams and closes the session. One that is being opened then, and still is after two
+/// seconds, is closed by its thread as soon as it is open.
 pub struct Session {
     shared: Arc<Shared>,
     opener: Option<JoinHandle<()>>,
@@ -339,8 +344,14 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.shared.state().is_over = true;
+        let mut state = self.shared.state();
+        state.is_over = true;
         self.shared.changed.notify_all();
+        let opens = |state: &mut State| state.is_opening;
+        let waited = self.shared.changed.wait_timeout_while(state, OPENING_ENDS_WITHIN, opens);
+        if waited.unwrap_or_else(PoisonError::into_inner).0.is_opening {
+            return;
+        }
         if let Some(opener) = self.opener.take() {
             // One that panicked has said so on standard error already.
             let _panicked = opener.join();
@@ -357,10 +368,19 @@ impl Shared {
     fn keep_open(self: &Arc<Self>, first: &SyncSender<Result<(), String>>) {
         let mut again = AGAIN_FIRST;
         loop {
+            {
+                let mut state = self.state();
+                if state.is_over {
+                    return;
+                }
+                state.is_opening = true;
+            }
             let opened = self.open();
             let why = opened.as_ref().err().cloned().unwrap_or_default();
             let _taken_once = first.try_send(opened);
             let mut state = self.state();
+            state.is_opening = false;
+            self.changed.notify_all();
             if why.is_empty() {
                 again = AGAIN_FIRST;
                 state = self.await_end(state);
