@@ -380,7 +380,7 @@ impl Server {
         self.graph.remove(instance);
         for other in (0..self.lanes.len()).filter(|other| *other != lane) {
             let name = instance.to_owned();
-            self.post(other, move |lane| lane.disconnect(&name));
+            self.enqueue(other, move |lane| lane.disconnect(&name));
         }
         Ok(())
     }
@@ -539,7 +539,7 @@ impl Server {
 
 impl Server {
     /// Has a command carried out without waiting for it.
-    fn post(&self, lane: usize, command: impl FnOnce(&mut Lane) + Send + 'static) {
+    fn enqueue(&self, lane: usize, command: impl FnOnce(&mut Lane) + Send + 'static) {
         match self.lanes.get(lane).map(|slot| &slot.handle) {
             Some(LaneHandle::Here(lane)) => {
                 // A lane on the caller's thread is borrowed only while one of its handlers calls, which has no server.
@@ -547,7 +547,7 @@ impl Server {
                     command(&mut lane);
                 }
             }
-            Some(LaneHandle::Thread(thread)) => thread.post(command),
+            Some(LaneHandle::Thread(thread)) => thread.enqueue(command),
             None => {}
         }
     }

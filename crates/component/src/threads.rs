@@ -134,7 +134,7 @@ impl LaneThread {
         // Whoever sets it first: the lane, which begins then, or the caller, who gives up.
         let is_decided = Arc::<AtomicBool>::default();
         let decided = is_decided.clone();
-        self.post(move |lane| {
+        self.enqueue(move |lane| {
             if !decided.swap(true, Ordering::AcqRel) {
                 let _ = answer.send(command(lane));
             }
@@ -151,7 +151,7 @@ impl LaneThread {
     }
 
     /// Has a command carried out between two events, whenever the lane comes to it.
-    pub(crate) fn post(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
+    pub(crate) fn enqueue(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
         // A lane that has ended has nothing more to do.
         let _ = self.commands.send(Box::new(command));
         self.has_commands.store(true, Ordering::Release);
