@@ -11,7 +11,7 @@ use crate::queue::{QueueOf, QueueSettings, Queueing};
 use crate::route::AnyQueue;
 use crate::server::Server;
 use crate::threads::Waker;
-use campanile::{Consumer, Event, PublishOptions, Settings, Supplier};
+use campanile::{Consumer, Event, PublishOptions, Publisher, Settings, Supplier};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 /// Events that wait for being published: as many as a subscription's queue has at most by default.
 const PUBLISHED_MAX: u32 = 1_024;
 
-/// What ends with the server: a subscription, or a thread that publishes.
+/// What ends with its instance: a subscription, or a thread that publishes.
 pub(crate) type RemoteEnd = Box<dyn Any>;
 
 /// A port whose events can travel.
@@ -60,42 +60,43 @@ impl<T: Event> RemotePort for Remote<T> {
     ) -> Result<(AnyQueue, RemoteEnd), String> {
         let queueing = self.0.ok_or_else(|| format!("{} is not Clone and Send: derive Clone", T::NAME))?;
         let supplier = Supplier::with(channel, settings).map_err(|error| error.to_string())?;
+        let publisher = supplier.publisher(PublishOptions::default()).map_err(|error| error.to_string())?;
         let (waker, stop) = (Arc::<Waker>::default(), Arc::<AtomicBool>::default());
         let queue = QueueSettings { events_max: PUBLISHED_MAX, ..QueueSettings::default() };
         let queue = (queueing.make)(&queue, waker.clone(), counters.clone());
-        let publishing = Publishing { queue: queue.clone(), supplier, counters, channel: channel.to_owned() };
+        let publishing =
+            Publishing { queue: queue.clone(), supplier, publisher, counters, channel: channel.to_owned() };
         let (woken, stopped) = (waker.clone(), stop.clone());
         let thread = std::thread::Builder::new()
             .name(format!("publish {channel}"))
             .spawn(move || publishing.run(&woken, &stopped))
             .map_err(|error| error.to_string())?;
-        Ok((Box::new(queue), Box::new(Publisher { waker, stop, thread: Some(thread) })))
+        Ok((Box::new(queue), Box::new(PublisherEnd { waker, stop, thread: Some(thread) })))
     }
 }
 
 struct Publishing<T> {
     queue: Arc<dyn QueueOf<T>>,
+    /// Kept for as long as its publisher.
     supplier: Supplier,
+    publisher: Publisher,
     counters: Arc<PortCounters>,
     channel: String,
 }
 
 impl<T: Event> Publishing<T> {
     /// Publishes what is put in, until it is stopped and has no more.
-    fn run(&self, waker: &Waker, stop: &AtomicBool) {
+    fn run(self, waker: &Waker, stop: &AtomicBool) {
         waker.attach();
-        let publisher = match self.supplier.publisher(PublishOptions::default()) {
-            Ok(publisher) => publisher,
-            Err(error) => return log::warn!("nothing is published in {}: {error}", self.channel),
-        };
+        let Self { queue, supplier: _supplier, publisher, counters, channel } = self;
         let mut is_failing = false;
         loop {
-            while let Some(queued) = self.queue.take() {
+            while let Some(queued) = queue.take() {
                 let outcome = publisher.publish(queued.event());
                 if let Err(error) = &outcome {
-                    self.counters.failed.count_shared();
+                    counters.failed.count_shared();
                     if !is_failing {
-                        log::warn!("an event of {} was not published: {error}; further ones are counted", self.channel);
+                        log::warn!("an event of {channel} was not published: {error}; further ones are counted");
                     }
                 }
                 is_failing = outcome.is_err();
@@ -105,19 +106,19 @@ impl<T: Event> Publishing<T> {
                 let _ = publisher.close();
                 return;
             }
-            waker.sleep(|| !self.queue.is_empty() || stop.load(Ordering::Acquire), None);
+            waker.sleep(|| !queue.is_empty() || stop.load(Ordering::Acquire), None);
         }
     }
 }
 
 /// The thread that publishes the events of a source. It ends when this is dropped.
-struct Publisher {
+struct PublisherEnd {
     waker: Arc<Waker>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Publisher {
+impl Drop for PublisherEnd {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.waker.wake();
@@ -137,9 +138,10 @@ impl Server {
         let (name, _) = self.find(sink, PortKind::Sink)?;
         let (lane, queue) = (self.lane_of(&name.instance)?, self.queue_settings(&name));
         let (port, _) = self.remote(&name).ok_or_else(|| problem("its events cannot travel".to_owned()))?;
+        let owner = name.instance.clone();
         let queue = self.on_lane(lane, move |lane| lane.queue(name.as_pair(), &queue))?.map_err(problem)?;
         let end = port.subscribe(queue, channel, settings).map_err(problem)?;
-        self.remote_ends.push(end);
+        self.remote_ends.push((owner, end));
         Ok(())
     }
 
@@ -155,9 +157,9 @@ impl Server {
         let lane = self.lane_of(&name.instance)?;
         let (port, counters) = self.remote(&name).ok_or_else(|| problem("its events cannot travel".to_owned()))?;
         let (queue, end) = port.publish(channel, settings, counters).map_err(problem)?;
-        let channel = Arc::from(channel);
+        let (owner, channel) = (name.instance.clone(), Arc::from(channel));
         self.on_lane(lane, move |lane| lane.connect_queue(name.as_pair(), &channel, queue))?;
-        self.remote_ends.push(end);
+        self.remote_ends.push((owner, end));
         Ok(())
     }
 }

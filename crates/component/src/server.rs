@@ -75,8 +75,8 @@ struct LaneSlot {
 /// Containers, instances and connections, in one process. It ends when this is dropped: instances that are active are passivated, sources
 /// before sinks, and all are removed.
 pub struct Server {
-    /// Subscriptions, and threads that publish: they end first.
-    pub(crate) remote_ends: Vec<RemoteEnd>,
+    /// Subscriptions, and threads that publish, each with its instance: they end with that, or first.
+    pub(crate) remote_ends: Vec<(String, RemoteEnd)>,
     settings: ServerSettings,
     notices: Notices,
     clock: Clock,
@@ -376,6 +376,7 @@ impl Server {
         } else {
             outcome?;
         }
+        self.remote_ends.retain(|(owner, _)| owner != instance);
         self.instances.remove(instance);
         self.graph.remove(instance);
         for other in (0..self.lanes.len()).filter(|other| *other != lane) {
