@@ -405,6 +405,15 @@ impl Checked<'_> {
                     self.problem(&place, reason);
                 }
             }
+            let at = |port: &str| plan.container_of(port).and_then(|container| container.at.as_deref());
+            if at(source) != at(sink) {
+                let shown = |port| at(port).unwrap_or("the default").to_owned();
+                let (to, from) = (shown(source), shown(sink));
+                self.problem(
+                    &place,
+                    format!("{source} gives to the service at {to}, {sink} takes from that at {from}: give both containers one `at`"),
+                );
+            }
         }
         // The first lane of a container is that of instances that name none.
         let lane = |instance: &str| {

@@ -142,6 +142,33 @@ fn what_is_no_plan_is_refused_by_line() {
 }
 
 #[test]
+fn servers_that_are_connected_name_one_service() {
+    let plan = r#"
+        [containers.here]
+        service = "notification"
+        at = "one:2809"
+        [containers.there]
+        service = "notification"
+        at = "two:2809"
+        [instances.camera]
+        component = "Camera"
+        container = "here"
+        [instances.guider]
+        component = "Guider"
+        container = "there"
+        server = "other"
+        gain = 1
+        [connections]
+        "camera.frame" = ["guider.frame"]
+    "#;
+    let problems = Plan::parse(plan).unwrap().check(&components());
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let said = "camera.frame gives to the service at one:2809, guider.frame takes from that at two:2809";
+    assert!(problems[0].reason.starts_with(said), "{}", problems[0]);
+    assert_eq!(Plan::parse(&plan.replace("two:", "one:")).unwrap().check(&components()), []);
+}
+
+#[test]
 fn a_circle_of_calls_is_found_before_anything_runs() {
     let plan = r#"
         [instances.a]
