@@ -14,6 +14,15 @@ use std::time::{Duration, Instant};
 /// How long a program may take to describe its components, to be configured, or to be started.
 const STEP_LIMIT: Duration = Duration::from_secs(30);
 
+/// How long a process may live after its standard output has ended.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// What a process says of its state.
+const STATES: [&str; 2] = ["configured", "started"];
+
+/// The most octets of a line that a process says; the rest is the next line.
+const LINE_BYTES_MAX: u64 = 16 * 1024;
+
 /// The most octets of what a program says of its components.
 const DESCRIPTION_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -27,7 +36,9 @@ pub struct PlanFile {
 
 /// What the processes of a plan say.
 enum Said {
-    Line(String, String),
+    /// A server's state: one of [`STATES`].
+    Line(String, &'static str),
+    /// The standard output of a server has ended.
     Ended(String),
 }
 
@@ -140,13 +151,47 @@ fn describe(plan: &Plan, path: &Path, server: &str) -> Result<Descriptions, Stri
     if text.is_err() {
         let _ = child.kill();
     }
-    let status = child.wait().map_err(|error| failed(&error))?;
+    let Some(status) = status_in_time(&mut child) else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(failed(&"it ended its standard output, and did not end itself"));
+    };
     match text {
         Ok(Some(Ok(text))) if status.success() => toml::from_str(&text).map_err(|error| failed(&error.message())),
         Ok(Some(Err(error))) => Err(failed(&error)),
         Ok(_) => Err(failed(&format!("it ended with {status}: does it call run_program?"))),
         Err(_) => Err(failed(&format!("it said nothing for {} s", STEP_LIMIT.as_secs()))),
     }
+}
+
+/// How a process ends, if it does so soon.
+fn status_in_time(child: &mut Child) -> Option<ExitStatus> {
+    let limit = Instant::now() + END_LIMIT;
+    loop {
+        match child.try_wait() {
+            Ok(None) if Instant::now() < limit => std::thread::park_timeout(Duration::from_millis(10)),
+            outcome => return outcome.ok().flatten(),
+        }
+    }
+}
+
+/// Gives on what a process says of its state, each once, and logs all else.
+fn read_states(output: impl Read, server: &str, said: &Sender<Said>) {
+    let mut output = BufReader::new(output);
+    let mut missing = STATES.to_vec();
+    let mut line = Vec::new();
+    while (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end_matches(['\n', '\r']);
+        if let Some(place) = missing.iter().position(|state| *state == text) {
+            // The launcher may have given up; the process is read all the same, so that it does not wait.
+            let _ = said.send(Said::Line(server.to_owned(), missing.remove(place)));
+        } else {
+            log::info!("{server}: {text}");
+        }
+        line.clear();
+    }
+    let _ = said.send(Said::Ended(server.to_owned()));
 }
 
 /// Starts the process of a server.
@@ -163,14 +208,9 @@ fn start(plan: &Plan, path: &Path, name: &str, said: &Sender<Said>) -> Result<Pr
         .map_err(|error| format!("{}: {error}", program.display()))?;
     let (input, output) = (child.stdin.take(), child.stdout.take());
     let (sender, server) = (said.clone(), name.to_owned());
-    std::thread::spawn(move || {
-        for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()).map_while(Result::ok) {
-            if sender.send(Said::Line(server.clone(), line)).is_err() {
-                return;
-            }
-        }
-        let _ = sender.send(Said::Ended(server));
-    });
+    if let Some(output) = output {
+        std::thread::spawn(move || read_states(output, &server, &sender));
+    }
     Ok(Process { name: name.to_owned(), child, input })
 }
 
@@ -182,13 +222,10 @@ impl Running {
         while let Some(next) = missing.first().cloned() {
             match self.said.recv_timeout(limit.saturating_duration_since(Instant::now())) {
                 Ok(Said::Line(server, said)) if said == line => missing.retain(|name| *name != server),
-                Ok(Said::Line(server, said)) => log::info!("{server}: {said}"),
+                Ok(Said::Line(..)) => {}
                 Ok(Said::Ended(server)) => {
-                    let status = self.status_of(&server).map_or_else(String::new, |status| format!(" with {status}"));
-                    return Err(at(
-                        &server,
-                        format!("it ended{status} before it was {line}; its own words stand above"),
-                    ));
+                    let ended = self.how_ended(&server);
+                    return Err(at(&server, format!("{ended} before it was {line}; its own words stand above")));
                 }
                 Err(_) => return Err(at(&next, format!("it was not {line} within {} s", STEP_LIMIT.as_secs()))),
             }
@@ -196,8 +233,13 @@ impl Running {
         Ok(())
     }
 
-    fn status_of(&mut self, server: &str) -> Option<ExitStatus> {
-        self.processes.iter_mut().find(|process| process.name == server)?.child.wait().ok()
+    /// What became of a server whose standard output has ended.
+    fn how_ended(&mut self, server: &str) -> String {
+        let process = self.processes.iter_mut().find(|process| process.name == server);
+        process.and_then(|process| status_in_time(&mut process.child)).map_or_else(
+            || "it ended its standard output, and not itself,".to_owned(),
+            |status| format!("it ended with {status}"),
+        )
     }
 
     /// The process numbers of the servers, by name.
@@ -211,10 +253,10 @@ impl Running {
         let limit = Instant::now() + within;
         loop {
             match self.said.recv_timeout(limit.saturating_duration_since(Instant::now())) {
-                Ok(Said::Line(server, said)) => log::info!("{server}: {said}"),
+                Ok(Said::Line(..)) => {}
                 Ok(Said::Ended(server)) => {
-                    let status = self.status_of(&server).map_or_else(String::new, |status| format!(" with {status}"));
-                    return Some(at(&server, format!("it ended{status}")));
+                    let ended = self.how_ended(&server);
+                    return Some(at(&server, ended.trim_end_matches(',')));
                 }
                 Err(_) => return None,
             }
@@ -232,7 +274,6 @@ impl Drop for Running {
         while self.processes.iter_mut().any(|process| matches!(process.child.try_wait(), Ok(None))) {
             match self.said.recv_timeout(limit.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)))
             {
-                Ok(Said::Line(server, said)) => log::info!("{server}: {said}"),
                 _ if Instant::now() < limit => {}
                 _ => break,
             }
@@ -250,5 +291,22 @@ impl Drop for Running {
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running").field("processes", &self.processes()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Said, read_states};
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn states_are_read_beside_lines_that_are_no_text() {
+        let (sender, said) = channel();
+        let output = [b"\xff\xfe\nconfigured\r\nconfigured\n".as_slice(), &[b'x'; 40_000], b"\nstarted\n"].concat();
+        read_states(&*output, "control", &sender);
+        let said: Vec<_> = said.try_iter().collect();
+        let [Said::Line(_, "configured"), Said::Line(_, "started"), Said::Ended(_)] = said.as_slice() else {
+            panic!("{} were said", said.len())
+        };
     }
 }
