@@ -212,6 +212,9 @@ pub(crate) trait AnySink {
     /// The queue, which is made at the first call.
     fn queue(&self, settings: &QueueSettings) -> Result<AnyQueue, String>;
 
+    /// Whether there is a queue.
+    fn is_queued(&self) -> bool;
+
     /// Has an event of the queue handled; false if there is none, or the instance is not active.
     fn serve(&self) -> bool;
 
@@ -322,6 +325,10 @@ impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failu
         let shared = (queueing.make)(settings, self.instance.state.context.waker.clone(), self.counters.clone());
         let queue = self.queue.get_or_init(|| SinkQueue(shared));
         Ok(Box::new(queue.0.clone()))
+    }
+
+    fn is_queued(&self) -> bool {
+        self.queue.get().is_some()
     }
 
     fn serve(&self) -> bool {

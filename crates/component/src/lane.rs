@@ -14,7 +14,7 @@ use crate::notice::{Change, NeighbourChange, Notice, Notices};
 use crate::port::{SendOptions, Tick};
 use crate::queue::QueueSettings;
 use crate::route::{AnyEnd, AnyQueue, AnyRoute, Deliver, Origin, Route};
-use crate::settings::RestartPolicy;
+use crate::settings::{PortSettings, RestartPolicy};
 use crate::threads::{Busy, Waker};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -208,9 +208,16 @@ impl Lane {
         }
     }
 
-    /// Sets the filter of a sink.
-    pub(crate) fn set_filter(&self, sink: (&str, &str), text: &str) -> Result<(), String> {
-        self.sink(sink).ok_or("it is gone")?.set_filter(text)
+    /// Gives a sink a queue and a filter, where they are asked for.
+    pub(crate) fn set_port(&mut self, name: (&str, &str), settings: &PortSettings) -> Result<(), String> {
+        let sink = self.sink(name).ok_or("it is gone")?;
+        if settings.queue.is_some() && sink.is_queued() {
+            return Err("it has a queue already: give it one once, and before its inputs and subscriptions".to_owned());
+        }
+        if let Some(text) = &settings.when {
+            sink.set_filter(text)?;
+        }
+        settings.queue.as_ref().map_or(Ok(()), |queue| self.queue(name, queue).map(drop))
     }
 
     /// The queues in which an instance gets what happens to its neighbours.

@@ -258,7 +258,7 @@ impl Server {
     /// Gives a sink, as `instance.port`, a queue and a filter. This comes before its connections.
     ///
     /// # Errors
-    /// There is no such sink, it is connected already, or the settings cannot be.
+    /// There is no such sink, it is connected or has a queue already, or the settings cannot be.
     pub fn set_port(&mut self, sink: &str, settings: PortSettings) -> Result<(), Error> {
         let (name, _) = self.find(sink, PortKind::Sink)?;
         let problem = |reason| Error::Port { port: sink.to_owned(), reason };
@@ -269,16 +269,12 @@ impl Server {
             return Err(problem(reason));
         }
         let lane = self.record(&name.instance)?.lane;
-        if let Some(text) = settings.when.clone() {
-            let name = name.clone();
-            self.on_lane(lane, move |lane| lane.set_filter(name.as_pair(), &text))?.map_err(problem)?;
-        }
-        if let Some(queue) = settings.queue.clone() {
-            let name = name.clone();
-            self.on_lane(lane, move |lane| lane.queue(name.as_pair(), &queue).map(drop))?.map_err(problem)?;
-        }
+        let (set, given) = (name.clone(), settings.clone());
+        self.on_lane(lane, move |lane| lane.set_port(set.as_pair(), &given))?.map_err(problem)?;
         if let Some(record) = self.instances.get_mut(&name.instance) {
-            record.ports.insert(name.port, settings);
+            let known = record.ports.entry(name.port).or_default();
+            known.queue = settings.queue.or(known.queue.take());
+            known.when = settings.when.or(known.when.take());
         }
         Ok(())
     }

@@ -154,8 +154,11 @@ fn settings_that_cannot_be_are_refused_with_what_to_do() {
         let refusal = server.set_port(port, settings(text)).unwrap_err().to_string();
         assert!(refusal.contains(expected), "{refusal}");
     }
+    let _input = server.input::<Frame>("taker.frame").unwrap();
+    let refusal = server.set_port("taker.frame", settings("[qos]")).unwrap_err().to_string();
+    assert!(refusal.contains("it has a queue already: give it one once"), "{refusal}");
     server.connect("burst.frame", "taker.frame").unwrap();
-    assert!(matches!(server.set_port("taker.frame", settings("[qos]")), Err(Error::Port { .. })));
+    assert!(matches!(server.set_port("taker.frame", settings("when = '$number > 1'")), Err(Error::Port { .. })));
 }
 
 #[test]
