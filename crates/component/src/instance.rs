@@ -122,6 +122,17 @@ impl<C: Component> Instance<C> {
         Error::Failed { instance: self.state.name.to_string(), reason }
     }
 
+    /// Runs a part of the component beside its handlers, as something that may not return. Where it panics, that is answered.
+    fn watched<R>(&self, run: impl FnOnce() -> R) -> std::thread::Result<R> {
+        let context = &*self.state.context;
+        context.busy.begin(context.clock.now().saturating_duration_since(context.base));
+        let before = context.busy.enter(self.state.number);
+        let outcome = catch_unwind(AssertUnwindSafe(run));
+        context.busy.leave(before);
+        context.busy.end();
+        outcome
+    }
+
     /// Drops a component that panicked. What its destructor panics about is logged.
     fn drop_contained(&self, component: Option<C>) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(component))) {
@@ -133,7 +144,7 @@ impl<C: Component> Instance<C> {
 impl<C: Component> AnyInstance for Instance<C> {
     fn build(&self, routes: &[(&'static str, Rc<dyn AnyRoute>)]) -> Result<(), Error> {
         let setup = Setup { instance: &self.state.name, routes, properties: &self.properties };
-        match catch_unwind(AssertUnwindSafe(|| C::build(&setup))) {
+        match self.watched(|| C::build(&setup)) {
             Ok(Ok(component)) => {
                 self.component.replace(Some(component));
                 Ok(())
@@ -149,18 +160,14 @@ impl<C: Component> AnyInstance for Instance<C> {
         let ports = Ports { instance: &self.state.name, port: "", origin: &origin };
         let mut slot = self.component.borrow_mut();
         let Some(component) = slot.as_mut() else { return Ok(()) };
-        let run = AssertUnwindSafe(|| match hook {
+        let run = || match hook {
             Hook::Configured => component.on_configured(&ports),
             Hook::Step(Step::Connect) => component.on_connected(&ports),
             Hook::Step(Step::Activate) => component.on_activated(&ports),
             Hook::Step(Step::Passivate) => component.on_passivated(&ports),
             Hook::Step(Step::Remove) => component.on_removed(&ports),
-        });
-        context.busy.begin(context.clock.now().saturating_duration_since(context.base));
-        let before = context.busy.enter(self.state.number);
-        let outcome = catch_unwind(run);
-        context.busy.leave(before);
-        context.busy.end();
+        };
+        let outcome = self.watched(run);
         outcome.unwrap_or_else(|panic| {
             let broken = slot.take();
             drop(slot);

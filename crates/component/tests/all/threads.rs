@@ -2,8 +2,8 @@
 
 use crate::parts::{Frame, Offset, Reported};
 use campanile_component::{
-    Blueprint, Error, Life, NeighbourChange, Neighbours, Notice, Placement, Ports, Server, ServerSettings, Sink,
-    Source, component,
+    Blueprint, Change, Error, Failure, Life, Lifecycle, NeighbourChange, Neighbours, Notice, Placement, Ports, Server,
+    ServerSettings, Sink, Source, component,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -149,6 +149,11 @@ fn a_handler_that_spins_is_reported_once_and_other_lanes_go_on() {
     server.container("free", &[]).unwrap();
     place(&mut server, "spinner", &Blueprint::of::<Spinner>(), "stuck", None);
     place(&mut server, "doubler", &Blueprint::of::<Doubler>(), "free", None);
+    place(&mut server, "near", &Blueprint::of::<Collector>(), "stuck", None);
+    place(&mut server, "far", &Blueprint::of::<Collector>(), "free", None);
+    let near = server.input::<Offset>("near.offset").unwrap();
+    let (seen, far) = channel();
+    server.output("far.seen", move |offset: &Offset| seen.send(offset.number).unwrap()).unwrap();
     let stuck = server.input::<Frame>("spinner.frame").unwrap();
     let free = server.input::<Frame>("doubler.frame").unwrap();
     let (sender, received) = channel();
@@ -161,6 +166,8 @@ fn a_handler_that_spins_is_reported_once_and_other_lanes_go_on() {
     // The lane is stuck for certain.
     server.set_answer_within(Duration::from_millis(1));
     assert_eq!(server.passivate("spinner"), Err(Error::Busy { lane: "stuck".into() }));
+    // On a busy machine the free lane may be the first that does not answer within 1 ms.
+    assert!(matches!(server.connect("near.seen", "far.offset"), Err(Error::Busy { .. })));
     for number in 0..100 {
         free.send(&Frame { number, brightness: 0.0 }).unwrap();
         assert_eq!(received.next_in_time(), number);
@@ -175,4 +182,49 @@ fn a_handler_that_spins_is_reported_once_and_other_lanes_go_on() {
     // The command that was not answered is never carried out: the next one finds the state before it.
     assert_eq!(server.passivate("spinner"), Ok(()));
     assert_eq!(server.life("spinner"), Some(Life::Passivated));
+    server.connect("near.seen", "far.offset").unwrap();
+    for number in 0..2 {
+        near.send(&Offset { number, x: 0.0 }).unwrap();
+    }
+    assert_eq!((far.next_in_time(), far.next_in_time()), (0, 1), "each comes once");
+}
+
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+static MAY_RETURN: AtomicBool = AtomicBool::new(false);
+
+/// Does not return from `on_activated` until it may.
+#[component(lifecycle)]
+struct Hanging {}
+
+impl Lifecycle for Hanging {
+    fn on_activated(&mut self, _: &Ports<'_>) -> Result<(), Failure> {
+        HAS_BEGUN.store(true, Ordering::Release);
+        while !MAY_RETURN.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_step_that_does_not_return_is_reported_and_the_server_ends_without_it() {
+    let reported = Arc::new(AtomicBool::new(false));
+    let listener = reported.clone();
+    let settings = ServerSettings::default().slow_after(Duration::from_millis(20)).on_notice(move |notice: &Notice| {
+        if &*notice.instance == "hanging" && matches!(notice.change, Change::Slow { .. }) {
+            listener.store(true, Ordering::Release);
+        }
+    });
+    let mut server = Server::new("control", settings).unwrap();
+    server.configure::<Hanging>("hanging", toml::Table::new()).unwrap();
+    server.complete("hanging").unwrap();
+    server.set_answer_within(Duration::from_millis(1));
+    // A command that has not begun in time is left out: until one has begun.
+    wait_until("the step to have begun", || {
+        assert_eq!(server.activate("hanging"), Err(Error::Busy { lane: "main".into() }));
+        HAS_BEGUN.load(Ordering::Acquire)
+    });
+    wait_until("the report of the step", || reported.load(Ordering::Acquire));
+    drop(server);
+    MAY_RETURN.store(true, Ordering::Release);
 }
