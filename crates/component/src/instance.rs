@@ -179,7 +179,8 @@ impl<C: Component> AnyInstance for Instance<C> {
 
     fn clear(&self) {
         let component = self.component.borrow_mut().take();
-        self.drop_contained(component);
+        // A panic is contained already.
+        let _ = self.watched(|| self.drop_contained(component));
     }
 }
 
