@@ -489,8 +489,7 @@ campanile_status campanile_consumer_filter(const campanile_consumer *consumer, c
 // Begins in the channel's history, if it has one, and adds numbers to events: `first`, `number:5`, `after:5`, `last:100`, `since:10m`,
 // `unix:1764000000.5` (a time in seconds since 1970), `last-of-each-type`, `last-of-each:station` or `new`. A subscription that is made
 // anew continues behind the last received event. Not over DDS.
-campanile_status campanile_consumer_start_from(const campanile_consumer *consumer,
-                                               const char *start);
+campanile_status campanile_consumer_start_from(const campanile_consumer *consumer, const char *start);
 
 // Sets the duration in milliseconds from which a callback is reported as slow. Default 1000.
 campanile_status campanile_consumer_slow_after(const campanile_consumer *consumer, uint32_t milliseconds);
@@ -505,8 +504,7 @@ campanile_status campanile_consumer_next(const campanile_consumer *consumer, int
 
 // A file descriptor that is readable while `campanile_consumer_next` has an event or knows that there will be none any more: for `poll`
 // and the like. It belongs to the consumer: wait for it, but never read or close it. Valid until the consumer is freed.
-campanile_status campanile_consumer_descriptor(const campanile_consumer *consumer,
-                                               int *descriptor);
+campanile_status campanile_consumer_descriptor(const campanile_consumer *consumer, int *descriptor);
 
 // Stops the events, without waiting, from any thread, callbacks included: `campanile_consumer_next` returns `CAMPANILE_STATUS_CLOSED` once
 // the waiting events are taken. The consumer must still be closed or freed.
