@@ -69,7 +69,7 @@ pub(crate) struct Context {
 pub(crate) struct Identity {
     pub(crate) id: LaneId,
     pub(crate) thread: LaneThread,
-    /// The lane's priority, in CORBA's numbers. The main lane may have none, and is then less important than all others.
+    /// The lane's priority, from 0 to 32,767. The main lane may have none, and is then less important than all others.
     pub(crate) priority: Option<i16>,
     /// The lane's name in the log.
     pub(crate) name: Arc<str>,

@@ -51,7 +51,7 @@ use accounts::Accounts;
 pub(crate) struct WorkerOptions {
     pub(crate) id: LaneId,
     pub(crate) thread: LaneThread,
-    /// Name of the lane, and its priority in CORBA's numbers.
+    /// Name of the lane, and its priority from 0 to 32,767.
     pub(crate) name: Arc<str>,
     pub(crate) priority: Option<i16>,
     /// Listeners of the main lane, which alone accepts connections.

@@ -74,7 +74,7 @@ pub(crate) fn waits_of_this_thread() -> u64 {
     u64::try_from(usage.ru_nvcsw).unwrap_or(0)
 }
 
-/// The native priority for a CORBA priority (0 to 32,767).
+/// The native priority for a lane's priority (0 to 32,767).
 fn native(mapping: PriorityMapping, priority: i16) -> i32 {
     let priority = i32::from(priority.max(0));
     match mapping {
@@ -84,7 +84,7 @@ fn native(mapping: PriorityMapping, priority: i16) -> i32 {
     }
 }
 
-/// The native priorities for several CORBA priorities, given in rising order. Where the mapping would give two of them the same one, the
+/// The native priorities for several lanes' priorities, given in rising order. Where the mapping would give two of them the same one, the
 /// more important one gets the next (at the end of the range, the less important one the one before), as long as there are enough native
 /// priorities.
 pub(crate) fn natives(mapping: PriorityMapping, priorities: &[i16]) -> Vec<(i16, i32)> {

@@ -255,7 +255,11 @@ fn a_far_service_that_is_not_there_or_takes_no_links_is_said_and_there_is_no_own
     closed.links.zenoh.accept = false;
     let hub = Service::start(closed).unwrap();
     says("it takes no links over Zenoh");
-    assert_eq!(hub.counters().read(Counter::LinksUp), 0);
+    let counters = hub.counters();
+    assert_eq!(counters.read(Counter::LinksUp), 0);
+    wait_until("what was refused is counted", || counters.read(Counter::LinkZenohRefused) > 0);
+    let wrong = [Counter::LinkZenohDropped, Counter::LinkZenohBroken].map(|counter| counters.read(counter));
+    assert_eq!(wrong, [0, 0]);
     drop(hub);
     // The session of the site finds the hub again, whichever way it was lost.
     let hub = Service::start(sites.hub_config()).unwrap();
