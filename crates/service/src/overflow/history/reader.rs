@@ -66,12 +66,18 @@ struct Looking {
 }
 
 impl History {
-    /// The number of the first event that is kept. Numbers leave nothing out within a segment, and may leave very many out before one.
+    /// The number of the first event that is kept.
     pub(super) fn first(&self) -> u64 {
-        let (pending, events) = (self.log.pending().len() as u64, self.limits.events);
-        if events == 0 {
-            return self.log.first();
+        match self.limits.events {
+            0 => self.log.first(),
+            events => self.first_of_last(events),
         }
+    }
+
+    /// The number from which on so many events, one at least, are in the log. Very many numbers may be left out before a segment; within
+    /// one only those of events that could not be written, so that fewer events may be found by some.
+    fn first_of_last(&self, events: u64) -> u64 {
+        let pending = self.log.pending().len() as u64;
         if events <= pending {
             return self.log.next() - events;
         }
@@ -97,7 +103,8 @@ impl History {
             StartFrom::First => {}
             StartFrom::Number(number) => next = number.max(first),
             StartFrom::After(number) => next = number.saturating_add(1).clamp(first, behind),
-            StartFrom::Last(count) => next = behind.saturating_sub(count).max(first),
+            StartFrom::Last(0) => next = behind,
+            StartFrom::Last(count) => next = self.first_of_last(count).max(first),
             StartFrom::Since(time) => reader.selection.since = since(now.saturating_sub(ticks(time))),
             StartFrom::Time(time) => reader.selection.since = since(time),
             StartFrom::LastOfEachType => reader.looking = Some(Looking { field: None, found: HashMap::new() }),

@@ -170,7 +170,8 @@ fn where_the_history_begins_is_reported_as_a_consumer_finds_it() {
     }
 }
 
-/// They were counted by their numbers: with the first event after a power cut all that had been kept went.
+/// They were counted by their numbers: with the first event after a power cut all that had been kept went, and a consumer that began with
+/// the last 20 got those that came since.
 #[test]
 fn the_last_events_stay_where_numbers_have_gone_on_far_behind_them() {
     let folder = Folder::new("history-jump");
@@ -186,6 +187,10 @@ fn the_last_events_stay_where_numbers_have_gone_on_far_behind_them() {
     let first_new = next.unwrap().get();
     let expected: Vec<u64> = (311..=700).chain(first_new..first_new + 10).collect();
     assert!(first_new > 1 << 20 && numbers(&mut histories, StartFrom::First, 1_000) == expected);
+    for last in [0, 5, 20, 400] {
+        let found = numbers(&mut histories, StartFrom::Last(last), 1_000);
+        assert_eq!(found, expected[400 - usize::try_from(last).unwrap()..], "the last {last}");
+    }
 }
 
 /// Each end of a process just there would have been reported as damage.
