@@ -12,7 +12,7 @@ use client::notify::{
 use client::{ConsumerOptions, ObjectRef, Orb, OrbOptions, SimpleConsumer, SimpleSupplier};
 use console::Console;
 use giop::url::Corbaloc;
-use service::{Answer, Config, ConsumerStatus, Http, Query, Service, Tls};
+use service::{Answer, Config, ConsumerStatus, Delivery, Http, Query, Service, Tls};
 use testing::certificates::{Authority, Certified};
 use testing::{EndInTime, TempPath};
 
@@ -52,7 +52,9 @@ impl Rig {
     fn start_by(name: &str, config: Config) -> Self {
         let token = TempPath::file(name, TOKEN);
         let http = Http { token_file: Some(token.to_path_buf()), ..config.http };
-        let config = Config { listen: "127.0.0.1:0".into(), http, ..config };
+        // A mute consumer is behind, and its connection is not replaced, however long the browser takes.
+        let delivery = Delivery { reply_timeout_ms: 86_400_000, ..config.delivery };
+        let config = Config { listen: "127.0.0.1:0".into(), http, delivery, ..config };
         let service = Service::start(config.clone()).unwrap();
         let console = Console::start(&config, &service).unwrap();
         Self { service, console, config, _token: Some(token) }
@@ -114,8 +116,6 @@ impl Rig {
         let (channel, _) = find_channel(&self.found(), Some(channel)).unwrap();
         let admin = channel.default_consumer_admin().unwrap();
         let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
-        // It is behind and is not tried again, however long the browser takes.
-        proxy.set_qos(&[Property::new("ReplyTimeout", 0_u64)]).unwrap();
         let orb = Orb::new(OrbOptions::default());
         StructuredProxyPushSupplier::unchecked(proxy.object().clone())
             .connect_structured_push_consumer(&orb.object(reference))
