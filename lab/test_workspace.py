@@ -26,7 +26,9 @@ class Workspace(unittest.TestCase):
         product, lab = read("Cargo.toml"), read("lab/Cargo.toml")
         self.assertEqual(lab["lints"], product["workspace"]["lints"])
         self.assertEqual(lab["profile"]["release"], product["profile"]["release"])
-        self.assertEqual(lab["profile"]["dev"], {name: value for name, value in product["profile"]["dev"].items() if name != "package"})
+        packages, all_packages = (profiles["dev"].pop("package") for profiles in (lab["profile"], product["profile"]))
+        self.assertEqual(lab["profile"]["dev"], product["profile"]["dev"])
+        self.assertEqual({**all_packages, **packages}, all_packages)
         ours = product["workspace"]["package"]
         self.assertEqual({name: lab["package"][name] for name in ("version", "edition", "rust-version", "license")},
                          {name: ours[name] for name in ("version", "edition", "rust-version", "license")})
