@@ -9,6 +9,8 @@ use super::session::FarSide;
 
 /// A connection that lasted for so long ends the episode, and so does a link that is not connected again for so long.
 pub(super) const LASTED: Duration = Duration::from_secs(60);
+/// Reasons of one link that are logged within [`LASTED`]: a far side may say another one each time.
+const REASONS_MAX: u32 = 8;
 /// Links of other services whose last closing is remembered. The oldest give way.
 const REMEMBERED_MAX: usize = 1_024;
 
@@ -19,8 +21,10 @@ pub(super) struct Episode {
     connected: Time,
     /// Since when it is closed, if it is.
     closed: Option<Time>,
-    /// The last closing repeated the one before, and was not logged.
+    /// The last closing was not logged: it repeated the one before, or there were too many.
     is_repeat: bool,
+    /// Reasons that were logged since then.
+    reasons: (u32, Time),
 }
 
 impl Episode {
@@ -32,10 +36,19 @@ impl Episode {
 
     /// Notes that the link is closed. Whether that is logged.
     pub(super) fn closed(&mut self, why: &str, now: Time, lasted: Duration) -> bool {
-        self.is_repeat = self.closed.is_none() && self.why == why && now < self.connected + lasted;
+        let is_same = self.closed.is_none() && self.why == why && now < self.connected + lasted;
+        self.is_repeat = is_same || !self.takes_reason(now);
         self.closed = Some(now);
         why.clone_into(&mut self.why);
         !self.is_repeat
+    }
+
+    /// Whether another reason is logged.
+    pub(super) fn takes_reason(&mut self, now: Time) -> bool {
+        let (count, since) = self.reasons;
+        let (count, since) = if since + LASTED <= now { (0, now) } else { (count, since) };
+        self.reasons = (REASONS_MAX.min(count + 1), since);
+        count < REASONS_MAX
     }
 
     /// Notes that another reason was logged since it was closed.
@@ -78,6 +91,22 @@ mod tests {
 
     const fn at(seconds: u64) -> Time {
         Time(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_far_side_that_has_another_reason_each_second_is_logged_eight_times_a_minute() {
+        let mut episode = Episode::default();
+        let logged = |episode: &mut Episode, seconds: core::ops::Range<u64>| {
+            let is_logged = |second: &u64| {
+                episode.connected(at(*second));
+                episode.closed(&format!("reason {second}"), at(*second), LASTED)
+            };
+            seconds.filter(is_logged).collect::<Vec<_>>()
+        };
+        assert_eq!(logged(&mut episode, 100..160), (100..108).collect::<Vec<_>>());
+        assert_eq!(logged(&mut episode, 160..200), (160..168).collect::<Vec<_>>());
+        // What was not logged is, once the link stays away.
+        assert_eq!(episode.overdue(at(259)), Some("reason 199"));
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl Links<'_> {
         }
     }
 
-    /// It is not ready. One line an episode, and for each other reason.
+    /// It is not ready. One line an episode, and for each other reason, some times.
     fn gateway_down(&mut self, number: usize, why: String) {
         let now = self.core.cx.clock.now;
         let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
@@ -174,9 +174,12 @@ impl Links<'_> {
         if link.why.replace(why.clone()).is_none() {
             link.since = now;
         }
+        self.core.cx.counters.add(Counter::LinksLost, 1);
+        if !link.episode.takes_reason(now) {
+            return;
+        }
         let name = link.entry.name.clone();
         let again = if link.entry.carrier == Carrier::Zenoh { "each second" } else { "each 30 s in the end" };
-        self.core.cx.counters.add(Counter::LinksLost, 1);
         self.core.cx.log(log::Level::Warn, || {
             format!("link {name:?} is down: {why}; events wait for it, and it is tried again, {again}")
         });

@@ -525,7 +525,7 @@ impl Links<'_> {
             Some(number) => {
                 let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
                 link.connection = None;
-                // One line an episode: when it went down, and when the reason is another.
+                // One line an episode: when it went down, and when the reason is another, some times.
                 let is_news = link.why.as_ref().is_none_or(|before| *before != why);
                 if link.why.is_none() {
                     link.since = now;
@@ -533,7 +533,7 @@ impl Links<'_> {
                 link.why = Some(why.clone());
                 let is_begun = match connection.far {
                     Some(_) => link.episode.closed(&why, now, lasts),
-                    None => true,
+                    None => !is_news || link.episode.takes_reason(now),
                 };
                 self.core.cx.counters.add(Counter::LinksLost, u64::from(is_news && !link.is_paused));
                 if is_news && is_begun && !link.is_paused {
