@@ -1,5 +1,6 @@
 //! What a session is opened with, and what Zenoh makes of it.
 
+use core::time::Duration;
 use std::path::PathBuf;
 
 use zenoh::Config;
@@ -36,6 +37,9 @@ pub struct Options {
     pub window_bytes: u32,
     /// Whether streams are taken that others open.
     pub accepts: bool,
+    /// After how long a client that carries nothing, and dials ends that are absent, has its session opened anew; each time twice as long,
+    /// 1,024 s at most. Default: 60 s.
+    pub absent_for: Option<Duration>,
 }
 
 /// Files in PEM.

@@ -38,6 +38,12 @@ const ENDS_MAX: usize = 1_024;
 const OPENS_AGAIN: Duration = Duration::from_millis(500);
 /// So many calls in a row that are not answered by an end which is there have the session opened anew.
 const UNANSWERED_MAX: u32 = 3;
+/// A client's session that carries nothing while ends that it dials are absent is opened anew after so long, each time twice as long, and at
+/// most, until a message comes: a token may stay away although its end is there.
+const ABSENT_FIRST: Duration = Duration::from_secs(60);
+const ABSENT_MAX: Duration = Duration::from_secs(1_024);
+/// Refused streams are logged once in so long.
+const REFUSED_EACH: Duration = Duration::from_secs(60);
 /// A session that could not be opened is tried again after so long at first, each time twice as long, and at most.
 const AGAIN_FIRST: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(8);
@@ -91,10 +97,16 @@ struct State {
     streams: HashMap<StreamId, Arc<Stream>>,
     /// Calls in a row that were not answered.
     unanswered: u32,
+    /// When a stream was dialled in vain since its end is absent, for the first time since anything came; and how often the session was
+    /// opened anew for that.
+    absent: Option<Instant>,
+    absences: u32,
+    /// When a refused stream was logged.
+    refused: Option<Instant>,
     /// The session is being opened.
     is_opening: bool,
-    /// The session is to be opened anew.
-    is_stale: bool,
+    /// Why the session is to be opened anew, if it is.
+    stale: Option<Stale>,
     is_over: bool,
 }
 
@@ -106,6 +118,15 @@ struct Counted {
     beyond: AtomicU64,
     refused: AtomicU64,
     reopened: AtomicU64,
+}
+
+/// Why a session is opened anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stale {
+    /// Ends that are there by their tokens did not answer.
+    Unanswered,
+    /// No end that was dialled is there, and nothing came.
+    Absent,
 }
 
 /// What a session has counted since it was made.
@@ -242,7 +263,7 @@ impl Incoming {
 
     /// Refuses it for this reason.
     pub fn refuse(self, why: &str) {
-        self.half.shared.counts.refused.fetch_add(1, Ordering::Relaxed);
+        self.half.shared.refused(self.far(), why);
         self.half.shared.end_stream(&self.half.stream, why, false);
     }
 }
@@ -387,7 +408,7 @@ impl Shared {
                 let (network, streams) = (state.network.take(), core::mem::take(&mut state.streams));
                 (state.why, state.known, state.unanswered) = ("it is opened anew".to_owned(), 0, 0);
                 state.ends.clear();
-                let (is_over, is_stale) = (state.is_over, core::mem::take(&mut state.is_stale));
+                let (is_over, stale, absences) = (state.is_over, state.stale.take(), state.absences);
                 drop(state);
                 streams.values().for_each(|stream| stream.cut("the Zenoh session is closed"));
                 if let Some(Err(error)) = network.map(|network| network.zenoh.close().wait()) {
@@ -396,9 +417,20 @@ impl Shared {
                 if is_over {
                     return;
                 }
-                if is_stale {
-                    self.counts.reopened.fetch_add(1, Ordering::Relaxed);
-                    log::warn!("the Zenoh session is opened anew: ends that are there by their tokens did not answer");
+                self.counts.reopened.fetch_add(1, Ordering::Relaxed);
+                match stale {
+                    Some(Stale::Absent) if absences > 1 => {}
+                    Some(Stale::Absent) => {
+                        let most = ABSENT_MAX.as_secs();
+                        log::warn!(
+                            "the Zenoh session is opened anew: no service that it dials is there; again each {most} s in the end"
+                        );
+                    }
+                    Some(Stale::Unanswered) | None => {
+                        log::warn!(
+                            "the Zenoh session is opened anew: ends that are there by their tokens did not answer"
+                        );
+                    }
                 }
                 continue;
             }
@@ -420,7 +452,7 @@ impl Shared {
 
     /// Waits until the session is to be closed.
     fn await_end<'s>(&'s self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        let waits = |state: &mut State| !state.is_over && !state.is_stale;
+        let waits = |state: &mut State| !state.is_over && state.stale.is_none();
         self.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -524,7 +556,7 @@ impl Shared {
             return match self.take(state, &network, (id, far, window, is_secure)) {
                 Ok(()) => {}
                 Err(why) => {
-                    self.counts.refused.fetch_add(1, Ordering::Relaxed);
+                    self.refused(name, why);
                     if is_name(name) {
                         let reason = Message::End { reason: why };
                         let _lost = network.put(&network.key_of(name, instance), reason.write(&id), false);
@@ -532,7 +564,7 @@ impl Shared {
                 }
             };
         };
-        state.unanswered = 0;
+        (state.unanswered, state.absent, state.absences) = (0, None, 0);
         if matches!(message, Message::End { .. }) {
             state.streams.remove(&id);
         }
@@ -598,7 +630,10 @@ impl Shared {
         // Of two of one name, one may be a process that has ended and is not missed yet.
         let turn = state.unanswered as usize;
         let instance = state.ends.get(to).and_then(|known| known.iter().rev().cycle().nth(turn % known.len().max(1)));
-        let Some(instance) = instance.copied() else { return Err(DialError::Absent(to.to_owned())) };
+        let Some(instance) = instance.copied() else {
+            self.is_absent(&mut state);
+            return Err(DialError::Absent(to.to_owned()));
+        };
         if state.streams.values().filter(|stream| !stream.is_accepted).count() >= DIALLED_MAX {
             return Err(DialError::TooMany);
         }
@@ -628,10 +663,35 @@ impl Shared {
         let mut state = self.state();
         state.unanswered += 1;
         if state.unanswered >= UNANSWERED_MAX && state.ends.contains_key(to) {
-            state.is_stale = true;
+            state.stale = Some(Stale::Unanswered);
             self.changed.notify_all();
         }
         Err(DialError::Unanswered)
+    }
+
+    /// Notes that an end is absent which was dialled. A router is not opened anew for that: links of others may go through it.
+    fn is_absent(&self, state: &mut State) {
+        if !state.streams.is_empty() || !self.options.listen.is_empty() {
+            return;
+        }
+        let since = *state.absent.get_or_insert_with(Instant::now);
+        let patience = self.options.absent_for.unwrap_or(ABSENT_FIRST) * 2_u32.pow(state.absences.min(6));
+        if since.elapsed() >= patience.min(ABSENT_MAX) {
+            (state.absent, state.stale) = (None, Some(Stale::Absent));
+            state.absences = state.absences.saturating_add(1);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Counts a stream that is refused, and logs that once in a while.
+    fn refused(&self, far: &str, why: &str) {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state();
+        if state.refused.is_none_or(|at| at.elapsed() >= REFUSED_EACH) {
+            state.refused = Some(Instant::now());
+            drop(state);
+            log::warn!("a link over Zenoh of {far:?} is refused: {why}; others within a minute are counted only");
+        }
     }
 
     /// Takes a stream out of those that there are.

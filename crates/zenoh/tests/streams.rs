@@ -211,6 +211,34 @@ fn an_end_that_is_there_and_answers_nothing_has_the_session_opened_anew() {
     far.read_exact(&mut [0; 1]).unwrap();
 }
 
+/// A token may stay away although its end is there.
+#[test]
+fn a_client_that_carries_nothing_and_dials_ends_that_are_absent_has_its_session_opened_anew() {
+    let at = format!("tcp/{}:7447", own_loopback());
+    let (hub, taken) = Session::open(Options { listen: vec![at.clone()], ..options("hub") }).unwrap();
+    let absent_for = Some(Duration::from_nanos(1));
+    let (site, _) = Session::open(Options { connect: vec![at], absent_for, ..options("site") }).unwrap();
+    wait_until("both ends to know each other", || hub.is_present("site") && site.is_present("hub"));
+    // What is carried is not cut for the sake of what is absent; nor is what may go through a router.
+    let [(carried, mut near), (_far_carried, mut far)] = stream(&site, ("hub", &taken));
+    for session in [&site, &hub] {
+        for _ in 0..10 {
+            assert_eq!(session.dial("nowhere", false, WITHIN).unwrap_err(), DialError::Absent("nowhere".to_owned()));
+        }
+    }
+    near.write_all(b"x").unwrap();
+    far.read_exact(&mut [0; 1]).unwrap();
+    drop(carried);
+    wait_until("the stream to end", || site.streams() == 0);
+    wait_until("the session to be opened anew", || {
+        let _absent = site.dial("nowhere", false, WITHIN);
+        site.counts().reopened == 1
+    });
+    wait_until("both ends to know each other", || hub.is_present("site") && site.is_present("hub"));
+    assert_eq!(hub.counts().reopened, 0);
+    drop(stream(&site, ("hub", &taken)));
+}
+
 #[test]
 fn sites_reach_each_other_through_a_hub_over_tls_with_certificates_on_both_sides() {
     let authority = Authority::new("zenoh-streams");
