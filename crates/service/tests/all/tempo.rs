@@ -179,6 +179,28 @@ fn a_broker_announces_what_those_on_the_other_side_come_to() {
     assert_eq!(numbers, [header.topic; 2]);
 }
 
+/// It was counted at once, and what a publisher sent that had waited for it was lost until its proxy was there.
+#[test]
+fn a_subscriber_is_announced_to_publishers_when_it_gets_what_they_publish() {
+    let service = start();
+    let mut end_point = Stream::publishing(&service, 22, "Other/Topic");
+    // Both come in one round of the service. Its publisher's proxy is there.
+    let roles = [Role::Subscriber, Role::Publisher].map(|role| {
+        let said = Announcement { returned: *end_point.cookie(), ..announcement(role, "A/B") };
+        frame(end_point.header(2, 0), Payload::Announcement(said))
+    });
+    end_point.send(&roles.concat());
+    let mut next_count = || loop {
+        if let (_, Got::Announcement { end_points, role: Role::Subscriber, .. }) = end_point.announced("A/B") {
+            return end_points;
+        }
+    };
+    assert_eq!(next_count(), 0);
+    while next_count() == 0 {}
+    end_point.publish(2, 1, b"first");
+    assert_eq!(end_point.message().1, b"first");
+}
+
 #[test]
 fn what_is_late_or_comes_again_is_not_taken_and_what_is_lost_is_reported() {
     let service = start();

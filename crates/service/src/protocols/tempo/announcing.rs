@@ -315,7 +315,12 @@ impl Protocol {
         let Protocol { sessions, topics, .. } = self;
         let part = sessions.insert_part(part);
         if let (Some(topic), Some(known)) = (topics.get_mut(topic), sessions.part_mut(part)) {
-            known.at = topic.side_mut(role).add(part, &announced);
+            let side = topic.side_mut(role);
+            known.at = side.add(part);
+            // A subscriber is counted when it gets what is published.
+            if role == Role::Publisher {
+                side.count(&announced);
+            }
         }
         if role == Role::Publisher {
             topics.note_rate(account.ip(), None, Some(announced.rate));

@@ -176,6 +176,7 @@ impl Protocol {
                 }
                 let parts = self.parts_with(peer);
                 for part in parts {
+                    self.count_subscriber(part);
                     self.let_in(part, cx);
                     if !self.is_leaving(part) {
                         self.announce(part, cx);
@@ -195,6 +196,17 @@ impl Protocol {
                 }
                 self.remove_parts_with(peer, cx);
             }
+        }
+    }
+
+    /// Has a subscriber announced to publishers from now on: what they publish comes to it.
+    fn count_subscriber(&mut self, part: Token) {
+        let Protocol { sessions, topics, .. } = self;
+        let Some(known) = sessions.part_mut(part) else { return };
+        let (topic, announced) = (known.topic, *known.presence.announced());
+        if let (Some(subscriber), Some(topic)) = (known.subscriber(), topics.get_mut(topic)) {
+            subscriber.is_open = true;
+            topic.subscribers.count(&announced);
         }
     }
 

@@ -138,6 +138,8 @@ pub(crate) struct Unfinished {
 pub(crate) struct Subscriber {
     /// Handle of its proxy.
     pub(crate) peer: Peer,
+    /// Whether its proxy is open, so that it gets what is published. Only then is it announced to publishers.
+    pub(crate) is_open: bool,
     /// Number of the last message, or probe, sent to it.
     pub(crate) sequence: u32,
     /// The subscriber's last report.
@@ -268,7 +270,7 @@ impl Session {
 impl Subscriber {
     /// A subscriber to which nothing has been sent.
     pub(crate) fn new(peer: Peer) -> Self {
-        Self { peer, sequence: 0, report: Report::default(), probe: None }
+        Self { peer, is_open: false, sequence: 0, report: Report::default(), probe: None }
     }
 }
 

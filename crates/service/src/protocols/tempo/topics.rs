@@ -142,10 +142,14 @@ impl Topic {
 
 impl Side {
     /// Adds an end point's part. Returns its place.
-    pub(crate) fn add(&mut self, part: Token, announced: &Announced) -> usize {
+    pub(crate) fn add(&mut self, part: Token) -> usize {
         self.parts.push(part);
-        self.summary.add(announced);
         self.parts.len() - 1
+    }
+
+    /// Adds what a part has announced to the summary.
+    pub(crate) fn count(&mut self, announced: &Announced) {
+        self.summary.add(announced);
     }
 
     /// Removes the part at a place. Returns the part that is moved to that place, if any.
@@ -162,13 +166,16 @@ impl Side {
         self.is_stale = true;
     }
 
-    /// The summary of all announcements; for very many it may be a moment old.
+    /// The summary of all announcements, of subscribers those whose proxies are open; for very many it may be a moment old.
     pub(crate) fn summary(&mut self, sessions: &Sessions, now: Nanos) -> (Summary, ReceptionReports) {
         let is_due = self.parts.len() <= FEW || now.saturating_sub(self.made_at) >= PUT_TOGETHER_EVERY;
         if self.is_stale && is_due {
             (self.summary, self.reports, self.is_stale, self.made_at) =
                 (Summary::default(), ReceptionReports::default(), false, now);
             for part in self.parts.iter().filter_map(|part| sessions.part(*part)) {
+                if matches!(&part.is, Is::Subscriber(subscriber) if !subscriber.is_open) {
+                    continue;
+                }
                 self.summary.add(part.presence.announced());
                 if let Is::Subscriber(subscriber) = &part.is {
                     self.reports.lost = self.reports.lost.saturating_add(subscriber.report.lost);
