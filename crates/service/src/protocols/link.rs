@@ -201,7 +201,7 @@ impl WireProtocol for Protocol {
             look_after: (!links.is_empty()
                 || !settings.served.is_empty()
                 || discovery.is_some()
-                || zenoh.taken.is_some())
+                || zenoh.has_session())
             .then_some(Time(0)),
             zenoh,
             links,
@@ -473,7 +473,7 @@ impl Links<'_> {
             || !link.connections.is_empty()
             || !link.outflows.is_empty()
             || link.discovery.is_some()
-            || link.zenoh.taken.is_some();
+            || link.zenoh.has_session();
         link.look_after = is_any.then(|| self.core.cx.clock.now + LOOKED_AFTER);
     }
 

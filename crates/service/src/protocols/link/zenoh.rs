@@ -47,6 +47,18 @@ impl ZenohEnds {
         self.taken.as_ref()?.try_recv().ok()
     }
 
+    /// Whether this service takes part in Zenoh.
+    #[cfg(feature = "zenoh")]
+    pub(super) const fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// It does not: there is no session.
+    #[cfg(not(feature = "zenoh"))]
+    pub(super) const fn has_session(&self) -> bool {
+        false
+    }
+
     /// What the session has counted.
     #[cfg(feature = "zenoh")]
     pub(super) fn counts(&self) -> Vec<(Counter, u64)> {
