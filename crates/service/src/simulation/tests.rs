@@ -81,7 +81,7 @@ fn seeds_of_whole_services_keep_every_promise() {
     // Runs in which little happens would show little.
     let Summary { lanes, accepted, delivered, again, pulled, lines, messages, lost, resets, .. } = reached;
     let all = [lanes, accepted, delivered, again, pulled, lines, messages, lost, resets];
-    assert!(!is_usual || all.iter().all(|count| *count > 50), "{reached:?}");
+    assert!(!is_usual || all.iter().all(|count| *count > 10), "{reached:?}");
 }
 
 fn agree_linked(seed: u64) -> linked::Summary {
