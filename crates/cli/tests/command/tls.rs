@@ -79,7 +79,7 @@ fn tempo_is_spoken_with_a_broker_over_tls() {
     assert_eq!(without.status.code(), Some(2));
     assert!(text(&without.stderr).contains("--tls-ca"), "{}", text(&without.stderr));
     let other = Authority::new("command-tempo-other");
-    let stranger = publish(&["--wait", "1", "--tls-ca", path(&other.file())]);
+    let stranger = publish(&["--wait", "5", "--tls-ca", path(&other.file())]);
     assert!(text(&stranger.stderr).contains("certificate"), "{}", text(&stranger.stderr));
 }
 
