@@ -1,7 +1,7 @@
 //! Announcements: datagrams by which services of one federation find each other.
 //!
-//! Numbers are little-endian; a text is preceded by its length, one octet. What may follow the last field, such as a code that
-//! authenticates the others, is the caller's.
+//! Numbers are little-endian; a text is preceded by its length, one octet. The caller may append octets behind the last field, such as an
+//! authentication code.
 //!
 //! ```text
 //!  0  "CMPF"          8  service      u64    32  revision   u32
@@ -15,44 +15,44 @@ use alloc::vec::Vec;
 
 use crate::group::CODE_BYTES;
 
-/// Octets of a datagram at most, with [a code](crate::group::Key::code) behind the fields.
+/// Maximum octets of a datagram, with [a code](crate::group::Key::code) behind the fields.
 pub const DATAGRAM_BYTES_MAX: usize = 1_400;
-/// Octets of a text at most.
+/// Maximum octets of a text.
 pub const TEXT_BYTES_MAX: usize = 255;
 
 const MAGIC: &[u8; 4] = b"CMPF";
 const VERSION: u8 = 1;
 
-/// An announcement. A service with more channels than one has room for announces them in several.
+/// An announcement. A service with more channels than fit in one datagram sends several parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement<'a> {
     /// The identity of the service, never 0.
     pub service: u64,
-    /// The incarnation of its process.
+    /// The incarnation of the service's process.
     pub incarnation: u64,
-    /// Rises from each announcement of the service to the next, over its restarts, too: one that does not is a replay.
+    /// A counter that rises with each announcement of the service, across restarts as well: an announcement with a lower one is a replay.
     pub counter: u64,
-    /// Which of the announcements it is that have the channels, from 0, and how many there are, at least 1.
+    /// The index of this part of the list of channels, from 0.
     pub part: u8,
-    /// How many there are.
+    /// Number of parts, at least 1.
     pub parts: u8,
-    /// Another one when the channels are others.
+    /// Changes whenever the list of channels changes.
     pub revision: u32,
-    /// Where it accepts links in the clear; 0 if it does not.
+    /// The port for links in the clear; 0 if there is none.
     pub port: u16,
-    /// Where it accepts links over TLS; 0 if it does not.
+    /// The port for links over TLS; 0 if there is none.
     pub tls_port: u16,
     /// The name of the federation.
     pub federation: &'a str,
-    /// What the service is called; may be empty.
+    /// The service's name; may be empty.
     pub name: &'a str,
-    /// The host at which it accepts links; empty: where the announcement comes from.
+    /// The host for links. Empty: the source address of the announcement.
     pub host: &'a str,
-    /// Names of channels.
+    /// The names of the channels in this part.
     pub channels: Channels<'a>,
 }
 
-/// Names of channels, read in place.
+/// A list of channel names, read in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Channels<'a> {
     count: u16,
@@ -60,7 +60,7 @@ pub struct Channels<'a> {
 }
 
 impl<'a> Channels<'a> {
-    /// The names, in their order.
+    /// The names in the order of the datagram.
     pub fn iter(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let mut octets = self.octets;
         core::iter::from_fn(move || take_text(&mut octets))
@@ -68,7 +68,7 @@ impl<'a> Channels<'a> {
 }
 
 impl<'a> Announcement<'a> {
-    /// Reads an announcement, which has to be all of the octets. `None` if it is none, or one of another version.
+    /// Reads an announcement that fills all of `octets`. `None` if it is ill-formed or of another version.
     #[must_use]
     pub fn read(octets: &'a [u8]) -> Option<Self> {
         let mut rest = octets.strip_prefix(MAGIC)?;
@@ -96,7 +96,7 @@ impl<'a> Announcement<'a> {
         (is_fit && channels.iter().all(|name| !name.is_empty())).then_some(announcement)
     }
 
-    /// Appends the announcement, with these channels in the place of its own. Longer texts are cut short.
+    /// Appends the announcement with `channels` instead of its own. Texts that are too long are cut.
     pub fn write(&self, channels: &[&str], out: &mut Vec<u8>) {
         let &Self {
             service,
@@ -122,7 +122,7 @@ impl<'a> Announcement<'a> {
         channels.iter().take(u16::MAX.into()).for_each(|name| put_text(name, out));
     }
 
-    /// How many of the first of these channels one announcement has room for: at least one, where there is any.
+    /// Number of the first channels that fit in one announcement: at least one, unless `channels` is empty.
     #[must_use]
     pub fn room_for(&self, channels: &[&str]) -> usize {
         let texts = [self.federation, self.name, self.host].into_iter().map(octets_of).sum::<usize>();
@@ -135,7 +135,7 @@ impl<'a> Announcement<'a> {
     }
 }
 
-/// Octets of a text with its length.
+/// Encoded length of a text with its length octet.
 fn octets_of(text: &str) -> usize {
     1 + text.len().min(TEXT_BYTES_MAX)
 }

@@ -1,37 +1,36 @@
-//! A stream of bytes, cut into frames.
+//! Cuts a stream of bytes into frames.
 
 use alloc::vec::Vec;
 
 use crate::wire::{Frame, HELLO_BYTES_MAX, Kind, LENGTH_BYTES};
 use crate::{Limits, Violation};
 
-/// What arrived on one connection and is not a whole frame yet.
+/// The incomplete frame at the end of one connection's input.
 ///
-/// A frame that arrives whole is read where it lies. Only the beginning of an incomplete one is retained, as much as arrived of it, whatever
-/// length it says; at most [`Limits::frame_bytes_max`] and its length field. A connection on which no frame is incomplete takes
-/// little memory.
+/// A frame that arrives whole is read in place. Of an incomplete one, only the octets that arrived are buffered, whatever its length field
+/// says: at most [`Limits::frame_bytes_max`] and the length field. A connection without an incomplete frame takes little memory.
 #[derive(Debug)]
 pub struct Framer {
     limits: Limits,
-    /// What is retained. It is consumed up to `consumed`.
+    /// Buffered octets. Those before `consumed` have been read.
     retained: Vec<u8>,
     consumed: usize,
-    /// Whether Hello has come.
+    /// Whether the peer's Hello has arrived.
     is_introduced: bool,
 }
 
 impl Framer {
-    /// A connection's beginning, with the limits that this end's Hello has.
+    /// Creates the framer of a new connection, with the limits in this end's Hello.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         Self { limits, retained: Vec::new(), consumed: 0, is_introduced: false }
     }
 
-    /// The next frame, of what is retained and of `input` behind it, and how much of `input` was consumed with it. No frame when the rest is
-    /// no whole one; all of `input` is consumed then.
+    /// Reads the next frame from the buffered octets followed by `input`, and returns it with the number of octets of `input` consumed.
+    /// Without a whole frame all of `input` is buffered and consumed.
     ///
     /// # Errors
-    /// When the frame is too long, unknown or ill-formed, or Hello is not the first and only the first. The connection is to be closed.
+    /// When the frame is too long, unknown or ill-formed, or Hello is missing or repeated. The caller closes the connection.
     pub fn next<'a>(&'a mut self, input: &'a [u8]) -> Result<(Option<Frame<'a>>, usize), Violation> {
         if self.consumed == self.retained.len() {
             self.clear();
@@ -68,7 +67,7 @@ impl Framer {
         }
     }
 
-    /// Retains what was read and is not to be looked at now. The caller bounds how much that is.
+    /// Buffers octets that are to be parsed later. The caller bounds their number.
     pub fn retain(&mut self, input: &[u8]) {
         if self.consumed > 0 {
             self.retained.drain(..self.consumed);
@@ -77,13 +76,13 @@ impl Framer {
         self.retained.extend_from_slice(input);
     }
 
-    /// The octets that are retained.
+    /// Number of buffered octets.
     #[must_use]
     pub const fn retained_bytes(&self) -> usize {
         self.retained.len() - self.consumed
     }
 
-    /// The octets of the frame that begins here, with its length field. `None` if that field is not whole.
+    /// Octets of the frame at the start of `bytes`, with its length field. `None` if that field is incomplete.
     fn frame_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
         let Some(length) = bytes.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let octets = u32::from_le_bytes(*length);
@@ -95,13 +94,13 @@ impl Framer {
         }
     }
 
-    /// Forgets what is consumed, and gives back what a long frame took.
+    /// Drops the consumed octets, and frees the buffer if a long frame made it large.
     fn clear(&mut self) {
         self.consumed = 0;
         if self.retained.capacity() <= Self::CAPACITY_MAX { self.retained.clear() } else { self.retained = Vec::new() }
     }
 
-    /// The memory of a connection on which no frame is incomplete.
+    /// Maximum capacity in octets of a buffer that is reused.
     const CAPACITY_MAX: usize = 16 << 10;
 }
 

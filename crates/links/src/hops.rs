@@ -1,9 +1,9 @@
-//! The services that an event came through, and where it may go.
+//! The services that an event passed through, and the check against loops.
 
-/// Maximum number of services that an event comes through, its origin excepted.
+/// Maximum number of services that an event passes through, its origin excepted.
 pub const HOPS_MAX: usize = 8;
 
-/// The services that an event came through, its origin excepted, in order.
+/// The services that an event passed through, its origin excepted, in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hops {
     services: [u64; HOPS_MAX],
@@ -11,7 +11,7 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// These services. `None` if there are more than [`HOPS_MAX`].
+    /// Creates hops from a list. `None` if it has more than [`HOPS_MAX`].
     #[must_use]
     pub fn new(services: &[u64]) -> Option<Self> {
         let mut hops = Self { services: [0; HOPS_MAX], count: services.len() };
@@ -19,7 +19,7 @@ impl Hops {
         Some(hops)
     }
 
-    /// These services and one more. `None` if there are [`HOPS_MAX`] already.
+    /// Appends a service. `None` if there are [`HOPS_MAX`] already.
     #[must_use]
     pub fn with(mut self, service: u64) -> Option<Self> {
         *self.services.get_mut(self.count)? = service;
@@ -42,21 +42,21 @@ impl PartialEq for Hops {
 
 impl Eq for Hops {}
 
-/// Whether an event goes to a peer.
+/// The verdict whether an event may be sent to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
     /// The event is sent.
     Forward,
-    /// The event came through that peer, or from it.
+    /// The event originates from the peer or passed through it.
     Loop,
-    /// The event came through [`HOPS_MAX`] services already.
+    /// The event has passed through [`HOPS_MAX`] services already.
     TooFar,
 }
 
-/// Whether the service `own` may send an event to the service `peer`. At [`Forwarding::Forward`] the hops that go with it are
-/// [`onward`].
+/// Whether the service `own` may send an event to the service `peer`. With [`Forwarding::Forward`], the event is sent with the hops that
+/// [`onward`] returns.
 ///
-/// A receiver asks the same with itself as `peer`: it completes without effect what loops.
+/// A receiver calls it with itself as `peer`, and completes a looping event without effect.
 #[must_use]
 pub fn may_forward(origin_service: u64, hops: &[u64], own: u64, peer: u64) -> Forwarding {
     if peer == origin_service || hops.contains(&peer) {
@@ -68,7 +68,7 @@ pub fn may_forward(origin_service: u64, hops: &[u64], own: u64, peer: u64) -> Fo
     }
 }
 
-/// The hops that go with an event that the service `own` sends. `None` if there would be more than [`HOPS_MAX`].
+/// The hops of an event when the service `own` sends it on. `None` if there would be more than [`HOPS_MAX`].
 #[must_use]
 pub fn onward(origin_service: u64, hops: &[u64], own: u64) -> Option<Hops> {
     let hops = Hops::new(hops)?;

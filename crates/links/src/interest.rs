@@ -1,18 +1,18 @@
-//! The event types that are subscribed, here and beyond the links of one channel.
+//! The event types that are subscribed to on one channel, here and beyond its links.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
 use crate::wire::{TYPES_BYTES_MAX, TYPES_MAX, TypeInterest};
 
-/// Subscriptions are forgotten at this distance, so that a ring does not repeat for ever to itself what nobody subscribes any more.
+/// Distance at which a subscription is dropped, so that a ring of links does not sustain a subscription without consumers.
 pub const DISTANCE_MAX: u8 = 8;
 
-/// The subscriptions of one channel: those of its own consumers, and what the receivers of its flows said ([`wire::Frame::Interest`]).
+/// The subscriptions of one channel: those of its own consumers, and those in the peers' [`wire::Frame::Interest`].
 ///
-/// A peer is told the union of all but its own ([`Self::publish_to`]), each with the distance of the nearest consumer. It counts one link
-/// more. At [`DISTANCE_MAX`] a subscription is dropped: when the last consumer of a ring has gone, distances rise with each round and
-/// the subscription ends.
+/// Each peer is sent the union of all subscriptions but its own ([`Self::publish_to`]), with the distance of the nearest consumer. The peer
+/// adds one link. At [`DISTANCE_MAX`] a subscription is dropped: once the last consumer of a ring is gone, distances rise with each round
+/// until then.
 ///
 /// [`wire::Frame::Interest`]: crate::wire::Frame::Interest
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Interest {
     peers: BTreeMap<u64, Subscriptions>,
 }
 
-/// The names of an event type, the domain before the other.
+/// Domain and name of an event type.
 type Names = (Box<[u8]>, Box<[u8]>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,17 +30,17 @@ struct Subscriptions {
     types: BTreeMap<Names, u8>,
 }
 
-/// What one peer is told, ready for the wire.
+/// The subscriptions sent to one peer, ready for the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Published {
-    /// The distance of the nearest subscription of all types, if there is one.
+    /// The distance of the nearest subscription to all types, if there is one.
     pub everything: Option<u8>,
-    /// The types that are subscribed nearer than that, rising: domain, name, distance. At most [`TYPES_MAX`] and [`TYPES_BYTES_MAX`].
+    /// The types with a nearer subscription, in order: domain, name, distance. At most [`TYPES_MAX`] and [`TYPES_BYTES_MAX`].
     pub types: BTreeMap<Names, u8>,
 }
 
 impl Published {
-    /// Whether nothing is subscribed.
+    /// Whether there is no subscription.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.everything.is_none() && self.types.is_empty()
@@ -53,13 +53,13 @@ impl Published {
 }
 
 impl Interest {
-    /// Nothing subscribed.
+    /// Creates an interest without subscriptions.
     #[must_use]
     pub const fn new() -> Self {
         Self { own: Subscriptions::NONE, peers: BTreeMap::new() }
     }
 
-    /// Replaces what the channel's own consumers subscribe. True if it changed.
+    /// Replaces the subscriptions of the channel's own consumers. True if they changed.
     pub fn set_own<'a>(&mut self, everything: bool, types: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> bool {
         let types = types.into_iter().map(|(domain, name)| TypeInterest { domain, name, distance: 0 });
         let own = Subscriptions::new(everything.then_some(0), types, 0);
@@ -68,7 +68,7 @@ impl Interest {
         is_changed
     }
 
-    /// Replaces what a peer subscribes, with the distances in its frame. True if it changed. The caller bounds the number of peers.
+    /// Replaces the subscriptions of a peer, with the distances in its frame. True if they changed. The caller bounds the number of peers.
     pub fn set_peer<'a>(
         &mut self,
         peer: u64,
@@ -81,12 +81,12 @@ impl Interest {
         is_changed
     }
 
-    /// Forgets a peer. True if there was one.
+    /// Removes a peer and its subscriptions. True if there was one.
     pub fn remove_peer(&mut self, peer: u64) -> bool {
         self.peers.remove(&peer).is_some()
     }
 
-    /// What a peer is told: all that is subscribed but what came from that very peer. More types than fit into a frame are everything.
+    /// The subscriptions to send to a peer: all except its own. If they do not fit in a frame, a subscription to all types replaces them.
     #[must_use]
     pub fn publish_to(&self, peer: u64) -> Published {
         let others = self.peers.iter().filter(|(id, _)| **id != peer).map(|(_, subscriptions)| subscriptions);
@@ -117,7 +117,7 @@ impl Interest {
 impl Subscriptions {
     const NONE: Self = Self { everything: None, types: BTreeMap::new() };
 
-    /// The subscriptions with their distances raised, without those that are too far.
+    /// Creates subscriptions with `further` added to each distance, without those that reach [`DISTANCE_MAX`].
     fn new<'a>(everything: Option<u8>, types: impl IntoIterator<Item = TypeInterest<'a>>, further: u8) -> Self {
         let raised = |distance: u8| distance.checked_add(further).filter(|distance| *distance < DISTANCE_MAX);
         let mut new = Self { everything: everything.and_then(raised), types: BTreeMap::new() };

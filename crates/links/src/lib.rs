@@ -5,11 +5,11 @@
 //! and session the event comes.
 //!
 //! - [`wire`]: frames, read in place and appended to a buffer. [`Framer`] cuts a stream of bytes into them.
-//! - [`Sender`]: the events of a flow in flight; it outlives sessions. [`Receiver`]: what is to be acknowledged in a session.
-//! - [`Seen`]: the origins' numbers that a channel has had.
+//! - [`Sender`]: the events of a flow in flight; it outlives sessions. [`Receiver`]: pending acknowledgements of a flow in one session.
+//! - [`Seen`]: the origins that a channel has admitted, to find repeats.
 //! - [`announce`]: the datagrams by which services find each other.
 //! - [`group`]: the same events in datagrams for many services at once, beside the sessions.
-//! - [`hops`]: which service an event must not be sent to. [`Interest`]: the event types that are subscribed, here and beyond.
+//! - [`hops`]: the loop check. [`Interest`]: the event types that are subscribed, here and beyond.
 //!
 //! No socket, clock or thread: nanoseconds of a monotonic clock are given with each call. What a peer sends is bounded before it is
 //! retained; whatever breaks the protocol is a [`Violation`], after which the session is closed.
@@ -53,22 +53,22 @@ pub type Nanos = u64;
 /// The versions of the protocol that this crate speaks, the lowest and the highest.
 pub const VERSIONS: (u16, u16) = (1, 1);
 
-/// Where an event was admitted first.
+/// The identity of an event: the process that admitted it first, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// The identity of the service, never 0.
+    /// The identity of the admitting service, never 0.
     pub service: u64,
-    /// The incarnation of its process.
+    /// The incarnation of that service's process.
     pub era: u64,
     /// The event's number in that process, at least 1.
     pub number: u64,
 }
 
 impl Origin {
-    /// Octets of [`Self::to_bytes`].
+    /// Length of [`Self::to_bytes`] in octets.
     pub const BYTES: usize = 3 * size_of::<u64>();
 
-    /// The fields in order, the least significant octet of each first.
+    /// Encodes service, era and number in this order, each little-endian.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -84,19 +84,19 @@ impl Origin {
     }
 }
 
-/// What one end of a link accepts. [`wire::Hello`] has it, and the other end keeps to it.
+/// The limits of one end of a link. [`wire::Hello`] announces them, and the other end keeps to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum octets of a frame, its length field excepted. Default 16 MiB + 64 KiB, at least 512 KiB.
+    /// Maximum octets of a frame, without its length field. Default 16 MiB + 64 KiB, at least 512 KiB.
     pub frame_bytes_max: u32,
-    /// Maximum octets of a flow's frames in flight, unless there is only one. Default 8 MiB, at least 16 KiB.
+    /// Maximum octets of a flow's frames in flight; a single larger event passes. Default 8 MiB, at least 16 KiB.
     pub window_bytes_max: u64,
     /// Maximum events of a flow in flight. Default 16,384, at least 1.
     pub outstanding_max: u32,
 }
 
 impl Limits {
-    /// The least that `frame_bytes_max` may be: each frame other than an event fits.
+    /// Smallest permitted `frame_bytes_max`: every frame other than an event fits in it.
     pub const FRAME_BYTES_MIN: u32 = 512 << 10;
 }
 

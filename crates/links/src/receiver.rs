@@ -4,14 +4,13 @@ use alloc::collections::VecDeque;
 
 use crate::{Limits, Violation};
 
-/// What is to be acknowledged of one flow in one session.
+/// The pending acknowledgements of one flow in one session.
 ///
-/// Over a stream of bytes events come in sequence. They complete in any order, since some wait for the disk; the acknowledgement is
-/// cumulative.
+/// Events arrive in sequence and complete in any order, since some wait for the disk; the acknowledgement is cumulative.
 #[derive(Debug)]
 pub struct Receiver {
     limits: Limits,
-    /// Events that came and are not acknowledged, from `acknowledged + 1` on: the octets of each, and whether it is complete.
+    /// Received events not yet acknowledged, from `acknowledged + 1` on: the octets of each, and whether it is complete.
     outstanding: VecDeque<(u64, bool)>,
     octets: u64,
     acknowledged: u64,
@@ -19,16 +18,16 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A session's beginning, with the limits that this end's Hello has.
+    /// Creates the receiver of a new session, with the limits in this end's Hello.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         Self { limits, outstanding: VecDeque::new(), octets: 0, acknowledged: 0, acknowledged_sent: 0 }
     }
 
-    /// Notes an event, with the octets of its frame as [`Event::octets`](crate::wire::Event::octets) counts them.
+    /// Notes a received event; `octets` is the length of its frame, as [`Event::octets`](crate::wire::Event::octets) counts it.
     ///
     /// # Errors
-    /// When it is not the next, or there is more in flight than the limits allow.
+    /// When its number is not the next, or the events in flight exceed the limits.
     pub fn accept(&mut self, sequence: u64, octets: usize) -> Result<(), Violation> {
         let expected = self.received() + 1;
         if sequence != expected {
@@ -46,8 +45,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Notes that an event is done with: admitted (and on disk, if it is persistent), a repeat, or rejected. False if it does not wait
-    /// for that.
+    /// Completes an event: it is admitted (and on disk, if persistent), a repeat, or rejected. False if its completion was not pending.
     pub fn complete(&mut self, sequence: u64) -> bool {
         let at = sequence.checked_sub(self.acknowledged + 1).and_then(|at| usize::try_from(at).ok());
         let Some((_, is_complete @ false)) = at.and_then(|at| self.outstanding.get_mut(at)) else { return false };
@@ -59,7 +57,7 @@ impl Receiver {
         true
     }
 
-    /// The number to acknowledge now, if there is more to acknowledge than the last time.
+    /// The number to acknowledge now. `None` if it is the same as last time.
     pub fn take_ack(&mut self) -> Option<u64> {
         (self.acknowledged > self.acknowledged_sent).then(|| {
             self.acknowledged_sent = self.acknowledged;
@@ -67,19 +65,19 @@ impl Receiver {
         })
     }
 
-    /// The number of the last event that came.
+    /// The number of the last received event.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.acknowledged + self.outstanding.len() as u64
     }
 
-    /// How many events came and are not to be acknowledged yet.
+    /// Number of received events that cannot be acknowledged yet.
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()
     }
 
-    /// The octets of these events.
+    /// Octets of the [outstanding](Self::outstanding) events.
     #[must_use]
     pub const fn outstanding_octets(&self) -> u64 {
         self.octets

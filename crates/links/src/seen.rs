@@ -1,46 +1,46 @@
-//! Which events a channel has had, so that none comes twice over whatever paths and sessions.
+//! The events that a channel has admitted, so that none is admitted twice, whatever its path and session.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::Origin;
 
-/// What a channel knows of an event.
+/// The state of an event in a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The channel has not had it.
+    /// The event is new to the channel.
     Fresh,
-    /// The channel has had it.
+    /// The channel has admitted the event.
     Repeat,
-    /// The channel is about to have it: it is on its way to the disk, for instance.
+    /// The event is being admitted: it is being written to disk, for instance.
     InFlight,
-    /// It is older than what is remembered of its origin: most likely a repeat. The caller counts it apart.
+    /// The event is older than the numbers remembered of its origin: most likely a repeat. The caller counts it apart.
     Stale,
 }
 
-/// How often something was forgotten, since a limit was reached.
+/// Counts of what was forgotten because a limit was reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Gaps that the low mark of an era was raised over: numbers in them are [`Verdict::Stale`] from then on.
+    /// Gaps below a low mark that was raised: their numbers are [`Verdict::Stale`] from then on.
     pub gaps: u64,
-    /// Eras of a service that gave way to newer ones: their events would be taken a second time.
+    /// Eras forgotten in favour of newer ones of the service: their events would be admitted a second time.
     pub eras: u64,
-    /// Services that gave way to others: their events would be taken a second time.
+    /// Services forgotten in favour of others: their events would be admitted a second time.
     pub services: u64,
 }
 
-/// The numbers of origins that one channel has had.
+/// The numbers of each origin that one channel has admitted.
 ///
-/// For each era of each service there is a low mark, at and below which nothing is fresh, and the ranges of numbers above it. Numbers
-/// may have gaps, since filters and other channels take some, and come in any order, since priorities and paths differ.
+/// Each era of each service has a low mark, at and below which no number is fresh, and the ranges of numbers above it. Numbers may have
+/// gaps, since filters and other channels take some, and arrive in any order, since priorities and paths differ.
 ///
-/// At most [`Self::RANGES_MAX`] ranges are remembered of an era, whatever their length, and [`Self::ALL_RANGES_MAX`] of all; so many eras
-/// of a service and so many services. What was used longest ago is forgotten and counted ([`Forgotten`]), but never what is in flight:
-/// callers have bounded that.
+/// Limits: [`Self::RANGES_MAX`] ranges of an era, of any length; [`Self::ALL_RANGES_MAX`] of all eras; [`Self::ERAS_MAX`] eras of a
+/// service; [`Self::SERVICES_MAX`] services. The least recently used is forgotten and counted ([`Forgotten`]), except events in flight,
+/// which the callers bound.
 #[derive(Debug, Default)]
 pub struct Seen {
     services: BTreeMap<u64, Service>,
     ranges: usize,
-    /// Counts uses, for what was used longest ago.
+    /// A counter of uses, to find the least recently used.
     uses: u64,
     forgotten: Forgotten,
 }
@@ -54,13 +54,13 @@ struct Service {
 #[derive(Debug, Default)]
 struct Era {
     used: u64,
-    /// Nothing is fresh at and below it.
+    /// The low mark: no number at or below it is fresh.
     mark: u64,
-    /// All numbers up to this one were seen.
+    /// All numbers up to this one were admitted.
     contiguous: u64,
-    /// First and last number of each range above the mark, rising, never adjacent.
+    /// First and last number of each range above the mark, ascending, never adjacent.
     ranges: VecDeque<(u64, u64)>,
-    /// Numbers in flight, rising; and those below the mark that were abandoned and are fresh nevertheless.
+    /// Numbers in flight, ascending, and abandoned numbers below the mark, which are fresh nevertheless.
     pending: VecDeque<(u64, Pending)>,
 }
 
@@ -79,28 +79,28 @@ impl Seen {
     pub const ERAS_MAX: usize = 16;
     /// Maximum services.
     pub const SERVICES_MAX: usize = 1_024;
-    /// Maximum numbers of an era that were abandoned below the low mark.
+    /// Maximum abandoned numbers of an era below its low mark.
     const ABANDONED_MAX: usize = 1_024;
 
-    /// Nothing seen yet.
+    /// Creates an empty set.
     #[must_use]
     pub const fn new() -> Self {
         let forgotten = Forgotten { gaps: 0, eras: 0, services: 0 };
         Self { services: BTreeMap::new(), ranges: 0, uses: 0, forgotten }
     }
 
-    /// Whether the channel has had an event.
+    /// The state of an event in the channel.
     #[must_use]
     pub fn check(&self, origin: Origin) -> Verdict {
         self.era(origin.service, origin.era).map_or(Verdict::Fresh, |era| era.check(origin.number))
     }
 
-    /// Notes that a fresh event is about to be admitted.
+    /// Notes that the channel begins to admit a fresh event.
     pub fn begin(&mut self, origin: Origin) {
         self.era_mut(origin).set_pending(origin.number, Pending::InFlight);
     }
 
-    /// Notes that an event was admitted, whether it was begun or not.
+    /// Notes that an event was admitted, with or without [`Self::begin`].
     pub fn commit(&mut self, origin: Origin) {
         let era = self.era_mut(origin);
         era.take_pending(origin.number);
@@ -118,7 +118,7 @@ impl Seen {
         }
     }
 
-    /// Notes that an event that was begun is not admitted after all: it is fresh again.
+    /// Notes that an event in flight is not admitted after all: it is fresh again.
     pub fn abandon(&mut self, origin: Origin) {
         let era = self.era_mut(origin);
         if era.take_pending(origin.number) && origin.number <= era.mark {
@@ -128,12 +128,12 @@ impl Seen {
         }
     }
 
-    /// Notes an event that the channel had before the process began.
+    /// Notes an event that the store has from before the process began.
     pub fn restore(&mut self, origin: Origin) {
         self.commit(origin);
     }
 
-    /// Notes that nothing of an era is fresh up to and with a number, as [`Self::marks`] said before the process began.
+    /// Restores the low mark of an era, as [`Self::marks`] returned it before the process began.
     pub fn restore_mark(&mut self, up_to: Origin) {
         let era = self.era_mut(up_to);
         let before = era.ranges.len();
@@ -142,7 +142,7 @@ impl Seen {
         self.ranges = self.ranges + after - before;
     }
 
-    /// The low mark of each era: single numbers up to it need not be stored any more.
+    /// The low mark of each era: single numbers at or below it need not be stored any more.
     pub fn marks(&self) -> impl Iterator<Item = Origin> {
         self.services.iter().flat_map(|(service, Service { eras, .. })| {
             eras.iter().map(|(id, era)| Origin { service: *service, era: *id, number: era.mark })
@@ -155,7 +155,7 @@ impl Seen {
         self.era(service, era).map_or(0, |era| era.mark)
     }
 
-    /// How often something was forgotten.
+    /// Counts of what was forgotten.
     #[must_use]
     pub const fn forgotten(&self) -> Forgotten {
         self.forgotten
@@ -165,7 +165,7 @@ impl Seen {
         self.services.get(&service)?.eras.get(&era)
     }
 
-    /// The era, which is made if it is new; another gives way if there is no room.
+    /// The era of an origin, created if it is new. If there is no room, the least recently used gives way.
     fn era_mut(&mut self, origin: Origin) -> &mut Era {
         self.uses += 1;
         if !self.services.contains_key(&origin.service) && self.services.len() >= Self::SERVICES_MAX {
@@ -195,7 +195,7 @@ impl Seen {
         }
     }
 
-    /// Makes all ranges of the era that was used longest ago its low mark.
+    /// Raises the low mark of the least recently used era above all its ranges.
     fn forget_ranges(&mut self) {
         let eras = self.services.values_mut().flat_map(|service| service.eras.values_mut());
         let oldest = eras.filter(|era| !era.ranges.is_empty()).min_by_key(|era| era.used);
@@ -236,13 +236,13 @@ impl Era {
         }
     }
 
-    /// Whether the number was in flight.
+    /// Removes a number, and returns whether it was in flight.
     fn take_pending(&mut self, number: u64) -> bool {
         let found = self.pending.binary_search_by_key(&number, |(number, _)| *number).ok();
         found.and_then(|at| self.pending.remove(at)).is_some_and(|(_, state)| state == Pending::InFlight)
     }
 
-    /// Forgets the lowest number that was abandoned below the mark, if there are too many. Whether it did.
+    /// Forgets the lowest abandoned number if there are more than `abandoned_max`. Returns whether it did.
     fn bound_abandoned(&mut self, abandoned_max: usize) -> bool {
         let is_abandoned = |(_, state): &(u64, Pending)| *state == Pending::Abandoned;
         let exceeds = self.pending.iter().copied().filter(is_abandoned).count() > abandoned_max;
@@ -272,7 +272,7 @@ impl Era {
         self.absorb();
     }
 
-    /// Raises the mark over a range that follows it.
+    /// Raises the mark over the ranges that adjoin it.
     fn absorb(&mut self) {
         while let Some((_, last)) = self.ranges.pop_front_if(|(first, _)| *first - 1 <= self.mark) {
             if self.contiguous == self.mark {
@@ -282,7 +282,7 @@ impl Era {
         }
     }
 
-    /// Makes the lowest range the mark.
+    /// Raises the mark to the end of the lowest range.
     fn forget_gap(&mut self) {
         if let Some((_, last)) = self.ranges.pop_front() {
             self.mark = last;

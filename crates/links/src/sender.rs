@@ -5,14 +5,14 @@ use alloc::collections::VecDeque;
 use crate::window::{Sample, Window};
 use crate::{Limits, Nanos, Violation, WINDOW_BYTES_START};
 
-/// The events of a flow in flight, each with an item of the caller's. It outlives sessions: what was not acknowledged in one is sent in the
-/// next.
+/// The events of a flow in flight, each with an item of the caller's. It outlives sessions: events not acknowledged in one session are sent
+/// again in the next.
 ///
 /// It allocates nothing in the steady state. Its memory is bounded by [`Limits::window_bytes_max`] (or one event) and
 /// [`Limits::outstanding_max`].
 #[derive(Debug)]
 pub struct Sender<T> {
-    /// The events from number `acknowledged + 1` on. The first `sent` of them were sent in this session.
+    /// Unacknowledged events, from number `acknowledged + 1` on. The first `sent` of them were sent in this session.
     events: VecDeque<InFlight<T>>,
     sent: usize,
     octets_sent: u64,
@@ -20,22 +20,22 @@ pub struct Sender<T> {
     own: Limits,
     outstanding_max: usize,
     window: Window,
-    /// When the peer last acknowledged, or there began to be something to acknowledge.
+    /// Time of the peer's last acknowledgement, or of the first event in flight after an idle time.
     progress_at: Nanos,
 }
 
 #[derive(Debug)]
 struct InFlight<T> {
     sample: Sample,
-    /// Nothing, once the peer rejected it.
+    /// `None` once the peer has rejected the event.
     item: Option<T>,
 }
 
 impl<T> Sender<T> {
-    /// A flow on which nothing was acknowledged [for so long](Self::stalled_for) is stalled.
+    /// Time without an acknowledgement after which a flow [is stalled](Self::stalled_for), in nanoseconds.
     pub const STALLED_AFTER: Nanos = 3_000_000_000;
 
-    /// A flow without events, with the limits of this end.
+    /// Creates a flow without events, with the limits of this end.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         Self {
@@ -50,8 +50,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Adds an event behind all others and returns the number with which it is to be sent. The caller has seen that there
-    /// [is room](Self::has_room). `octets` are those of its frame, as [`Event::octets`](crate::wire::Event::octets) counts them.
+    /// Appends an event and returns its number on the wire. The caller has checked that there [is room](Self::has_room). `octets` is the
+    /// length of its frame, as [`Event::octets`](crate::wire::Event::octets) counts it.
     pub fn push(&mut self, octets: usize, now: Nanos, item: T) -> u64 {
         debug_assert!(self.has_room(octets), "an event without room in the window");
         let sample = Sample { sent_at: now, octets: octets as u64, in_flight: 0, filled_window: false };
@@ -60,19 +60,19 @@ impl<T> Sender<T> {
         self.sequence_of(self.events.len())
     }
 
-    /// Adds an event behind all others that went another way and is to be sent by [`Self::resend`], whether there is room for it or not.
+    /// Appends an event that was sent another way, for [`Self::resend`] to send. It is appended even where there is no room for it.
     pub fn push_unsent(&mut self, octets: usize, item: T) {
         let sample = Sample { sent_at: 0, octets: octets as u64, in_flight: 0, filled_window: false };
         self.events.push_back(InFlight { sample, item: Some(item) });
     }
 
-    /// The number that the next event has which is [pushed](Self::push).
+    /// The number that the next [pushed](Self::push) event will have.
     #[must_use]
     pub fn next_sequence(&self) -> u64 {
         self.sequence_of(self.events.len()) + 1
     }
 
-    /// The next event that was left from the last session and is to be sent in this one, with its number, if there is room for it.
+    /// Returns the next event left from the last session and its number, to be sent now. `None` if there is no room for it.
     pub fn resend(&mut self, now: Nanos) -> Option<(u64, &T)> {
         let octets = self.events.get(self.sent)?.sample.octets;
         if !self.fits(octets) {
@@ -83,10 +83,10 @@ impl<T> Sender<T> {
         Some((self.sequence_of(self.sent), event.item.as_ref()?))
     }
 
-    /// Takes an acknowledgement of all events up to a number; `out` gets their items. One that repeats the last has no effect.
+    /// Acknowledges all events up to a number and gives their items to `out`. A repeated acknowledgement has no effect.
     ///
     /// # Errors
-    /// When the number is one that was not sent in this session, or lower than one acknowledged before.
+    /// When the number was not sent in this session, or is lower than the last acknowledged.
     pub fn acknowledge(&mut self, up_to: u64, now: Nanos, out: &mut impl FnMut(T)) -> Result<(), Violation> {
         let Some(count) = up_to.checked_sub(self.acknowledged) else {
             return Err(Violation::Acknowledged { number: up_to, acknowledged: self.acknowledged });
@@ -112,8 +112,8 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// Takes a rejection, and returns the item of the event that the peer will never take. It stays in flight until it is acknowledged with
-    /// those before it. `None` if it was rejected before.
+    /// Notes a rejection and returns the item of the event, which the peer will never take. The event stays in flight until it is
+    /// acknowledged with those before it. `None` if it was rejected before.
     ///
     /// # Errors
     /// When the event was not sent in this session, or was acknowledged.
@@ -129,8 +129,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Begins a session: numbers begin at 1 again, in the order as before, for the items that `keep` chooses; `dropped` gets the others.
-    /// What was kept is to be sent again by [`Self::resend`] before anything else.
+    /// Begins a session: the events that `keep` chooses are numbered from 1 again, in the same order; `dropped` gets the items of the
+    /// others. The caller sends the remaining events by [`Self::resend`] before anything else.
     pub fn restart(&mut self, mut keep: impl FnMut(&T) -> bool, dropped: &mut impl FnMut(T)) {
         for _ in 0..self.events.len() {
             let Some(InFlight { sample, item: Some(item) }) = self.events.pop_front() else { continue };
@@ -144,8 +144,8 @@ impl<T> Sender<T> {
         self.set_limits(self.own);
     }
 
-    /// Takes over the limits in the peer's Hello, before a session's first event. This end's own hold as well. Until the next
-    /// [`Self::restart`].
+    /// Applies the limits in the peer's Hello together with this end's own, until the next [`Self::restart`]. Called before a session's
+    /// first event.
     pub fn set_limits(&mut self, peer: Limits) {
         self.window = Window::new(self.own.window_bytes_max.min(peer.window_bytes_max));
         self.outstanding_max = self.own.outstanding_max.min(peer.outstanding_max) as usize;
@@ -162,7 +162,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Whether an event whose frame has so many octets may be pushed. One always may when nothing is in flight.
+    /// Whether an event with a frame of this many octets may be pushed. With nothing in flight, any event may.
     #[must_use]
     pub fn has_room(&self, octets: usize) -> bool {
         self.sent == self.events.len() && self.fits(octets as u64)
@@ -177,50 +177,50 @@ impl<T> Sender<T> {
         self.acknowledged + count as u64
     }
 
-    /// How many events were sent in this session and are not acknowledged.
+    /// Number of events sent in this session and not yet acknowledged.
     #[must_use]
     pub const fn in_flight(&self) -> usize {
         self.sent
     }
 
-    /// The octets of the frames of these events.
+    /// Octets of the frames of the events [in flight](Self::in_flight).
     #[must_use]
     pub const fn in_flight_octets(&self) -> u64 {
         self.octets_sent
     }
 
-    /// How many events are left from the last session and not sent in this one.
+    /// Number of events left from the last session and not yet sent in this one.
     #[must_use]
     pub fn unsent(&self) -> usize {
         self.events.len() - self.sent
     }
 
-    /// All events that are not acknowledged and were not rejected, with their numbers, in order.
+    /// All events neither acknowledged nor rejected, with their numbers, in order.
     pub fn items(&self) -> impl Iterator<Item = (u64, &T)> {
         let numbered = (self.acknowledged + 1..).zip(&self.events);
         numbered.filter_map(|(sequence, event)| Some((sequence, event.item.as_ref()?)))
     }
 
-    /// The octets that may be in flight now.
+    /// The current window: maximum octets in flight.
     #[must_use]
     pub const fn window(&self) -> u64 {
         self.window.octets()
     }
 
-    /// The smallest round trip of the last 10 s in which there was one.
+    /// The smallest round trip of the last 10 s. `None` if none was measured.
     #[must_use]
     pub fn round_trip(&self) -> Option<Nanos> {
         self.window.round_trip()
     }
 
-    /// When the oldest event in flight was sent in this session.
+    /// Time at which the oldest event in flight was sent in this session.
     #[must_use]
     pub fn oldest_since(&self) -> Option<Nanos> {
         self.events.front().filter(|_| self.sent > 0).map(|event| event.sample.sent_at)
     }
 
-    /// How long nothing was acknowledged although something is in flight. Twice the time that the line takes for what is in flight
-    /// beyond [`WINDOW_BYTES_START`] does not count. 0 if nothing is in flight.
+    /// Nanoseconds without an acknowledgement while events are in flight, 0 if none are. Twice the transmission time of the octets in
+    /// flight beyond [`WINDOW_BYTES_START`] is subtracted.
     #[must_use]
     pub fn stalled_for(&self, now: Nanos) -> Nanos {
         if self.sent == 0 {

@@ -1,29 +1,29 @@
-//! What a peer did against the protocol.
+//! Breaches of the protocol by a peer.
 
 use core::fmt;
 
 use crate::wire::Kind;
 
-/// A breach of the protocol by the peer. The session is closed with a Goodbye that has this as its reason.
+/// A breach of the protocol by the peer. The session is closed with a Goodbye that states it as the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
     /// The length of a frame exceeds the limit.
     FrameTooLong {
-        /// The length that the frame says.
+        /// The announced length.
         octets: u32,
-        /// The limit, which is lower before Hello.
+        /// The limit, lower before Hello.
         limit: u32,
     },
-    /// A frame has no octet for its kind.
+    /// A frame is empty, so that it has no kind.
     NoKind,
-    /// A kind of frame is unknown in this version.
+    /// The kind of a frame is unknown in this version.
     UnknownKind(u8),
-    /// The first frame is another than Hello.
+    /// The first frame is not Hello.
     HelloExpected(Kind),
-    /// Hello comes a second time.
+    /// A second Hello arrived.
     HelloRepeated,
-    /// The first frame does not begin as a link does.
+    /// The first frame does not begin with [`Hello::MAGIC`](crate::wire::Hello::MAGIC).
     NotALink,
     /// A frame ends within a field.
     Incomplete(Kind, &'static str),
@@ -49,13 +49,13 @@ pub enum Violation {
     },
     /// A text is not UTF-8.
     NotUtf8(&'static str),
-    /// A number has no meaning.
+    /// A field has a value without meaning.
     OutOfRange(&'static str, u64),
-    /// An event's number in its flow is another than the next.
+    /// An event's number is not the next of its flow.
     OutOfSequence {
-        /// The next number.
+        /// The expected number.
         expected: u64,
-        /// The number that the event has.
+        /// The number of the event.
         found: u64,
     },
     /// More events of a flow are in flight than the limit.
@@ -65,19 +65,19 @@ pub enum Violation {
     },
     /// More octets of a flow are in flight than the window's limit.
     WindowExceeded {
-        /// The octets in flight with the last event.
+        /// Octets in flight including the last event.
         octets: u64,
         /// The limit in octets.
         limit: u64,
     },
-    /// An event is acknowledged or rejected that was not sent.
+    /// The peer acknowledged or rejected an event that was not sent.
     NotSent {
         /// The number in the frame.
         number: u64,
         /// The last number that was sent.
         sent: u64,
     },
-    /// An acknowledgement goes back, or an event is rejected that was acknowledged.
+    /// An acknowledgement is lower than the last, or a rejected event was acknowledged before.
     Acknowledged {
         /// The number in the frame.
         number: u64,

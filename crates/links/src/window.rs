@@ -1,55 +1,56 @@
-//! How many octets of a flow may be in flight.
+//! The window of a flow: how many octets of it may be in flight.
 
 use crate::Nanos;
 
-/// Octets that each flow may have in flight at the beginning of a session: more would delay high priorities on a narrow line.
+/// The window at the beginning of a session: a larger one would delay high priorities on a narrow line.
 pub const WINDOW_BYTES_START: u64 = 16 << 10;
 
-/// The smallest window of a line that was measured.
+/// The smallest window of a line that was measured, in octets.
 const OCTETS_MIN: u64 = 4 << 10;
 const SECOND: u128 = 1_000_000_000;
-/// How long what a flow has in flight may wait in the line, beside half a round trip: on a narrow line that is what a high priority waits.
+/// Maximum time in ns that a flow's octets queue in the line, beside half a round trip: on a narrow line a high priority waits as long.
+/// as long.
 const QUEUE: u128 = 10_000_000;
-/// How long a measured round trip and a measured rate hold.
+/// Validity of a measured round trip and of a measured rate, in ns.
 const MEASURED_FOR: Nanos = 10_000_000_000;
-/// The shortest time between two looks at why round trips have become longer.
+/// Minimum interval between two probes for why round trips have become longer, in ns.
 const CHANGES_EVERY: Nanos = 1_000_000_000;
-/// The rate of a line that was not measured, in octets a second.
+/// The assumed rate of a line that was not measured, in octets a second.
 const RATE_MIN: u64 = 16 << 10;
 
-/// What an event in flight says of the line when it is acknowledged.
+/// A measurement of the line, taken when the event is acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) sent_at: Nanos,
-    /// Its octets.
+    /// Octets of the event's frame.
     pub(crate) octets: u64,
-    /// The octets in flight when it was sent, with its own.
+    /// Octets in flight when the event was sent, including its own.
     pub(crate) in_flight: u64,
-    /// Whether the window had no room for another like it.
+    /// Whether the window had no room for a second event of this size.
     pub(crate) filled_window: bool,
 }
 
 /// The window of one flow in one session: rate × (1.5 × smallest round trip + 10 ms), changed only where the flow filled it.
 ///
-/// The queue that a flow has in the line lengthens its own round trips, and a window made of those would grow without end. So each 10 s
-/// the window closes to [`OCTETS_MIN`] until the round trip of an event is measured that had no more than that before it.
+/// A flow's own queue in the line lengthens its round trips, and a window computed from those would grow without end. So every 10 s the
+/// window closes to [`OCTETS_MIN`] until one event was measured with no more than that ahead of it.
 ///
-/// Round trips that the flow's own queue does not explain have the window closed at once: the line has become longer, which that
-/// measurement shows, or else narrower.
+/// Round trips that the flow's own queue does not explain close the window at once. The measurement then shows whether the line has become
+/// longer; if not, it has become narrower.
 #[derive(Debug)]
 pub(crate) struct Window {
     octets: u64,
     octets_max: u64,
-    /// The smallest round trip, and when it was measured.
+    /// The smallest round trip and the time of its measurement.
     round_trip: Option<(Nanos, Nanos)>,
     is_probing: bool,
-    /// When the first of the round trips came that the queue does not explain; none since one that it does.
+    /// Start of the current run of round trips that the queue does not explain. `None` after one that it explains.
     long_since: Option<Nanos>,
-    /// A round trip that the queue did not explain, and the rate of its event, while that is looked into.
+    /// A round trip that the queue did not explain and the rate of its event, while the window probes for the cause.
     unexplained: Option<(Nanos, u64)>,
-    /// When the last such measurement ended.
+    /// End of the last such probe.
     looked_into_at: Option<Nanos>,
-    /// The highest rates in octets a second of the current 5 s and of those before, and since when they are the current ones.
+    /// The highest rates in octets a second, of the current 5 s and of the 5 s before; `rates_since` is when the current began.
     rates: [u64; 2],
     rates_since: Nanos,
 }
@@ -69,12 +70,12 @@ impl Window {
         }
     }
 
-    /// The octets that may be in flight now.
+    /// Maximum octets in flight now.
     pub(crate) const fn octets(&self) -> u64 {
         if self.is_probing { OCTETS_MIN } else { self.octets }
     }
 
-    /// The rate of the line in octets a second: measured, or the lowest that is expected.
+    /// The rate of the line in octets a second: the highest measured one, at least [`RATE_MIN`].
     pub(crate) fn rate(&self) -> u64 {
         self.rates.into_iter().fold(RATE_MIN, u64::max)
     }
@@ -105,7 +106,7 @@ impl Window {
         }
     }
 
-    /// Makes the window of what was measured, with room for two events, so that it grows where a single one fills it.
+    /// Recomputes the window from the measured rate and round trip. It has room for two events, so that it grows where one fills it.
     fn fit(&mut self, event_octets: u64) {
         let Some((smallest, _)) = self.round_trip else { return };
         let [rate, before] = self.rates;
@@ -114,7 +115,7 @@ impl Window {
         self.octets = octets.max(OCTETS_MIN).min(self.octets_max);
     }
 
-    /// Has the round trip measured anew when events took too long for a whole one, at most once in eight of them and in a second.
+    /// Starts a probe when events took too long for a whole round trip, at most once in eight round trips and in a second.
     fn look_for_change(&mut self, sample: Sample, (round_trip, rate): (Nanos, u64), now: Nanos) {
         let Some((smallest, _)) = self.round_trip.filter(|_| sample.filled_window && !self.is_probing) else { return };
         let queue = u128::from(sample.in_flight) * SECOND / u128::from(self.rate());
@@ -149,7 +150,7 @@ impl Window {
         let Some((unexplained, rate)) = self.unexplained.take() else { return };
         (self.long_since, self.looked_into_at) = (None, Some(now));
         if round_trip < unexplained / 2 {
-            // It was a queue: the line has become narrower.
+            // The round trip was a queue: the line has become narrower.
             (self.rates, self.rates_since) = ([rate, 0], now);
         }
         self.fit(sample.octets);
@@ -167,7 +168,7 @@ impl Window {
     }
 }
 
-/// How long an event in flight may take of a line with this round trip, in ns.
+/// Permitted time in flight on a line with this round trip, in ns.
 fn waits(round_trip: Nanos) -> u128 {
     u128::from(round_trip) * 3 / 2 + QUEUE
 }

@@ -1,11 +1,11 @@
-//! Frames.
+//! The frames of a session.
 //!
 //! ```text
 //! length u32 │ kind u8 │ fields …            little-endian; the length counts what follows it
 //! ```
 //!
-//! A text, a name and a list begin with the number of their octets or entries (u32). An event's bytes come last and have no length:
-//! they are the rest of the frame.
+//! A text, a name and a list begin with the number of their octets or entries (u32). An event's bytes are the rest of the frame and have no
+//! length field.
 
 mod fields;
 mod group;
@@ -21,9 +21,9 @@ pub use types::{Origins, TypeInterest, Types};
 
 use crate::{Hops, Limits, Origin, VERSIONS};
 
-/// The octets of a frame's length field.
+/// Octets of a frame's length field.
 pub const LENGTH_BYTES: usize = 4;
-/// Maximum octets of the frame that comes first.
+/// Maximum octets of a Hello, the first frame.
 pub const HELLO_BYTES_MAX: u32 = 1 << 10;
 /// Maximum octets of a service's name, a token, and a channel's name.
 pub const NAME_BYTES_MAX: usize = 255;
@@ -31,7 +31,7 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const EVENT_NAME_BYTES_MAX: usize = 64 << 10;
 /// Maximum octets of a constraint.
 pub const CONSTRAINT_BYTES_MAX: usize = 64 << 10;
-/// Maximum octets of a reason. One that is longer is cut when it is written.
+/// Maximum octets of a reason. A longer one is cut when written.
 pub const REASON_BYTES_MAX: usize = 512;
 /// Maximum entries of a list of event types.
 pub const TYPES_MAX: usize = 1_024;
@@ -73,57 +73,57 @@ pub enum Kind {
     GroupReject = 39,
 }
 
-/// One frame. It is read in place.
+/// One frame, read in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// The first frame of each side, and only the first.
+    /// The first frame of each side.
     Hello(Hello<'a>),
-    /// A flow is to begin.
+    /// A request to begin a flow.
     Open(Open<'a>),
-    /// The flow began.
+    /// The answer that the flow has begun.
     Opened {
         /// The flow's number in this session.
         flow: u32,
     },
-    /// The flow does not begin, or it ends.
+    /// The answer that the flow does not begin, or the end of the flow.
     Refused {
         /// The flow's number in this session.
         flow: u32,
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
     /// An event of a flow.
     Event(Event<'a>),
-    /// All events of a flow up to one are done with.
+    /// An acknowledgement: all events of a flow up to one are complete.
     Ack {
         /// The flow's number in this session.
         flow: u32,
-        /// The number of the last such event.
+        /// The number of the last complete event.
         up_to: u64,
     },
-    /// An event will never be taken. The receiver acknowledges it afterwards, with those before it.
+    /// The receiver will never take an event. It acknowledges the event afterwards, with those before it.
     Reject {
         /// The flow's number in this session.
         flow: u32,
         /// The event's number in the flow, at least 1.
         sequence: u64,
-        /// Why, as a number of the service's.
+        /// The reason, as a number that the service defines.
         reason: u8,
-        /// Why, in words.
+        /// The reason in words.
         text: &'a str,
     },
-    /// What the receiver of a flow subscribes now. It replaces what it said before.
+    /// The subscriptions of the receiver of a flow. They replace those in its last frame.
     Interest {
         /// The flow's number in this session.
         flow: u32,
         /// The distance of the nearest subscription of all types, if there is one.
         everything: Option<u8>,
-        /// The types that are subscribed.
+        /// The subscribed types.
         types: Types<'a>,
     },
-    /// The peer answers with [`Frame::Pong`].
+    /// A request for a [`Frame::Pong`].
     Ping {
-        /// A number for the answer.
+        /// A number to be repeated in the answer.
         number: u64,
     },
     /// The answer to [`Frame::Ping`].
@@ -131,12 +131,12 @@ pub enum Frame<'a> {
         /// The number in the Ping.
         number: u64,
     },
-    /// The session ends.
+    /// The end of the session.
     Goodbye {
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
-    /// The last persistent events that former processes of the receiver of a flow have acknowledged. Once, behind [`Frame::Opened`], where
+    /// The last persistent events that earlier processes of a flow's receiver have acknowledged. Sent once, behind [`Frame::Opened`], where
     /// the receiver [has a store](Hello::has_store).
     Acknowledged {
         /// The flow's number in this session.
@@ -144,32 +144,32 @@ pub enum Frame<'a> {
         /// The events.
         origins: Origins<'a>,
     },
-    /// Of the events in [`Frame::Acknowledged`] the receiver does not have some, or of their numbers.
+    /// The receiver has lost some of the events in [`Frame::Acknowledged`], or their numbers.
     Forgotten {
         /// The flow's number in this session.
         flow: u32,
-        /// How many it does not have, at least 1.
+        /// Number of lost events, at least 1.
         events: u32,
     },
-    /// Changes of the names of channels that the sender leads to, since its last frame of this kind: at first there are none.
+    /// Changes of the channel names reachable through the sender, since its last such frame; before the first there are none.
     Directory {
         /// Further changes follow in another frame.
         more: bool,
-        /// The names.
+        /// The changed names.
         names: NameEntries<'a>,
     },
-    /// The receiver of a flow is to listen to a [group](crate::group)'s datagrams.
+    /// A request to the receiver of a flow to listen to a [group](crate::group)'s datagrams.
     GroupJoin(GroupJoin<'a>),
-    /// The receiver of a flow listens.
+    /// The answer that the receiver of a flow listens.
     GroupListening {
         /// The flow's number in this session.
         flow: u32,
         /// The number in the [`GroupJoin`].
         join: u32,
-        /// The port at which it takes datagrams that are sent to its own address.
+        /// The port for datagrams sent to the receiver's own address.
         port: u16,
     },
-    /// Events of a flow go with the group from now on.
+    /// The flow's events go with the group from now on.
     GroupStart {
         /// The flow's number in this session.
         flow: u32,
@@ -178,37 +178,37 @@ pub enum Frame<'a> {
         /// The number of the first event in the group, at least 1.
         from: u64,
     },
-    /// Either side: the flow's events go over the session alone. Those that the receiver has not acknowledged are sent again.
+    /// The flow's events go over the session alone, as either side decides. Unacknowledged ones are sent again.
     GroupLeave {
         /// The flow's number in this session.
         flow: u32,
         /// The number in the [`GroupJoin`].
         join: u32,
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
-    /// An event of a flow that goes with the group and comes over the session: it was asked for, or is too long for a datagram. Its
-    /// `sequence` is its number in the group.
+    /// An event of the group, sent over the session because it was requested or is too long for a datagram. Its `sequence` is its number in
+    /// the group.
     GroupEvent(Event<'a>),
-    /// All events of the group up to one are done with.
+    /// An acknowledgement: all events of the group up to one are complete.
     GroupAck {
         /// The flow's number in this session.
         flow: u32,
         /// The number in the [`GroupJoin`].
         join: u32,
-        /// The number of the last such event in the group.
+        /// The number of the last complete event in the group.
         up_to: u64,
     },
-    /// Events of the group that did not come. They are to be sent over the session.
+    /// A request to send events of the group that did not arrive over the session.
     GroupRequest {
         /// The flow's number in this session.
         flow: u32,
         /// The number in the [`GroupJoin`].
         join: u32,
-        /// Their numbers in the group.
+        /// The missing numbers in the group.
         ranges: Ranges<'a>,
     },
-    /// An event of the group will never be taken. It is acknowledged afterwards, with those before it.
+    /// The receiver will never take an event of the group. It acknowledges the event afterwards, with those before it.
     GroupReject {
         /// The flow's number in this session.
         flow: u32,
@@ -216,13 +216,13 @@ pub enum Frame<'a> {
         join: u32,
         /// The event's number in the group, at least 1.
         number: u64,
-        /// Why, in words.
+        /// The reason in words.
         text: &'a str,
     },
 }
 
 /// The first frame: `magic [u8; 6] │ version_min u16 │ version_max u16 │ service u64 │ incarnation u64 │ frame_bytes_max u32 │
-/// window_bytes_max u64 │ outstanding_max u32 │ has_store u8 │ name │ token`. Higher versions have more behind it.
+/// window_bytes_max u64 │ outstanding_max u32 │ has_store u8 │ name │ token`. Higher versions may append fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello<'a> {
     /// The lowest version that the peer speaks.
@@ -231,11 +231,11 @@ pub struct Hello<'a> {
     pub version_max: u16,
     /// The identity of the service, not 0.
     pub service: u64,
-    /// The incarnation of its process.
+    /// The incarnation of the service's process.
     pub incarnation: u64,
-    /// What it accepts.
+    /// The limits that the service accepts.
     pub limits: Limits,
-    /// Whether it keeps persistent events and its identity over its processes.
+    /// Whether the service keeps persistent events and its identity over restarts.
     pub has_store: bool,
     /// The service's name for people, at most [`NAME_BYTES_MAX`].
     pub name: &'a str,
@@ -244,10 +244,10 @@ pub struct Hello<'a> {
 }
 
 impl Hello<'_> {
-    /// What a link begins with.
+    /// The first octets of a link.
     pub const MAGIC: &'static [u8] = b"CmpLnk";
 
-    /// The highest version that both sides speak. `None` if there is none: the session is to end with a [`Frame::Goodbye`].
+    /// The highest version that both sides speak. `None` if there is none: the session ends with a [`Frame::Goodbye`].
     #[must_use]
     pub fn version(&self) -> Option<u16> {
         let (min, max) = VERSIONS;
@@ -256,7 +256,7 @@ impl Hello<'_> {
     }
 }
 
-/// A flow that is to begin: `flow u32 │ direction u8 │ channel │ types │ constraint`.
+/// A request to begin a flow: `flow u32 │ direction u8 │ channel │ types │ constraint`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open<'a> {
     /// The flow's number in this session, chosen by the sender of this frame.
@@ -265,9 +265,9 @@ pub struct Open<'a> {
     pub direction: Direction,
     /// The channel's name, at most [`NAME_BYTES_MAX`].
     pub channel: &'a str,
-    /// The types that the opener subscribes, all if there are none. Only with [`Direction::In`].
+    /// The types that the opener subscribes to, all if empty. Only with [`Direction::In`].
     pub types: Types<'a>,
-    /// The constraint that the events fulfil, at most [`CONSTRAINT_BYTES_MAX`]. Only with [`Direction::In`].
+    /// The constraint on the events, at most [`CONSTRAINT_BYTES_MAX`]. Only with [`Direction::In`].
     pub constraint: &'a str,
 }
 
@@ -277,54 +277,54 @@ pub struct Open<'a> {
 pub enum Direction {
     /// The opener sends events.
     Out = 1,
-    /// The opener gets events.
+    /// The opener receives events.
     In = 2,
 }
 
 /// An event: `flow u32 │ sequence u64 │ service u64 │ era u64 │ number u64 │ hops u8 │ hop u64 … │ flags u16 │ form u32 │ tag u64 │ age u64 │
-/// [priority i16] │ [thread_priority i16] │ [timeout u64] │ [start u64] │ [stop u64] │ domain │ name │ bytes …`. The flags say which of
-/// the fields in brackets there are.
+/// [priority i16] │ [thread_priority i16] │ [timeout u64] │ [start u64] │ [stop u64] │ domain │ name │ bytes …`. The flags say which of the
+/// fields in brackets are present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
     /// The flow's number in this session.
     pub flow: u32,
     /// The event's number in the flow, contiguous from 1 in each session.
     pub sequence: u64,
-    /// Where it was admitted first.
+    /// The process that admitted the event first.
     pub origin: Origin,
-    /// The services that it came through since.
+    /// The services that the event passed through since.
     pub hops: Hops,
-    /// Whether it outlives processes.
+    /// Whether the event survives restarts.
     pub is_persistent: bool,
     /// The form of `bytes`, as a number that both services know.
     pub form: u32,
     /// The protocol's note about `bytes`.
     pub tag: u64,
-    /// The priority that its header says.
+    /// The priority in the event's header.
     pub priority: Option<i16>,
-    /// The priority that its supplier's thread had.
+    /// The priority of the supplier's thread.
     pub thread_priority: Option<i16>,
-    /// How long after it was first admitted it expires, in nanoseconds.
+    /// Lifetime from the first admission, in nanoseconds.
     pub timeout_ns: Option<u64>,
-    /// When it may be delivered at the earliest: UTC in 100 ns since 15 October 1582.
+    /// Earliest delivery: UTC in 100 ns since 15 October 1582.
     pub start: Option<u64>,
-    /// When it expires at the latest: UTC in 100 ns since 15 October 1582.
+    /// Expiry at the latest: UTC in 100 ns since 15 October 1582.
     pub stop: Option<u64>,
-    /// How long ago it was first admitted, in nanoseconds: the services' clocks may differ.
+    /// Time since the first admission, in nanoseconds: the services' clocks may differ.
     pub age_ns: u64,
-    /// The domain of its type, at most [`EVENT_NAME_BYTES_MAX`].
+    /// The domain of the event's type, at most [`EVENT_NAME_BYTES_MAX`].
     pub domain: &'a [u8],
-    /// The name of its type, at most [`EVENT_NAME_BYTES_MAX`].
+    /// The name of the event's type, at most [`EVENT_NAME_BYTES_MAX`].
     pub name: &'a [u8],
-    /// The event as its protocol has it.
+    /// The event as encoded by its protocol.
     pub bytes: &'a [u8],
 }
 
 impl Event<'_> {
-    /// Octets of the fields that each event has, with the length field, the kind, and the lengths of the names.
+    /// Octets of the fields of every event, with the length field, the kind, and the lengths of the names.
     const FIXED_BYTES: usize = LENGTH_BYTES + 1 + 4 + 4 * 8 + 1 + 2 + 4 + 8 + 8 + 2 * 4;
 
-    /// The octets of its frame, with the length field. Windows count these.
+    /// Octets of the event's frame, with the length field. Windows count these.
     #[must_use]
     pub fn octets(&self) -> usize {
         let short = [self.priority, self.thread_priority].into_iter().flatten().count();
@@ -333,7 +333,7 @@ impl Event<'_> {
         Self::FIXED_BYTES + 8 * self.hops.as_slice().len() + 2 * short + 8 * long + names + self.bytes.len()
     }
 
-    /// Whether a peer with these limits reads it. Otherwise it is not to be sent.
+    /// Whether the event is within a peer's limits. Otherwise it must not be sent.
     #[must_use]
     pub fn fits(&self, peer: Limits) -> bool {
         let name = self.domain.len().max(self.name.len());

@@ -1,17 +1,17 @@
-//! Datagrams.
+//! The format of a group's datagrams.
 //!
 //! ```text
 //! "CmpD" │ kind u8 │ stream u64 │ number u64 │ frame … │ [code 16]            little-endian
 //! ```
 //!
-//! An event has its frame ([`wire::Event`](crate::wire::Event), with its length field); an announcement has none. The code is of all octets
-//! before it. Streams without a key have none.
+//! An event has its frame ([`wire::Event`](crate::wire::Event), with its length field); an announcement has none. The code covers all
+//! octets before it. Streams without a key have no code.
 
 use alloc::vec::Vec;
 
 use super::mac::{CODE_BYTES, Key};
 
-/// Octets before the frame.
+/// Octets of the fields before the frame.
 pub const HEAD_BYTES: usize = 4 + 1 + 8 + 8;
 
 const MAGIC: [u8; 4] = *b"CmpD";
@@ -23,34 +23,34 @@ const ANNOUNCEMENT: u8 = 2;
 pub enum Datagram<'a> {
     /// An event.
     Event {
-        /// Its number, at least 1.
+        /// The event's number, at least 1.
         number: u64,
-        /// Its frame.
+        /// The event's frame.
         frame: &'a [u8],
     },
-    /// The last number that was sent, of a stream in which nothing follows for now.
+    /// The last number sent in a stream that is idle for now.
     Announcement {
         /// The number, at least 1.
         number: u64,
     },
 }
 
-/// Why a datagram is not taken.
+/// Reasons to discard a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// It is none of a stream's.
+    /// The octets are not a datagram of a stream.
     IllFormed,
-    /// Its code is not that of the stream's key.
+    /// The code does not match the stream's key.
     Forged,
 }
 
-/// The octets of a datagram with a frame of so many.
+/// Octets of a datagram with a frame of this length.
 #[must_use]
 pub const fn sealed_bytes(frame: usize, is_keyed: bool) -> usize {
     HEAD_BYTES + frame + if is_keyed { CODE_BYTES } else { 0 }
 }
 
-/// The stream that a datagram says it is of.
+/// The number of the stream that a datagram claims. `None` if the octets are not a datagram.
 #[must_use]
 pub fn stream_of(octets: &[u8]) -> Option<u64> {
     let (magic, rest) = octets.split_first_chunk()?;
@@ -59,10 +59,10 @@ pub fn stream_of(octets: &[u8]) -> Option<u64> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a datagram of a stream with this key, or none.
+    /// Reads a datagram of a stream, and verifies its code if there is a key.
     ///
     /// # Errors
-    /// When it is not to be taken.
+    /// When the datagram is to be discarded.
     pub fn read(octets: &'a [u8], key: Option<&Key>) -> Result<Self, Unusable> {
         let body = match key {
             Some(key) => {
@@ -86,7 +86,7 @@ impl<'a> Datagram<'a> {
         }
     }
 
-    /// Writes the datagram in place of what is in `out`.
+    /// Replaces the contents of `out` with the datagram.
     pub fn write(&self, stream: u64, key: Option<&Key>, out: &mut Vec<u8>) {
         let (kind, number, frame) = match *self {
             Self::Event { number, frame } => (EVENT, number, frame),

@@ -4,14 +4,14 @@ use core::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// Octets of a code.
+/// Length of a code in octets.
 pub const CODE_BYTES: usize = 16;
-/// Octets of a key that one side makes for the other.
+/// Length in octets of a key that one side generates for the other.
 pub const KEY_BYTES: usize = 32;
 
 const BLOCK_BYTES: usize = 64;
 
-/// A key, ready for use.
+/// A key, prepared for computing codes.
 #[derive(Clone)]
 pub struct Key {
     inner: Sha256,
@@ -25,7 +25,7 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// A key of these octets, of any length.
+    /// Creates a key from octets of any length.
     #[must_use]
     pub fn new(octets: &[u8]) -> Self {
         let mut block = [0; BLOCK_BYTES];
@@ -36,13 +36,13 @@ impl Key {
         Self { inner: padded(0x36), outer: padded(0x5c) }
     }
 
-    /// The key that both holders of this one have for something that they know by these octets.
+    /// Derives the key that all holders of this one share for the purpose `about`.
     #[must_use]
     pub fn derive(&self, about: &[u8]) -> Self {
         Self::new(&self.whole(about))
     }
 
-    /// The code of these octets.
+    /// Computes the code of the octets.
     #[must_use]
     pub fn code(&self, octets: &[u8]) -> [u8; CODE_BYTES] {
         let mut code = [0; CODE_BYTES];
@@ -50,7 +50,7 @@ impl Key {
         code
     }
 
-    /// Whether that is the code of these octets. It takes as long whether it is or not.
+    /// Whether `code` is the code of the octets. The comparison takes constant time.
     #[must_use]
     pub fn is_code(&self, octets: &[u8], code: &[u8]) -> bool {
         let differing = self.code(octets).iter().zip(code).fold(0, |all, (one, other)| all | (one ^ other));

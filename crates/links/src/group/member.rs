@@ -1,54 +1,54 @@
-//! A flow of a group: whether it is in step, and what it waits for.
+//! A flow of a group: its state, and its events in flight with the group.
 
 use alloc::collections::{BTreeSet, VecDeque};
 
 use super::GroupSender;
 use crate::{Nanos, Origin};
 
-/// How a flow of a group stands.
+/// The state of a flow in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its events go over its session. It may ask to join from that time on.
+    /// The flow's events go over its session. It may request to join from this time on.
     Behind(Nanos),
-    /// The far side was asked to listen, then, and has not answered.
+    /// The far side was requested to listen at this time, and has not answered.
     Requested(Nanos),
-    /// The far side listens. The flow joins with the first event that it takes while nothing of it is in flight.
+    /// The far side listens. The flow joins with the next event once its session has none in flight.
     Ready,
-    /// Its events go with the group.
+    /// The flow's events go with the group.
     InStep,
 }
 
-/// How an event of a flow goes.
+/// The path of an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Over the session, as if there were no group.
+    /// Over the session, as without a group.
     Session,
-    /// Not now: what is in flight over the session is to be acknowledged first, or there is no room.
+    /// The event waits: for acknowledgements of events in flight over the session, or for room.
     Wait,
-    /// With the group, by a number that it has; the flow joins with it, if it is not in step.
+    /// With the group, under the number that the event has; a flow that is not in step joins with it.
     Numbered(u64),
-    /// With the group, by a number that it is to get; the flow joins with it, if it is not in step.
+    /// With the group, under a new number; a flow that is not in step joins with it.
     New,
 }
 
-/// A flow of a group, with an item of the caller's for each event that went with the group and is not acknowledged.
+/// A flow of a group, with an item of the caller's for each event in flight with the group.
 #[derive(Debug)]
 pub struct Member<T> {
     state: State,
-    /// How often it asked to join: what the far side says about an earlier time is ignored.
+    /// The number of the last attempt to join: answers to earlier attempts are ignored.
     join: u32,
-    /// The number with which it joined.
+    /// The number at which the flow joined.
     from: u64,
-    /// The last number that was sent over the session as it joined: what is acknowledged beyond has come in datagrams.
+    /// The last number sent over the session when the flow joined: acknowledgements beyond it prove that datagrams arrive.
     proven: u64,
     acknowledged: u64,
-    /// In the order in which they were taken.
+    /// Events in flight with the group, in the order in which the outbox delivered them.
     items: VecDeque<Item<T>>,
     octets: usize,
-    /// Numbers above the acknowledged that the far side will never take, and that the flow has not come to.
+    /// Rejected numbers above `acknowledged` that the outbox has not delivered yet.
     rejected: BTreeSet<u64>,
     retry_after: Nanos,
-    /// Since when an event waits for another member to have it numbered; and when one may wait for that again.
+    /// Time since which an event waits for another member to have it numbered; `waits_again` is when the next may wait.
     waits_since: Option<Nanos>,
     waits_again: Nanos,
 }
@@ -60,7 +60,7 @@ struct Item<T> {
     item: T,
 }
 
-/// What became of an event that went with the group before its flow came to it.
+/// The outcome at the far side of an event that the flow's outbox had not delivered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Acknowledged,
@@ -68,20 +68,20 @@ enum Known {
 }
 
 impl<T> Member<T> {
-    /// Octets in flight with the group, unless there is only one event.
+    /// Maximum octets in flight with the group; a single larger event passes.
     pub const WINDOW_BYTES: usize = 512 << 10;
-    /// Events in flight with the group.
+    /// Maximum events in flight with the group.
     pub const OUTSTANDING_MAX: usize = 1_024;
-    /// How long the far side may take to say that it listens.
+    /// Maximum time for the far side's answer to a request to join, in ns.
     pub const ANSWERED_WITHIN: Nanos = 5_000_000_000;
 
-    /// How long an event waits for a member in step to have it numbered.
+    /// Maximum time that an event waits for a member in step to have it numbered, in ns.
     const NUMBERED_WITHIN: Nanos = 50_000_000;
     const RETRY_AFTER: Nanos = 1_000_000_000;
     const RETRY_AFTER_MAX: Nanos = 60_000_000_000;
     const REJECTED_MAX: usize = 1_024;
 
-    /// A flow that is behind.
+    /// Creates a flow that is behind.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -99,31 +99,31 @@ impl<T> Member<T> {
         }
     }
 
-    /// How it stands.
+    /// The flow's state.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// Whether its events go with the group.
+    /// Whether the flow's events go with the group.
     #[must_use]
     pub const fn is_in_step(&self) -> bool {
         matches!(self.state, State::InStep)
     }
 
-    /// Whether it has acknowledged events that came in datagrams.
+    /// Whether the far side has acknowledged events that came in datagrams.
     #[must_use]
     pub const fn is_proven(&self) -> bool {
         self.is_in_step() && self.acknowledged > self.proven
     }
 
-    /// The number of the attempt that is now.
+    /// The number of the current attempt to join.
     #[must_use]
     pub const fn join_number(&self) -> u32 {
         self.join
     }
 
-    /// Begins to ask the far side to listen, if it is time for that. The number of the attempt.
+    /// Begins an attempt to join, if one is due, and returns its number.
     pub const fn ask(&mut self, now: Nanos) -> Option<u32> {
         match self.state {
             State::Behind(at) if at <= now => {
@@ -135,20 +135,20 @@ impl<T> Member<T> {
         }
     }
 
-    /// Whether the far side has not answered for too long. The flow is to [fall back](Self::fall_back).
+    /// Whether the far side's answer is overdue. The caller then lets the flow [fall back](Self::fall_back).
     #[must_use]
     pub const fn is_unanswered(&self, now: Nanos) -> bool {
         matches!(self.state, State::Requested(at) if at.saturating_add(Self::ANSWERED_WITHIN) <= now)
     }
 
-    /// The far side listens since the attempt of that number.
+    /// Notes that the far side listens, in answer to the attempt `join`.
     pub fn answered(&mut self, join: u32) {
         if matches!(self.state, State::Requested(_)) && join == self.join {
             self.state = State::Ready;
         }
     }
 
-    /// How the next event goes that the outbox delivers. `is_idle`: nothing of the flow is in flight over its session.
+    /// Decides the path of the next event of the outbox. `is_idle`: the session has no event of the flow in flight.
     pub fn way(&mut self, group: &GroupSender, origin: Origin, admitted: u64, (is_idle, now): (bool, Nanos)) -> Way {
         let number = group.number_of(origin);
         if number.is_some() {
@@ -168,7 +168,7 @@ impl<T> Member<T> {
         }
     }
 
-    /// An event that a member in step is about to come to waits for that, but not for long: that member may be slow.
+    /// Lets an event wait for a member in step that is about to deliver it, but not for long: that member may be slow.
     fn await_number(&mut self, is_newer: bool, now: Nanos) -> Way {
         if !is_newer || self.waits_again > now {
             return Way::Session;
@@ -182,7 +182,7 @@ impl<T> Member<T> {
         Way::Session
     }
 
-    /// When an event that waits to be numbered goes over the session, and is to be tried again.
+    /// Time at which an event that waits to be numbered goes over the session instead; the caller then tries again.
     #[must_use]
     pub fn waits_until(&self) -> Option<Nanos> {
         Some(self.waits_since?.saturating_add(Self::NUMBERED_WITHIN))
@@ -192,14 +192,14 @@ impl<T> Member<T> {
         self.octets < Self::WINDOW_BYTES && self.items.len() < Self::OUTSTANDING_MAX
     }
 
-    /// Is in step from this number on. Those up to another go over the session.
+    /// Puts the flow in step from the number `from` on. Numbers up to `repaired` are sent over the session.
     pub fn join(&mut self, from: u64, repaired: u64) {
         (self.waits_since, self.proven) = (None, repaired);
         (self.state, self.from, self.acknowledged) = (State::InStep, from, from.saturating_sub(1));
         self.rejected.clear();
     }
 
-    /// Notes an event that went with the group. It is given back, and whether it was rejected, if the far side was done with it before.
+    /// Notes an event sent with the group. If the far side has completed it already, returns its item and whether it was rejected.
     pub fn note(&mut self, number: u64, octets: usize, item: T) -> Option<(T, bool)> {
         let known = if self.rejected.remove(&number) {
             Some(Known::Rejected)
@@ -214,7 +214,7 @@ impl<T> Member<T> {
         None
     }
 
-    /// Takes an acknowledgement of all numbers up to one, which the group has found right; `out` gets the items.
+    /// Acknowledges all numbers up to one that [`GroupSender::acknowledge`] accepted; `out` gets the items.
     pub fn acknowledge(&mut self, up_to: u64, out: &mut impl FnMut(T)) {
         if !self.is_in_step() || up_to <= self.acknowledged {
             return;
@@ -238,8 +238,8 @@ impl<T> Member<T> {
         }
     }
 
-    /// Takes a rejection, and returns the item of the event that the far side will never take. False if too many are known of events that
-    /// the flow has not come to: it is to fall back.
+    /// Notes a rejection, and returns the item of the event, which the far side will never take. False if too many rejected events have not
+    /// been delivered by the outbox yet: the flow is to fall back.
     pub fn reject(&mut self, number: u64) -> (Option<T>, bool) {
         if let Some(at) = self.items.iter().position(|item| item.number == number) {
             let item = self.items.remove(at);
@@ -252,7 +252,7 @@ impl<T> Member<T> {
         (None, self.rejected.len() <= Self::REJECTED_MAX)
     }
 
-    /// Falls back to its session, or stays there; `out` gets what is to be sent again over it, in order, with its octets.
+    /// Puts the flow behind; `out` gets the events to send again over the session, in order, with their octets.
     pub fn fall_back(&mut self, now: Nanos, out: &mut impl FnMut(usize, T)) {
         self.state = State::Behind(now.saturating_add(self.retry_after));
         self.retry_after = self.retry_after.saturating_mul(2).min(Self::RETRY_AFTER_MAX);
@@ -262,7 +262,7 @@ impl<T> Member<T> {
         self.items.drain(..).for_each(|Item { octets, item, .. }| out(octets, item));
     }
 
-    /// The session has ended: as [`Self::fall_back`], and it may ask at once in the next.
+    /// Ends the session: like [`Self::fall_back`], but the flow may request to join at once in the next session.
     pub fn disconnect(&mut self, out: &mut impl FnMut(usize, T)) {
         self.retry_after = Self::RETRY_AFTER;
         self.fall_back(0, out);
@@ -270,19 +270,19 @@ impl<T> Member<T> {
         self.retry_after = Self::RETRY_AFTER;
     }
 
-    /// How many events are in flight with the group.
+    /// Number of events in flight with the group.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.items.len()
     }
 
-    /// The octets of these events.
+    /// Octets of the events [in flight](Self::in_flight) with the group.
     #[must_use]
     pub const fn in_flight_octets(&self) -> usize {
         self.octets
     }
 
-    /// The items of these events.
+    /// Items of the events [in flight](Self::in_flight) with the group.
     pub fn items(&self) -> impl Iterator<Item = &T> {
         self.items.iter().map(|item| &item.item)
     }

@@ -1,30 +1,30 @@
-//! The rate of a group's datagrams.
+//! The rate limit of a group's datagrams.
 
 use crate::Nanos;
 
 const SECOND: u64 = 1_000_000_000;
-/// What may be sent at once after a pause, as a time at the rate.
+/// Maximum burst after a pause, as time in ns at the rate.
 const BURST: Nanos = 10_000_000;
 
-/// A token bucket: so many octets a second, and 10 ms of them (or one datagram) at once.
+/// A token bucket: a rate in octets a second, with bursts of 10 ms (or one datagram).
 #[derive(Debug)]
 pub struct Pace {
     octets_per_s: u64,
-    /// When the bucket would be full again.
+    /// Time at which the bucket is full again.
     full_at: Nanos,
 }
 
 impl Pace {
-    /// So many octets a second, at least 1.
+    /// Creates a full bucket with this rate in octets a second, at least 1.
     #[must_use]
     pub const fn new(octets_per_s: u64) -> Self {
         Self { octets_per_s: if octets_per_s == 0 { 1 } else { octets_per_s }, full_at: 0 }
     }
 
-    /// Lets octets pass.
+    /// Takes octets from the bucket.
     ///
     /// # Errors
-    /// When it is not time yet: it is then.
+    /// When the bucket is empty: the time at which to try again.
     pub fn take(&mut self, octets: usize, now: Nanos) -> Result<(), Nanos> {
         let from = self.full_at.max(now);
         if from > now.saturating_add(BURST) {

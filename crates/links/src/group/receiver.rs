@@ -5,56 +5,56 @@ use alloc::vec::Vec;
 
 use crate::Nanos;
 
-/// The numbers of a group that came, and what is to be asked for and acknowledged.
+/// The numbers of a group that arrived, with pending requests and acknowledgements.
 ///
-/// Frames that came before their turn are retained, at most [`Self::RETAINED_MAX`] and [`Self::RETAINED_BYTES_MAX`] (those of the session
-/// up to twice that); further ones are dropped and asked for again when it is their turn.
+/// Frames that arrive out of order are retained, at most [`Self::RETAINED_MAX`] and [`Self::RETAINED_BYTES_MAX`] (twice that for frames
+/// from the session); further ones are dropped and requested again later.
 #[derive(Debug)]
 pub struct GroupReceiver {
-    /// The number that is taken next.
+    /// The next number in order.
     next: u64,
-    /// The highest number that is known to have been sent.
+    /// The highest number known to have been sent.
     highest: u64,
     retained: BTreeMap<u64, Vec<u8>>,
     octets: usize,
-    /// Numbers up to this one that are missing were asked for.
+    /// Missing numbers up to this one were requested.
     requested: u64,
-    /// Since when a number is missing that was not asked for, and how many datagrams came since.
+    /// Since when a number is missing that was not requested, and how many datagrams arrived since.
     missing: Option<(Nanos, u32)>,
-    /// Numbers that were taken and are not acknowledged, from `acknowledged + 1` on: whether each is complete.
+    /// Numbers taken and not acknowledged, from `acknowledged + 1` on: whether each is complete.
     outstanding: VecDeque<bool>,
     acknowledged: u64,
     acknowledged_sent: u64,
 }
 
-/// What is to be done with a frame that came.
+/// What to do with a frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is the next: it is to be taken in now.
+    /// The frame is the next in order: the caller takes it in now.
     Now,
-    /// It waits for its turn.
+    /// The frame is retained until those before it have arrived.
     Later,
-    /// It came before.
+    /// The frame arrived before.
     Repeat,
-    /// There is no room for it. It is asked for again.
+    /// The frame is dropped for lack of room. It is requested again.
     NoRoom,
 }
 
 impl GroupReceiver {
-    /// Frames that wait for their turn, those that are missing between them among them.
+    /// Maximum span of numbers from the next in order to the last retained frame, missing ones included.
     pub const RETAINED_MAX: u64 = 4_096;
-    /// Octets of these.
+    /// Maximum octets of retained frames that came in datagrams.
     pub const RETAINED_BYTES_MAX: usize = 4 << 20;
-    /// Events that were taken and are not complete.
+    /// Maximum events taken and not complete.
     pub const OUTSTANDING_MAX: usize = 1_024;
-    /// Ranges in one request.
+    /// Maximum ranges in one request.
     pub const RANGES_MAX: usize = 64;
-    /// A number is missing when it has not come so long after a later one, or when so many datagrams came since.
+    /// Time after a later number's arrival until a number counts as missing, in ns.
     pub const REORDERED_WITHIN: Nanos = 2_000_000;
-    /// See [`Self::REORDERED_WITHIN`].
+    /// Number of datagrams after which it counts as missing, before [`Self::REORDERED_WITHIN`] has passed.
     pub const REORDERED_DATAGRAMS: u32 = 3;
 
-    /// A beginning at a number.
+    /// Creates a receiver that begins at this number.
     #[must_use]
     pub const fn new(from: u64) -> Self {
         let before = from.saturating_sub(1);
@@ -71,7 +71,7 @@ impl GroupReceiver {
         }
     }
 
-    /// Notes a frame. One that is to be taken [now](Taken::Now) is outstanding from then on.
+    /// Notes a frame. The event of one that is taken [now](Taken::Now) is outstanding from then on.
     pub fn take(&mut self, number: u64, frame: &[u8], is_of_session: bool, now: Nanos) -> Taken {
         if number < self.next || self.retained.contains_key(&number) {
             return Taken::Repeat;
@@ -95,14 +95,14 @@ impl GroupReceiver {
         Taken::Later
     }
 
-    /// The last number that was sent, as the sender says. Numbers that there will be no room for are not noted.
+    /// Notes the last number sent, as announced by the sender. Numbers beyond the room for retained frames are not noted.
     pub fn note_announced(&mut self, number: u64, now: Nanos) {
         self.note_sent(number.min(self.next.saturating_add(Self::RETAINED_MAX - 1)), now);
     }
 
     fn note_sent(&mut self, number: u64, now: Nanos) {
         self.highest = self.highest.max(number);
-        // Between what is next and the highest number something is missing, unless all of it is retained.
+        // Unless all from the next number to the highest are retained, some are missing.
         let is_missing = self.missing_from().is_some();
         if !is_missing {
             self.missing = None;
@@ -111,7 +111,7 @@ impl GroupReceiver {
         }
     }
 
-    /// The first number that is missing and was not asked for.
+    /// The first missing number that was not requested.
     fn missing_from(&self) -> Option<u64> {
         let mut number = self.next.max(self.requested + 1);
         for retained in self.retained.range(number..).map(|(number, _)| *number) {
@@ -123,7 +123,7 @@ impl GroupReceiver {
         (number <= self.highest).then_some(number)
     }
 
-    /// The next frame in order that waited for its turn, if there is room for it. It is outstanding from then on.
+    /// Removes the retained frame that is next in order, if there is room. Its event is outstanding from then on.
     pub fn pop(&mut self) -> Option<(u64, Vec<u8>)> {
         if !self.has_room() {
             return None;
@@ -144,8 +144,8 @@ impl GroupReceiver {
         self.outstanding.push_back(false);
     }
 
-    /// What is to be asked for now: ranges of numbers, both ends included. Each number is asked for once, since the answer comes over a
-    /// stream. Nothing if it is too early.
+    /// Fills `out` with the ranges of numbers to request now, both ends included. Each number is requested once, since the answer comes
+    /// over a stream. False if nothing is to be requested yet.
     pub fn take_request(&mut self, now: Nanos, out: &mut Vec<(u64, u64)>) -> bool {
         out.clear();
         if self.next_due().is_none_or(|at| at > now) {
@@ -163,7 +163,7 @@ impl GroupReceiver {
         !out.is_empty()
     }
 
-    /// When [`Self::take_request`] has something.
+    /// Time at which [`Self::take_request`] will have a request.
     #[must_use]
     pub fn next_due(&self) -> Option<Nanos> {
         let (since, count) = self.missing?;
@@ -174,7 +174,7 @@ impl GroupReceiver {
         }
     }
 
-    /// Notes that an event is done with. False if it does not wait for that.
+    /// Completes an event. False if its completion was not pending.
     pub fn complete(&mut self, number: u64) -> bool {
         let at = number.checked_sub(self.acknowledged + 1).and_then(|at| usize::try_from(at).ok());
         let Some(is_complete @ false) = at.and_then(|at| self.outstanding.get_mut(at)) else { return false };
@@ -185,7 +185,7 @@ impl GroupReceiver {
         true
     }
 
-    /// The number to acknowledge now, if there is more to acknowledge than the last time.
+    /// The number to acknowledge now. `None` if it is the same as last time.
     pub const fn take_ack(&mut self) -> Option<u64> {
         if self.acknowledged == self.acknowledged_sent {
             return None;
@@ -194,13 +194,13 @@ impl GroupReceiver {
         Some(self.acknowledged)
     }
 
-    /// The number that is taken next.
+    /// The next number in order.
     #[must_use]
     pub const fn next_number(&self) -> u64 {
         self.next
     }
 
-    /// The octets of frames that wait for their turn.
+    /// Octets of the retained frames.
     #[must_use]
     pub const fn retained_octets(&self) -> usize {
         self.octets

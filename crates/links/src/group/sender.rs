@@ -5,24 +5,24 @@ use alloc::vec::Vec;
 
 use crate::{Nanos, Origin, Violation};
 
-/// The events of a channel as a group numbers them, and how far each member that is in step has acknowledged.
+/// The events of a channel as numbered for a group, and the acknowledgements of each member in step.
 ///
-/// Frames are retained until all members have them, at most [`Self::RETAINED_BYTES_MAX`] and [`Self::RETAINED_MAX`]: a member that would need more is a
-/// [slow consumer](Self::slow_consumer). The latest stay for members that are about to join.
+/// Frames are retained until all members have acknowledged them, at most [`Self::RETAINED_BYTES_MAX`] and [`Self::RETAINED_MAX`]: a member
+/// that needs more is a [slow consumer](Self::slow_consumer). The latest frames are retained for members that are about to join.
 #[derive(Debug, Default)]
 pub struct GroupSender {
     /// The number of the last event.
     last: u64,
-    /// The numbers of the last events, by origin; and these origins, by number.
+    /// The numbers of recent events by origin; `origins` has the same origins in the order of their numbers.
     numbers: BTreeMap<Origin, u64>,
     origins: VecDeque<Origin>,
-    /// The last events' frames.
+    /// The frames of recent events.
     retained: VecDeque<Retained>,
     octets: usize,
-    /// When the newest event was admitted that has a number.
+    /// Admission time of the newest event with a number.
     newest: u64,
     members: BTreeMap<u64, Progress>,
-    /// When the last number is announced next, and how long after that again.
+    /// Time of the next announcement of the last number, and the interval before it in ns.
     announce: Option<(Nanos, Nanos)>,
     spare: Vec<Vec<u8>>,
 }
@@ -40,24 +40,24 @@ struct Progress {
 }
 
 impl GroupSender {
-    /// Octets of frames that a member may be behind.
+    /// Maximum octets of retained frames that a member may lag behind.
     pub const RETAINED_BYTES_MAX: usize = 4 << 20;
-    /// Events that a member may be behind.
+    /// Maximum events that a member may lag behind.
     pub const RETAINED_MAX: usize = 4_096;
-    /// Origins that are remembered.
+    /// Maximum origins remembered.
     pub const ORIGINS_MAX: usize = 16_384;
-    /// A member that acknowledges nothing for so long, although something is to be acknowledged, is behind.
+    /// Time after which a member that acknowledges nothing while events are pending counts as stalled, in ns.
     pub const STALLED_AFTER: Nanos = 3_000_000_000;
-    /// The last number is announced so long after it was sent, then after twice that, up to a second.
+    /// Delay until the last number is first announced, in ns. It doubles with each repeat, up to a second.
     pub const ANNOUNCED_AFTER: Nanos = 20_000_000;
 
     const ANNOUNCED_AFTER_MAX: Nanos = 1_000_000_000;
-    /// What is retained for members that are about to join.
+    /// Octets retained for members that are about to join.
     const LATEST_BYTES: usize = 512 << 10;
     const LATEST: usize = 1_024;
     const SPARE_MAX: usize = 64;
 
-    /// A group in which nothing was sent.
+    /// Creates a group in which nothing was sent.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -69,22 +69,22 @@ impl GroupSender {
         self.last
     }
 
-    /// The number of an event, if it has one and is remembered.
+    /// The number of an event. `None` if it has none or its origin is forgotten.
     #[must_use]
     pub fn number_of(&self, origin: Origin) -> Option<u64> {
         self.numbers.get(&origin).copied()
     }
 
-    /// Whether an event that has no number was admitted after those that have one. Otherwise it may be one that is forgotten.
+    /// Whether an event admitted then is newer than all with a number. Otherwise its number may have been forgotten.
     #[must_use]
     pub const fn is_newer(&self, admitted: u64) -> bool {
         admitted >= self.newest
     }
 
-    /// Gives an event the next number, and its frame, which `write` appends to what it is given.
+    /// Gives an event the next number and returns it. `write` appends the frame to its buffer.
     pub fn number(&mut self, origin: Origin, admitted: u64, now: Nanos, write: impl FnOnce(u64, &mut Vec<u8>)) -> u64 {
         if self.members.is_empty() {
-            // Events may have gone over sessions since the last one.
+            // Later events may have gone over sessions.
             self.numbers.clear();
             self.origins.clear();
             self.retained.clear();
@@ -110,13 +110,13 @@ impl GroupSender {
         self.last
     }
 
-    /// The frame of a number, while it is retained.
+    /// The frame of a number, if it is retained.
     #[must_use]
     pub fn frame(&self, number: u64) -> Option<&[u8]> {
         self.retained_at(number).map(|retained| retained.frame.as_slice())
     }
 
-    /// The numbers whose frames are retained.
+    /// The range of numbers with retained frames.
     #[must_use]
     pub fn numbers(&self) -> core::ops::RangeInclusive<u64> {
         self.last + 1 - self.retained.len() as u64..=self.last
@@ -127,7 +127,7 @@ impl GroupSender {
         self.retained.get(usize::try_from(number.checked_sub(first)?).ok()?)
     }
 
-    /// A member is in step from this number on, which is retained or the next.
+    /// Adds a member in step from this number on, which is retained or the next.
     pub fn join(&mut self, member: u64, from: u64, now: Nanos) {
         self.members.insert(member, Progress { acknowledged: from.saturating_sub(1), at: now });
         if from <= self.last && self.announce.is_none() {
@@ -135,7 +135,7 @@ impl GroupSender {
         }
     }
 
-    /// A member is in step no more.
+    /// Removes a member, which is no longer in step.
     pub fn leave(&mut self, member: u64) {
         self.members.remove(&member);
         self.trim();
@@ -152,7 +152,7 @@ impl GroupSender {
         self.members.keys().copied()
     }
 
-    /// Takes a member's acknowledgement of all numbers up to one. Without effect if it is not in step.
+    /// Notes a member's acknowledgement of all numbers up to one. No effect if the member is not in step.
     ///
     /// # Errors
     /// When the number was not sent, or is lower than one acknowledged before.
@@ -172,7 +172,7 @@ impl GroupSender {
         Ok(())
     }
 
-    /// A member for which more would be retained than may be. It is to fall back before a further event has a number.
+    /// The member furthest behind, if it lags more than is retained. It is to fall back before another event is numbered.
     #[must_use]
     pub fn slow_consumer(&self) -> Option<u64> {
         if self.octets <= Self::RETAINED_BYTES_MAX && self.retained.len() <= Self::RETAINED_MAX {
@@ -182,7 +182,7 @@ impl GroupSender {
         (slowest.1.acknowledged < self.last).then_some(*slowest.0)
     }
 
-    /// A member that has acknowledged nothing for too long. It is to fall back.
+    /// A member that has acknowledged nothing for [`Self::STALLED_AFTER`]. It is to fall back.
     #[must_use]
     pub fn stalled(&self, now: Nanos) -> Option<u64> {
         self.members.iter().find(|(_, of)| self.stalled_at(of).is_some_and(|at| at <= now)).map(|(member, _)| *member)
@@ -193,11 +193,11 @@ impl GroupSender {
         Some(waits_since.saturating_add(Self::STALLED_AFTER))
     }
 
-    /// The last number, if it is to be announced now: it was sent a while ago, and a member has not acknowledged it.
+    /// The last number, if its announcement is due: it was sent a while ago, and a member has not acknowledged it.
     pub fn take_announcement(&mut self, now: Nanos) -> Option<u64> {
         let (_, after) = self.announce.filter(|(at, _)| *at <= now)?;
         if !self.members.values().any(|progress| progress.acknowledged < self.last) {
-            // Nothing was sent for a while, and all have it.
+            // The group is idle, and all members have the last event.
             self.announce = None;
             self.retained.clear();
             self.octets = 0;
@@ -208,14 +208,14 @@ impl GroupSender {
         Some(self.last)
     }
 
-    /// When [`Self::take_announcement`] or [`Self::stalled`] may say something.
+    /// Earliest time at which [`Self::take_announcement`] or [`Self::stalled`] may return something.
     #[must_use]
     pub fn next_due(&self) -> Option<Nanos> {
         let stalled = self.members.values().filter_map(|progress| self.stalled_at(progress));
         stalled.chain(self.announce.map(|(at, _)| at)).min()
     }
 
-    /// Drops the frames that no member needs, but for the latest.
+    /// Drops the frames that all members have acknowledged, except the latest.
     fn trim(&mut self) {
         let needed = self.members.values().map(|progress| progress.acknowledged).min().unwrap_or(self.last);
         while (self.octets > Self::LATEST_BYTES || self.retained.len() > Self::LATEST)

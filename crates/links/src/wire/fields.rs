@@ -1,4 +1,4 @@
-//! The numbers of kinds and flags, and the fields of a frame one after the other.
+//! The numbers of kinds and flags, and the sequential reading of a frame's fields.
 
 use super::Kind;
 use crate::Violation;
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// What is left of a frame.
+/// The unread rest of a frame.
 pub(super) struct Fields<'a> {
     pub(super) kind: Kind,
     pub(super) rest: &'a [u8],
@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
         self.array(field).map(u64::from_le_bytes)
     }
 
-    /// A number that is not 0.
+    /// Reads a u64 that must not be 0.
     pub(super) fn number(&mut self, field: &'static str) -> Result<u64, Violation> {
         match self.u64(field)? {
             0 => Err(Violation::OutOfRange(field, 0)),
@@ -92,7 +92,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Octets behind their number.
+    /// Reads octets with a length field.
     pub(super) fn name(&mut self, field: &'static str, octets_max: usize) -> Result<&'a [u8], Violation> {
         let octets = self.u32(field)? as usize;
         if octets > octets_max {

@@ -1,4 +1,4 @@
-//! Frames about groups, whose events go in datagrams.
+//! The frames about groups, which send events in datagrams.
 
 use alloc::vec::Vec;
 
@@ -9,29 +9,29 @@ use super::{Frame, Kind, NAME_BYTES_MAX, REASON_BYTES_MAX};
 use crate::Violation;
 use crate::group::{GroupReceiver, KEY_BYTES};
 
-/// The receiver of a flow is to listen: `flow u32 │ join u32 │ stream u64 │ security u8 │ [key [u8; 32]] │ address`.
+/// A request to listen: `flow u32 │ join u32 │ stream u64 │ security u8 │ [key [u8; 32]] │ address`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupJoin<'a> {
     /// The flow's number in this session.
     pub flow: u32,
-    /// The number of the attempt, for what is said about it.
+    /// The number of the attempt to join, which later frames refer to.
     pub join: u32,
-    /// The stream that the datagrams say they are of, which no other group of any service has.
+    /// The number of the datagrams' stream, unique among all groups of all services.
     pub stream: u64,
-    /// What the datagrams' codes are made with.
+    /// How the datagrams are authenticated.
     pub security: Security,
-    /// Address and port of a multicast group, at most [`NAME_BYTES_MAX`]. Empty if the datagrams come to the receiver's own address.
+    /// Address and port of a multicast group, at most [`NAME_BYTES_MAX`]. Empty if datagrams are sent to the receiver's own address.
     pub address: &'a str,
 }
 
-/// What the codes of a stream's datagrams are made with.
+/// The authentication of a stream's datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// They have none.
+    /// The datagrams have no codes.
     None,
-    /// This key. Only over a session that others cannot read.
+    /// The codes use this key. Only over a session that others cannot read.
     Session([u8; KEY_BYTES]),
-    /// A key derived from the one that both sides have, and the stream's number.
+    /// The codes use a key derived from the shared key and the stream's number.
     Shared,
 }
 
@@ -39,11 +39,11 @@ pub enum Security {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranges<'a>(List<'a, (u64, u64)>);
 
-/// The number that a group may begin with at most: there is room for all that can follow.
+/// Maximum number at which a group may begin: it leaves room for all that can follow.
 const NUMBER_MAX: u64 = u64::MAX / 2;
 
 impl<'a> Ranges<'a> {
-    /// Ranges to be written. Those beyond the limit are left out.
+    /// Creates ranges to be written. Those beyond the limit are left out.
     #[must_use]
     pub fn new(ranges: &'a [(u64, u64)]) -> Self {
         Self(List::Own(ranges.get(..GroupReceiver::RANGES_MAX).unwrap_or(ranges)))

@@ -1,4 +1,4 @@
-//! Lists of entries, as they are on the wire or as they are written.
+//! Lists of entries, encoded or to be encoded.
 
 use core::fmt;
 
@@ -6,9 +6,9 @@ use super::Kind;
 use super::fields::Fields;
 use crate::Violation;
 
-/// What a list is of.
+/// A type of list entry.
 pub(super) trait Entry<'a>: Copy {
-    /// The frame that has such lists.
+    /// The kind of frame that contains such lists.
     const KIND: Kind;
 
     fn read(fields: &mut Fields<'a>) -> Result<Self, Violation>;
@@ -18,12 +18,12 @@ pub(super) trait Entry<'a>: Copy {
 pub(super) enum List<'a, E> {
     /// A list to be written.
     Own(&'a [E]),
-    /// Entries that were read once and found to be whole.
+    /// Encoded entries, validated once.
     Read { count: usize, entries: &'a [u8] },
 }
 
 impl<'a, E: Entry<'a>> List<'a, E> {
-    /// Reads so many entries, each of which is looked at.
+    /// Reads `count` entries and validates each with `check`.
     pub(super) fn read(
         fields: &mut Fields<'a>,
         count: usize,

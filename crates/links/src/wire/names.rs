@@ -1,4 +1,4 @@
-//! Lists of channels' names, as they are on the wire or as they are written.
+//! Lists of channel names, encoded or to be encoded.
 
 use super::fields::Fields;
 use super::list::{Entry, List};
@@ -8,18 +8,18 @@ use crate::{DISTANCE_MAX, Violation};
 /// A name of a channel: `distance u8 │ service u64 │ name │ reference`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameEntry<'a> {
-    /// Number of links between the channel and the sender of the frame, below [`DISTANCE_MAX`]. 0: it is that service's own.
+    /// Number of links between the channel and the sender of the frame, below [`DISTANCE_MAX`]. 0: the sender has the channel itself.
     pub distance: u8,
     /// The service that has the channel, not 0.
     pub service: u64,
     /// The channel's name, 1 to [`NAME_BYTES_MAX`] octets.
     pub name: &'a str,
-    /// The channel's reference as text, at most [`REFERENCE_BYTES_MAX`]. Empty: the sender leads to no channel of this name any more.
+    /// The channel's reference as text, at most [`REFERENCE_BYTES_MAX`]. Empty: the name is no longer reachable through the sender.
     pub reference: &'a str,
 }
 
 impl NameEntry<'_> {
-    /// Whether a peer reads it. Otherwise it is not to be sent.
+    /// Whether the entry is within a peer's limits. Otherwise it must not be sent.
     #[must_use]
     pub const fn fits(&self) -> bool {
         let Self { distance, service, name, reference } = self;
@@ -36,10 +36,10 @@ impl NameEntry<'_> {
 pub struct NameEntries<'a>(List<'a, NameEntry<'a>>);
 
 impl<'a> NameEntries<'a> {
-    /// A list to be written. Each of its entries fits ([`NameEntry::fits`]).
+    /// Creates a list to be written. Each of its entries fits ([`NameEntry::fits`]).
     ///
     /// # Errors
-    /// When there are too many.
+    /// When there are more than [`DIRECTORY_ENTRIES_MAX`].
     pub const fn new(entries: &'a [NameEntry<'a>]) -> Result<Self, Violation> {
         match within(entries.len()) {
             Ok(()) => Ok(Self(List::Own(entries))),
@@ -58,7 +58,7 @@ impl<'a> NameEntries<'a> {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0

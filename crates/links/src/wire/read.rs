@@ -1,4 +1,4 @@
-//! A frame of octets.
+//! Decoding of frames.
 
 use super::fields::{Fields, flag};
 use super::{
@@ -68,7 +68,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Its kind.
+    /// The frame's kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {

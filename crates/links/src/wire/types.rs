@@ -1,18 +1,18 @@
-//! Lists of event types and of origins, as they are on the wire or as they are written.
+//! Lists of event types and of origins, encoded or to be encoded.
 
 use super::fields::Fields;
 use super::list::{Entry, List};
 use super::{Kind, ORIGINS_MAX, TYPES_BYTES_MAX, TYPES_MAX};
 use crate::{Origin, Violation};
 
-/// An event type that is subscribed: `distance u8 │ domain │ name`. The names may have wildcards; they are what the engine compares.
+/// A subscribed event type: `distance u8 │ domain │ name`. The names may have wildcards, which the engine interprets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypeInterest<'a> {
     /// The domain.
     pub domain: &'a [u8],
     /// The name.
     pub name: &'a [u8],
-    /// How many links lie between the nearest subscription and the sender of the frame. 0: it is that service's own.
+    /// Number of links between the nearest subscription and the sender of the frame. 0: the sender's own.
     pub distance: u8,
 }
 
@@ -24,10 +24,10 @@ impl<'a> Types<'a> {
     /// No types.
     pub const NONE: Self = Self(List::Own(&[]));
 
-    /// A list to be written.
+    /// Creates a list to be written.
     ///
     /// # Errors
-    /// When it exceeds the limits: who subscribes so many types subscribes all.
+    /// When the list exceeds the limits: the sender then subscribes to all types.
     pub fn new(types: &'a [TypeInterest<'a>]) -> Result<Self, Violation> {
         let octets = types.iter().map(|each| each.domain.len() + each.name.len()).sum();
         within(types.len(), octets)?;
@@ -39,13 +39,13 @@ impl<'a> Types<'a> {
         self.0.iter()
     }
 
-    /// How many there are.
+    /// Number of entries.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -90,7 +90,7 @@ pub struct Origins<'a>(pub(super) &'a [[u8; Origin::BYTES]]);
 impl<'a> Origins<'a> {
     const BYTES_MAX: usize = ORIGINS_MAX * Origin::BYTES;
 
-    /// A list to be written, of [`Origin::to_bytes`]. `None` if there are more than [`ORIGINS_MAX`].
+    /// Creates a list to be written, of [`Origin::to_bytes`]. `None` if there are more than [`ORIGINS_MAX`].
     #[must_use]
     pub const fn new(origins: &'a [[u8; Origin::BYTES]]) -> Option<Self> {
         if origins.len() > ORIGINS_MAX { None } else { Some(Self(origins)) }

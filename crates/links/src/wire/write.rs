@@ -1,4 +1,4 @@
-//! Octets of a frame.
+//! Encoding of frames.
 
 use alloc::vec::Vec;
 
@@ -9,8 +9,7 @@ use crate::{Limits, Origin};
 impl Frame<'_> {
     /// Appends the frame with its length field.
     ///
-    /// A reason is cut to what the peer reads. Other fields are within their limits, as whoever has them checks beforehand
-    /// ([`Event::fits`], [`Types::new`]).
+    /// A reason is cut to its limit. The caller has checked all other fields ([`Event::fits`], [`Types::new`]).
     pub fn write(&self, out: &mut Vec<u8>) {
         let from = begin(out);
         out.push(self.kind() as u8);
@@ -92,7 +91,7 @@ impl Open<'_> {
 }
 
 impl Event<'_> {
-    /// Appends the frame without `bytes`, which are to be written behind it. Its length counts them.
+    /// Appends the frame without `bytes`, which the caller writes behind it. The length field includes them.
     pub fn write_head(&self, out: &mut Vec<u8>) {
         let from = begin(out);
         out.push(super::Kind::Event as u8);
@@ -161,13 +160,13 @@ impl NameEntries<'_> {
     }
 }
 
-/// Leaves room for the length, and returns where that is.
+/// Appends an empty length field, and returns the position behind it.
 fn begin(out: &mut Vec<u8>) -> usize {
     put(out, 0_u32.to_le_bytes());
     out.len()
 }
 
-/// Fills in the length: what was appended since `from`, and what is yet to come.
+/// Fills in the length field before `from`: the octets since `from` and `to_come` further ones.
 fn end(out: &mut [u8], from: usize, to_come: usize) {
     let length = u32::try_from(out.len() - from + to_come).unwrap_or(u32::MAX);
     if let Some(field) = out.get_mut(..from).and_then(<[u8]>::last_chunk_mut) {
@@ -179,7 +178,7 @@ pub(super) fn put<const N: usize>(out: &mut Vec<u8>, octets: [u8; N]) {
     out.extend_from_slice(&octets);
 }
 
-/// Appends octets behind their number.
+/// Appends octets with a length field.
 pub(super) fn put_octets(out: &mut Vec<u8>, octets: &[u8]) {
     put(out, u32::try_from(octets.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend_from_slice(octets);
