@@ -3,7 +3,8 @@
 //! Each link keeps its session over a stream, its durable consumer and its own backlog. Members of a group that keep up are *in step*: the
 //! first of them to take an event out of its outbox has it numbered and sent ([`GroupSender`]); the others find its number by its origin
 //! and only note it ([`Member`]). The receiver takes numbers in order, requests missing ones over its session, and acknowledges there
-//! ([`GroupReceiver`]). Requested events, and those too long for a datagram, are sent over the session, with their number. A member that
+//! ([`GroupReceiver`]). Requested events, and those too long for a datagram, are sent over the session, with their number. A slow, mute or
+//! new member is *behind*: its events go over its session alone, and the others never wait for it.
 //!
 //! The order of each supplier holds since all flows of a group have the same events in their outboxes: when the first member in step
 //! reaches an event, all events before it have numbers. A flow joins with an event that has a number, or as the only member; then all

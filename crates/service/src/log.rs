@@ -1,18 +1,18 @@
-//! The log on disk: numbered records of events in [segments](segment), with cursors.
+//! The log on disk: numbered records of events in [segments](segment), read with cursors.
 //!
-//! Backlogs and channels' history are logs; what differs is which records a cursor takes, and when a segment goes. What is to be written
-//! waits in memory, is read from there by cursors that have got so far, and is written past the page cache or through it, as the
-//! [desk](Desk) says. Events are not synchronised as they come: a process that is killed loses nothing of what was written, a machine that
-//! loses its power may lose the last seconds. So that no number is given twice then, a log that is opened after such an end goes on with
-//! numbers far behind the last one that was found, in another epoch. By what it is found out that there was such an end is synchronised:
-//! of each process one segment with its name, its [anchor](Log::anchor), and the end of the last segment where a process ends in order.
-//! A segment is what another process would copy: it says its epoch and its first number, and its octets never change but at its end.
+//! Backlogs and channels' history are logs; they differ in the records that a cursor takes and in when a segment is removed. Pending
+//! records are in memory, where cursors that have come so far read them, and are written past the page cache or through it, as the
+//! [desk](Desk) is set. Events are not synchronised one by one: a killed process loses nothing that was written, a power failure may lose
+//! the last seconds. So that no number is given twice, a log opened after a power failure continues far behind the last number found, in
+//! another epoch. Two things are synchronised to detect that: one segment of each process with its name, its [anchor](Log::anchor), and the
+//! end of the last segment when a process ends in order. A segment can be copied by another process: it states its epoch and first number,
+//! and changes only by appending.
 //!
-//! One rule each, for all logs (when it is tried again, the [store](crate::store) has from here, too):
-//! - *What cannot be written* stays in memory, and is [tried again](Attempts) each second; a segment that was removed is not gone on with.
-//! - *What cannot be read* is tried again likewise, up to [`READ_TRIES`] times; what is damaged or gone is not. Its segment's rest is passed
-//!   over then, and its user counts what is lost; what is behind it goes on.
-//! - *A former process's segments* are cut off behind the last whole record; one without any is removed.
+//! One rule each, for all logs (the [store](crate::store) uses the same retry interval):
+//! - *A failed write* leaves its records in memory, and is [tried again](Attempts) each second; a removed segment is not continued.
+//! - *A failed read* is tried again in the same way, up to [`READ_TRIES`] times, unless the data is damaged or gone. Then the rest of the
+//! segment is passed over, and its user counts the lost events; reading continues behind it.
+//! - *A segment of an earlier process* is cut off behind its last whole record; one without any is removed.
 
 pub(crate) mod files;
 mod segment;
@@ -34,77 +34,76 @@ pub(crate) use self::segment::{Found, Look, Origin, Segment, Stored};
 pub(crate) use self::uncached::Desk;
 use crate::time;
 
-/// A segment has about this part of what may be kept altogether, so that room comes back before all is read, and little more is kept.
+/// Segments that a full log has: so many that room comes back early, and little more than the budget is stored.
 const SEGMENTS: u64 = 64;
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-/// What is written at a time.
+/// Maximum octets of one write.
 const WRITE_BYTES: u64 = 1 << 20;
-/// How far numbers go on behind the last one if some may have been lost.
+/// Distance from the last number found to the next one, if records may have been lost.
 pub(crate) const SKIPPED: u64 = 1 << 24;
-/// How long after a failure it is tried again.
+/// Interval between attempts after a failure.
 pub(crate) const AGAIN_IN: Duration = Duration::from_secs(1);
-/// How often it is tried to read something before that is lost, unless it is clear at once that it is.
+/// Failed reads after which data counts as lost, unless it is known to be lost at once.
 const READ_TRIES: u32 = 60;
-/// What segments' names end with, behind the number of the first record.
+/// Suffix of segments' file names, behind the number of the first record.
 const SUFFIX: &str = ".events";
 
-/// A log, with what its user keeps for each segment.
+/// A log, with data of its user for each segment.
 pub(crate) struct Log<D> {
-    /// Of segments' paths, what is before the number: a folder, or the beginning of a file's name, too.
+    /// Prefix of segments' paths, before the number: a folder, or a folder and the beginning of a file name.
     name: PathBuf,
     files: Arc<dyn Files>,
-    /// Whether it outlives the process.
+    /// Whether the log outlives the process.
     is_lasting: bool,
-    /// The first number of a segment of this process that is on the disk whatever comes. A segment that is begun without there being any is
-    /// synchronised before it has a record.
+    /// First number of a synchronised segment of this process. Without one, the next segment is synchronised before its first record.
     anchor: Option<u64>,
     origin: Origin,
     segments: VecDeque<Segment<D>>,
-    /// Whether the last is written to. It is opened for each time, so that there may be many logs.
+    /// Whether the last segment is being appended to. Its file is opened for each write, so that there may be many logs.
     is_open: bool,
-    /// What is to be written, with its numbers.
+    /// Records yet to be written, with their numbers.
     pending: VecDeque<(u64, Arc<Event>)>,
-    /// The number that follows.
+    /// The number of the next record.
     next: u64,
-    /// Working space.
+    /// A buffer for encoded records.
     buffer: Vec<u8>,
 }
 
-/// A reader's place.
+/// The position of a reader.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
-    /// The number of the record that it looks at next, or of one before that.
+    /// A number at or below that of the next record to read.
     pub(crate) next: u64,
-    /// Where that is, if it is known: the first number of its segment, and the octets before it.
+    /// Position of that record, if known: the first number of its segment, and the offset in octets.
     place: Option<(u64, u64)>,
 }
 
-/// When a segment is not gone on with.
+/// Limits at which a segment is finished.
 pub(crate) struct SegmentLimits {
     pub(crate) bytes: u64,
     pub(crate) records: u64,
-    /// If it began before this.
+    /// Earliest permitted time of the segment's first record.
     pub(crate) oldest: u64,
 }
 
-/// What was read.
+/// The result of a read.
 pub(crate) enum Step<'l, D> {
-    /// Records of a segment.
+    /// Records of a segment were read.
     Segment,
-    /// What is yet to be written: there is no more.
+    /// The pending records were read: there are no more.
     End,
-    /// A segment's rest is passed over: from a number on.
+    /// The rest of a segment, from this number on, is passed over.
     PassedOver { segment: &'l mut Segment<D>, from: u64, why: io::Error },
 }
 
-/// About how large a segment is, where a log may have so many octets.
+/// Octets at which a segment is finished, in a log with this budget.
 pub(crate) fn segment_bytes(budget_bytes: u64) -> u64 {
     (budget_bytes / SEGMENTS).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
 }
 
 impl<D: Default> Log<D> {
-    /// Creates an empty one. Its first number is 1. `boot`: the machine's start, if it outlives the process.
+    /// Creates an empty log. Its first number is 1. `boot`: the machine's boot id, if the log outlives the process.
     pub(crate) fn new(name: PathBuf, boot: Option<[u8; 16]>, files: Arc<dyn Files>) -> Self {
         Self {
             name,
@@ -120,16 +119,16 @@ impl<D: Default> Log<D> {
         }
     }
 
-    /// What a former process left in a folder. `of` names it in the process's log.
+    /// Opens the log that an earlier process left in a folder. `of` is its name in log messages.
     pub(crate) fn open(folder: PathBuf, boot: [u8; 16], of: &str, desk: &mut Desk) -> io::Result<Self> {
         let mut log = Self::new(folder.join(""), Some(boot), Arc::clone(desk.files()));
         let (mut empty, mut skips) = (Vec::new(), false);
         for path in segments_in(&log.name, &*log.files)? {
-            // A name says a number even where nothing else of its file is left.
+            // A file name states a number even where the file is unreadable.
             log.next = log.next.max(number_of(&path).unwrap_or_default());
             match Segment::open(&path, of, desk)? {
                 Look::Segment(Found { segment, origin, is_last, .. }) => {
-                    // Where another follows, that is what says how it ended.
+                    // Only the last segment says how the process ended.
                     skips = !is_last && origin.boot != boot;
                     log.origin.epoch = log.origin.epoch.max(origin.epoch);
                     log.next = log.next.max(segment.next());
@@ -146,10 +145,10 @@ impl<D: Default> Log<D> {
         Ok(log)
     }
 
-    /// Has an anchor in place of files of which nothing can be read: until there is one, they say which numbers were given.
+    /// Replaces unreadable files with an anchor. Until there is one, their names are the record of the numbers given.
     fn begin_anew(&mut self, of: &str, empty: &[(PathBuf, Option<&'static str>)], desk: &mut Desk) {
         if self.begin(self.next, desk).is_err() {
-            // It is tried again with the first event.
+            // The first event tries it again.
             return;
         }
         for (path, why) in empty {
@@ -161,24 +160,24 @@ impl<D: Default> Log<D> {
         }
     }
 
-    /// An event is to be kept, behind all others.
+    /// Appends a record, which is pending until it is written.
     pub(crate) fn push(&mut self, number: u64, event: Arc<Event>) {
         self.next = number + 1;
         self.pending.push_back((number, event));
     }
 
-    /// The number that follows that of the last record.
+    /// The number of the next record.
     pub(crate) const fn next(&self) -> u64 {
         self.next
     }
 
-    /// The number of the first record; that which follows if there is none.
+    /// The number of the first record, or of the next one if the log is empty.
     pub(crate) fn first(&self) -> u64 {
         let pending = self.pending.front().map(|(number, _)| *number);
         self.segments.front().map(|segment| segment.first).or(pending).unwrap_or(self.next)
     }
 
-    /// The number behind that of the last record that is written.
+    /// The number behind the last written record.
     pub(crate) fn unwritten(&self) -> u64 {
         self.pending.front().map_or(self.next, |(number, _)| *number)
     }
@@ -187,22 +186,22 @@ impl<D: Default> Log<D> {
         &self.segments
     }
 
-    /// Changes what is kept for each segment.
+    /// Changes the data of each segment.
     pub(crate) fn each(&mut self, change: impl FnMut(&mut D)) {
         self.segments.iter_mut().map(|segment| &mut segment.data).for_each(change);
     }
 
-    /// What is to be written, with its numbers.
+    /// Records yet to be written, with their numbers.
     pub(crate) const fn pending(&self) -> &VecDeque<(u64, Arc<Event>)> {
         &self.pending
     }
 
-    /// The same, so that some of it is not written.
+    /// Records yet to be written, for a caller that removes some.
     pub(crate) const fn pending_mut(&mut self) -> &mut VecDeque<(u64, Arc<Event>)> {
         &mut self.pending
     }
 
-    /// Of a segment, what is before the number.
+    /// Prefix of segments' paths, before the number.
     pub(crate) fn name(&self) -> &Path {
         &self.name
     }
@@ -217,7 +216,7 @@ impl<D: Default> Log<D> {
 
     // ---- written ----
 
-    /// Writes some of what is to be written, as `encode` says, which returns the record's time. Passes each that is written to `note`.
+    /// Writes pending records. `encode` appends a record's body and returns its time; `note` gets each written record.
     pub(crate) fn write(
         &mut self,
         limits: &SegmentLimits,
@@ -250,7 +249,7 @@ impl<D: Default> Log<D> {
         }
         if let Err(error) = segment.file.append(&self.buffer, desk) {
             if error.kind() == io::ErrorKind::NotFound {
-                // The file has been removed. Should it come back, what is in it is read; what is next goes into another one.
+                // The file was removed. If it comes back, its records are read; new ones go into another segment.
                 (self.is_open, self.anchor) = (false, None);
                 self.segments.pop_back_if(|segment| segment.records == 0);
             }
@@ -278,17 +277,17 @@ impl<D: Default> Log<D> {
         Ok(())
     }
 
-    /// Has a segment on the disk, with its name and that of its folder.
+    /// Synchronises a segment, with its name and that of its folder.
     fn synchronise(&self, segment: &Segment<D>) -> io::Result<()> {
         self.files.open(segment.path(), Access::WRITE)?.sync()?;
         self.name.ancestors().take(2).try_for_each(|folder| self.files.sync_folder(folder))
     }
 
-    /// Goes on in another segment, or in none if it is the process's last.
+    /// Finishes the segment in use. `is_last`: no other follows in this process.
     pub(crate) fn finish(&mut self, is_last: bool, desk: &mut Desk) -> io::Result<()> {
         if let Some(segment) = self.segments.back_mut().filter(|_| self.is_open) {
             let finished = segment.finish(is_last, desk);
-            // A removed file is not finished any more.
+            // A removed file cannot be finished.
             if finished.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
                 return finished;
             }
@@ -297,7 +296,7 @@ impl<D: Default> Log<D> {
         Ok(())
     }
 
-    /// Removes the segments of which `goes`, which is also told whether it is the last, says so.
+    /// Removes the segments for which `goes` returns true. Its second argument says whether the segment is the last.
     pub(crate) fn remove(&mut self, mut goes: impl FnMut(&Segment<D>, bool) -> bool) {
         let mut left = self.segments.len();
         let Self { is_open, files, segments, .. } = self;
@@ -306,7 +305,7 @@ impl<D: Default> Log<D> {
             let goes = goes(segment, left == 0);
             if goes {
                 *is_open &= left > 0;
-                // One that stays takes room until the next start, which finds it again.
+                // A file that cannot be removed takes room until the next start finds it.
                 let _ = files.remove(segment.path());
             }
             !goes
@@ -315,7 +314,7 @@ impl<D: Default> Log<D> {
 
     pub(crate) fn remove_first(&mut self) {
         if self.anchor.is_some() && self.anchor == self.segments.front().map(|segment| segment.first) {
-            // Without another, that which is begun next is one.
+            // If no segment is synchronised here, the next one is.
             let last = self.segments.back().filter(|_| self.segments.len() > 1);
             self.anchor = last.filter(|last| self.synchronise(last).is_ok()).map(|last| last.first);
         }
@@ -325,8 +324,8 @@ impl<D: Default> Log<D> {
 
     // ---- read ----
 
-    /// Gives what is next for a cursor to `take`, as long as that returns true: about so many octets of
-    /// a segment, or what is yet to be written. An error is to be tried again, unless it was often enough: then its segment is passed over.
+    /// Passes records from a cursor on to `take` while it returns true: about this many octets of a segment, or the pending records. After
+    /// an error the caller tries again; with `gives_up` the rest of the segment is passed over instead.
     pub(crate) fn read(
         &mut self,
         cursor: &mut Cursor,
@@ -350,7 +349,7 @@ impl<D: Default> Log<D> {
         }
         let from = self.pending.partition_point(|(number, _)| *number < cursor.next);
         for (number, event) in self.pending.iter().skip(from) {
-            // Where it will be in a segment is not known.
+            // The record's place in a segment is not known yet.
             *cursor = Cursor::at(number + 1);
             self.buffer.clear();
             segment::append(&mut self.buffer, *number, |out| encode(event, out));
@@ -366,31 +365,31 @@ impl<D: Default> Log<D> {
 }
 
 impl Cursor {
-    /// Before the record of a number.
+    /// A cursor before the record with this number.
     pub(crate) const fn at(next: u64) -> Self {
         Self { next, place: None }
     }
 }
 
-/// The segments in a folder, in their order. Other files are left alone.
+/// The paths of the segments in a folder, in order. Other files are ignored.
 pub(crate) fn segments_in(folder: &Path, files: &dyn Files) -> io::Result<Vec<PathBuf>> {
     let mut paths = files.entries(folder, EntryKind::File)?;
     paths.retain(|path| number_of(path).is_some());
     Ok(paths)
 }
 
-/// The number in the name of a segment's file; nothing if it is none.
+/// The number in the name of a segment's file. `None` for other files.
 fn number_of(path: &Path) -> Option<u64> {
     let number = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
     (number.len() == 20).then(|| number.parse().ok())?
 }
 
-/// Whether what could not be read is damaged, or not there: anything else may be over before long.
+/// Whether a read error is permanent: the data is damaged or gone. Other errors may be temporary.
 fn is_for_good(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
 }
 
-/// Attempts at something that fails: when it is tried again.
+/// Attempts at an operation that may fail: how often it failed, and when the next attempt is due.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts {
     failed: u32,
@@ -398,53 +397,53 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// It failed. True if it had not before.
+    /// Notes a failure. True if it is the first in a row.
     pub(crate) fn fail(&mut self) -> bool {
         self.failed = self.failed.saturating_add(1);
         self.again_at = Some(time::now() + AGAIN_IN);
         self.failed == 1
     }
 
-    /// It did not fail. True if it had before.
+    /// Notes a success. True if it follows a failure.
     pub(crate) fn succeed(&mut self) -> bool {
         core::mem::take(self).failed > 0
     }
 
-    /// Whether it is to be tried now.
+    /// Whether an attempt is due now.
     pub(crate) fn is_due(&self) -> bool {
         self.again_at.is_none_or(|again| again <= time::now())
     }
 
-    /// Whether it failed last.
+    /// Whether the last attempt failed.
     pub(crate) const fn fails(&self) -> bool {
         self.failed > 0
     }
 
-    /// How long it is until it is tried again, if it failed.
+    /// Time until the next attempt, if the last one failed.
     pub(crate) fn due_in(&self) -> Option<Duration> {
         self.again_at.map(|again| again.saturating_duration_since(time::now()))
     }
 
-    /// Whether what could not be read is lost.
+    /// Whether data that could not be read counts as lost.
     pub(crate) const fn gives_up(&self) -> bool {
         self.failed >= READ_TRIES
     }
 }
 
-/// What tells one start of the machine from another; nothing where the system does not say.
+/// The identity of this start of the machine; zeros where the system has none.
 pub(crate) fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or_default().to_be_bytes()
 }
 
-/// Appends an event's record to those that a lane is given, with what it needs beside it.
+/// Appends a record for a lane: an event and the `beside` octets that go with it.
 pub(crate) fn give<const N: usize>(beside: [u8; N], event: &[u8], out: &mut Vec<u8>) {
     out.extend(u32::try_from(event.len()).unwrap_or(0).to_le_bytes());
     out.extend(beside);
     out.extend_from_slice(event);
 }
 
-/// The first of the records that a lane was given: what is beside it, and it; and what is behind it.
+/// Splits off the first record for a lane: its `beside` octets, its event, and the remaining records.
 pub(crate) fn first_of<const N: usize>(records: &[u8]) -> Option<([u8; N], &[u8], &[u8])> {
     let (length, rest) = records.split_first_chunk::<4>()?;
     let (beside, rest) = rest.split_first_chunk::<N>()?;

@@ -1,9 +1,9 @@
-//! Events on disk: what consumers that are behind are yet to get, and what there is no memory for; and channels' history.
+//! Events on disk: the backlogs of slow consumers, beyond the channels' memory budgets, and channels' history.
 //!
-//! A thread of its own writes and reads it, so that no lane waits for a disk. A lane posts what its [engine](engine::Overflow) wants:
-//! events to be kept, which it has back when they are written; that some come back; that nothing is wanted any more. Each channel of each
-//! lane has a [backlog](backlog::Backlog), and each channel its [history](history): both are [logs](crate::log). While the disk is full or
-//! fails, what could not be written is tried again, and stays in memory meanwhile, where the channels' budgets bound it.
+//! A thread of its own writes and reads them, so that no lane waits for a disk. Lanes post the requests of their
+//! [engine](engine::Overflow): to store an event, which is returned once written; to fetch a consumer's next events; to forget a consumer.
+//! Each channel of each lane has a [backlog](backlog::Backlog), and each channel its [history](history): both are [logs](crate::log). While
+//! the disk is full or fails, writes are tried again; their events stay in memory, within the channels' budgets.
 
 mod backlog;
 pub(crate) mod history;
@@ -36,79 +36,79 @@ use crate::protocols::tempo::types::DeclaredTypes;
 use crate::store::record::Record;
 use crate::{store, time};
 
-/// How long it waits for a lane to take its messages.
+/// Interval between attempts to post to a lane whose mailbox is full.
 const ROOM_IN: Duration = Duration::from_millis(2);
-/// While something is kept it looks so often for more: lanes wake it less often than they post.
+/// Interval at which mailboxes are polled while there is a backlog: lanes post more often than they wake the thread.
 const LOOK_IN: Duration = Duration::from_millis(20);
-/// Messages of one lane that may be under way.
+/// Capacity of a lane's mailbox in messages, each way.
 const MESSAGES_MAX: usize = 4_096;
-/// Channels of which administration may want to know at a time.
+/// Capacity of administration's mailbox in queries.
 const QUERIES_MAX: usize = 256;
-/// Lanes that may wait to be introduced to the thread before it looks.
+/// Maximum lanes not yet introduced to the thread.
 const INTRODUCTIONS: usize = 256;
-/// The folder, in that of the store. Whatever is in it goes at the start.
+/// Folder of backlogs, within the store's. It is emptied at the start.
 const FOLDER: &str = "overflow";
-/// That of channels' history, which stays.
+/// Folder of channels' history, which outlives the process.
 pub(crate) const HISTORY_FOLDER: &str = "history";
 
-/// From a lane.
+/// Message from a lane.
 #[derive(Debug)]
 pub(crate) enum ToOverflow {
-    /// An event to be kept, and what its channel may have kept.
+    /// Stores an event in the backlog; with it the channel's budget in octets.
     Keep(Arc<Event>, u64),
-    /// What is next for a consumer is to come back, about so many octets.
+    /// Fetches a consumer's next events, about this many octets.
     Fetch(OutboxId, ProxyKey, u32),
-    /// A consumer wants nothing any more.
+    /// Drops the backlog of a consumer.
     Forget(ProxyKey),
-    /// An event to be kept as its channel's history says.
+    /// Stores an event in its channel's history.
     Remember(Arc<Event>, HistoryLimits),
-    /// What is next of a channel's history is to come back for a consumer, about so many octets; and where it begins, if it does.
+    /// Fetches a consumer's next events of its channel's history, about this many octets. With a start, the consumer begins there.
     FetchHistory(OutboxId, ProxyKey, Option<StartFrom>, u32),
-    /// A channel stores no history any more.
+    /// Drops the history of a channel.
     Drop(ChannelId),
 }
 
-/// To a lane.
+/// Message to a lane.
 #[derive(Debug)]
 pub(crate) enum FromOverflow {
-    /// An event is written.
+    /// An event of the backlog is written.
     Written(Arc<Event>),
-    /// What is next for a consumer.
+    /// The next events of a consumer's backlog.
     Back(Back),
     /// An event of a channel's history is written.
     Remembered(Arc<Event>),
-    /// What is next of its channel's history for a consumer.
+    /// The next events of a channel's history, for a consumer.
     FetchedHistory(OutboxId, Chunk),
-    /// Of a channel less is kept: so many events all have read, and so many octets are free.
+    /// Space freed in a channel's backlog: events that all consumers have read, and octets.
     Freed(ChannelId, Freed),
 }
 
-/// What comes back for a consumer.
+/// A consumer's next events from its backlog.
 #[derive(Debug)]
 pub(crate) struct Back {
     pub(crate) outbox: OutboxId,
-    /// [One behind the other](crate::log::first_of).
+    /// Records, to be split by [`first_of`](crate::log::first_of).
     pub(crate) records: Vec<u8>,
-    /// How many events are lost.
+    /// Number of lost events.
     pub(crate) lost: u64,
 }
 
-/// A lane's end of its link.
+/// A lane's end of its link to the thread.
 pub(crate) struct Link {
     pub(crate) messages: Mailbox<ToOverflow>,
     pub(crate) answers: Inbox<FromOverflow>,
-    /// Of the main lane: with which numbers channels' history goes on.
+    /// The next number of each channel's history; for the main lane only.
     pub(crate) histories: Vec<(ChannelId, NonZeroU64)>,
 }
 
-/// The thread's end.
+/// The thread's end of a lane's link.
 pub(crate) struct Slot {
     thread: LaneThread,
     messages: Inbox<ToOverflow>,
     answers: BufferedMailbox<FromOverflow>,
 }
 
-/// Both ends of a lane's link. The first is the main lane's.
+/// Creates both ends of a lane's link. The first call is for the main lane.
 pub(crate) fn link(thread: LaneThread, waker: &Arc<Waker>, to: &mut Reception) -> (Link, Slot) {
     let (to_thread, messages) = mailbox(&to.waker, MESSAGES_MAX);
     let (to_lane, answers) = mailbox(waker, MESSAGES_MAX);
@@ -116,26 +116,26 @@ pub(crate) fn link(thread: LaneThread, waker: &Arc<Waker>, to: &mut Reception) -
     (Link { messages: to_thread, answers, histories: core::mem::take(&mut to.histories) }, slot)
 }
 
-/// Answer to administration about a channel's history.
+/// A channel and the status of its history, as answered to administration.
 pub(crate) type HistoryReply = (ChannelId, Option<HistoryStatus>);
 
-/// Administration's end of its link: it asks what is kept of channels' history.
+/// Administration's end of its link, for queries about channels' history.
 pub(crate) struct Inquirer {
     pub(crate) queries: Mailbox<ChannelId>,
     pub(crate) reported: Inbox<HistoryReply>,
 }
 
-/// How lanes are introduced.
+/// The thread's end point for the introduction of lanes.
 pub(crate) struct Reception {
     pub(crate) waker: Arc<Waker>,
     pub(crate) introductions: Mailbox<Slot>,
-    /// For the main lane: with which numbers channels' history goes on.
+    /// The next number of each channel's history, for the main lane.
     pub(crate) histories: Vec<(ChannelId, NonZeroU64)>,
     thread: JoinHandle<()>,
 }
 
 impl Reception {
-    /// Waits until the thread has ended, which it does when the lanes have.
+    /// Waits for the end of the thread, which follows that of the lanes.
     pub(crate) fn end(self) {
         let Self { introductions, thread, waker, .. } = self;
         drop(introductions);
@@ -146,25 +146,25 @@ impl Reception {
     }
 }
 
-/// What the thread starts with.
+/// The thread's parameters.
 pub(crate) struct Options<'o> {
     /// The folder of the store.
     pub(crate) directory: &'o Path,
-    /// What channels' history may take altogether.
+    /// Maximum octets of the history of all channels.
     pub(crate) history_bytes_max: u64,
-    /// The channels that there are.
+    /// The existing channels.
     pub(crate) channels: &'o [ChannelId],
-    /// When lanes' clocks began.
+    /// The zero of the lanes' clocks.
     pub(crate) origin: Instant,
-    /// Declared types of Tempo's topics, by which channels' history is searched for the last message with each value of a field.
+    /// Declared types of Tempo's topics, to search channels' history for the last message with each value of a field.
     pub(crate) types: Arc<DeclaredTypes>,
     pub(crate) counters: Arc<Block>,
-    /// Administration's.
+    /// Administration's waker.
     pub(crate) administration: &'o Arc<Waker>,
 }
 
-/// Starts the thread, with an empty folder for backlogs in that of the store, and one for channels' history. It ends when no lane can post
-/// anything any more.
+/// Starts the thread, with an empty folder for backlogs in that of the store, and one for channels' history. The thread ends once all lanes
+/// have.
 pub(crate) fn start(options: Options<'_>) -> io::Result<(Reception, Inquirer)> {
     let Options { directory, history_bytes_max, channels, origin, types, counters, administration } = options;
     let folder = directory.join(FOLDER);
@@ -207,7 +207,7 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<(Reception, Inquirer)> {
 /// A channel on a lane.
 type Place = (u32, ChannelId);
 
-/// What a lane has asked for.
+/// A lane's pending fetch.
 struct ReadRequest {
     thread: u32,
     outbox: OutboxId,
@@ -216,32 +216,32 @@ struct ReadRequest {
     attempts: Attempts,
 }
 
-/// What the thread has.
+/// The thread's state.
 struct Keeper {
-    /// The store's folder, and in it that of backlogs.
+    /// The store's folder; `folder` is that of backlogs in it.
     home: PathBuf,
     folder: PathBuf,
     introductions: Inbox<Slot>,
-    /// Of which channels administration wants to know what is kept.
+    /// Administration's queries for the status of a channel's history.
     queries: Inbox<ChannelId>,
     reply_mailbox: BufferedMailbox<HistoryReply>,
     slots: Vec<Slot>,
-    /// With what each may have kept.
+    /// Backlogs, each with its budget in octets.
     logs: BTreeMap<Place, (Backlog, u64)>,
-    /// What is to come back: it is read when all that was to be kept before has been looked at.
+    /// Pending fetches: they are served after all messages in the mailboxes.
     requested: Vec<ReadRequest>,
-    /// What all have to be written, and what some asked for.
+    /// Failed attempts to write, and to read, over all logs.
     writes: Attempts,
     reads: Attempts,
     history_server: HistoryServer,
     history_desk: Desk,
-    /// For backlogs.
+    /// The desk of backlogs.
     desk: Desk,
-    /// When lanes' clocks began.
+    /// The zero of the lanes' clocks.
     origin: Instant,
     waker: Arc<Waker>,
     counters: Arc<Block>,
-    /// What is kept now.
+    /// Events and octets in all backlogs.
     stored: Freed,
 }
 
@@ -292,7 +292,7 @@ impl Keeper {
         }
     }
 
-    /// Takes in what lanes have posted. True if there may be more.
+    /// Takes messages from the lanes' mailboxes. True if there may be more.
     fn receive(&mut self) -> bool {
         while let Some(slot) = self.introductions.take() {
             self.slots.push(slot);
@@ -347,7 +347,7 @@ impl Keeper {
         more
     }
 
-    /// Writes some of what is to be written. True if there is more.
+    /// Writes pending records of each log. True if there are more.
     fn write(&mut self) -> bool {
         if !self.writes.is_due() {
             return false;
@@ -388,18 +388,18 @@ impl Keeper {
         self.logs.values().any(|(log, _)| log.is_pending()) || self.history_server.is_pending()
     }
 
-    /// Makes removed folders anew, but only beside the store's own file: where its disk was unmounted, there may be an empty folder of the
-    /// same name, in which nothing would be found again.
+    /// Recreates removed folders, but only beside the store's own file: where its disk was unmounted, the mount point may be an empty
+    /// folder of the same name, whose files would be hidden later.
     fn make_folders(&self) {
         if store::is_in(&self.home) {
             for folder in [FOLDER, HISTORY_FOLDER] {
-                // One that is there is left as it is; of one that cannot be made the next attempt tells.
+                // An existing folder stays as it is; a failure shows at the next write.
                 let _ = fs::DirBuilder::new().mode(0o700).create(self.home.join(folder));
             }
         }
     }
 
-    /// Reads what is to come back. True if there is more.
+    /// Serves the due fetches. True if more can be read now.
     fn read(&mut self) -> bool {
         let clock = self.clock();
         let Self { requested, slots, logs, history_server, history_desk, desk, .. } = self;
@@ -437,7 +437,7 @@ impl Keeper {
         more
     }
 
-    /// Tells that something cannot be read, or can be again, and counts the former.
+    /// Logs once that reading fails or works again, and counts failures.
     fn note_read(&mut self, failure: Option<io::Error>, is_read: bool) {
         if let Some(error) = failure {
             self.counters.add(Counter::OverflowFailures, 1);
@@ -451,14 +451,13 @@ impl Keeper {
         }
     }
 
-    /// A lane's clock and the world's.
+    /// The lanes' clock together with UTC.
     fn clock(&self) -> UtcClock {
         let now = Time(u64::try_from(time::since(self.origin).as_nanos()).unwrap_or(u64::MAX));
         UtcClock::new(now, time::since_1970())
     }
 
-    /// Reports to lanes what their logs no longer have: what all consumers have read and, while nothing can be written, what no consumer is
-    /// yet to read.
+    /// Reports freed space to lanes: events that all consumers have read and, while nothing can be written, pending ones without a reader.
     fn free(&mut self) {
         let Self { logs, slots, stored, writes, .. } = self;
         logs.retain(|(thread, channel), (log, _)| {
@@ -478,7 +477,7 @@ impl Keeper {
         self.counters.set(Counter::OverflowBytes, self.stored.bytes);
     }
 
-    /// Tells administration what is kept of channels' history.
+    /// Answers administration's queries about channels' history.
     fn tell(&mut self) {
         let now = self.clock().utc;
         for _ in 0..QUERIES_MAX {
@@ -488,7 +487,7 @@ impl Keeper {
         }
     }
 
-    /// Posts the answers for which there was no room. True if there is none for some yet.
+    /// Posts answers that a full mailbox delayed. True if some still wait.
     fn answer(&mut self) -> bool {
         let of_slots =
             self.slots.iter_mut().map(|slot| slot.answers.send_waiting()).filter(|is_behind| *is_behind).count();
@@ -496,19 +495,19 @@ impl Keeper {
     }
 }
 
-/// The record of an event: its watch number, its number in its channel's history, and what it takes to make it again in this process.
+/// Encodes an event: its watch number, its number in its channel's history, and its record for this process.
 fn encode(event: &Event, out: &mut Vec<u8>) {
     out.extend(event.watch.map_or(0, NonZeroU64::get).to_le_bytes());
     out.extend(event.number().map_or(0, NonZeroU64::get).to_le_bytes());
     Record::of(event, event.arrived, &clock_at(event.arrived)).write(out);
 }
 
-/// A clock that steps with no other: what is kept here does not outlive the process.
+/// A clock that never steps, since records of backlogs do not outlive the process.
 pub(crate) fn clock_at(now: Time) -> UtcClock {
     UtcClock { lane: now, utc: EPOCH + now.0 / 100 }
 }
 
-/// Far from both ends.
+/// An arbitrary time, far from both ends of the range.
 const EPOCH: u64 = 1 << 60;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The file system beneath logs: that of the machine or, in tests, a simulated disk that forgets what was not synchronised.
+//! The file system under the logs: that of the machine or, in tests, a simulated disk that loses unsynchronised data.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -9,36 +9,35 @@ use rustix::fs::OFlags;
 
 /// A file system.
 pub(crate) trait Files: Send + Sync {
-    /// Creates an empty file, in place of any that has its name.
+    /// Creates an empty file, in place of any with this name.
     fn create(&self, path: &Path) -> io::Result<()>;
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn OpenFile>>;
 
-    /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Creates a folder that is the service's user's alone, in one that is there.
+    /// Creates a folder, accessible to the service's user only, in an existing one.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Removes a folder with all that is in it.
+    /// Removes a folder with its contents.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Paths of the files, or of the folders, in a folder, in their order.
+    /// Sorted paths of the files, or of the folders, in a folder.
     fn entries(&self, folder: &Path, kind: EntryKind) -> io::Result<Vec<PathBuf>>;
 
     /// Whether a folder is there.
     fn has_folder(&self, path: &Path) -> bool;
 
-    /// Has the names in a folder on the disk as they are: a file may have lost its name with the power before, or have it back.
+    /// Synchronises the names in a folder: until then, a power failure may undo a creation or a removal.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 }
 
-/// What a file is opened for.
+/// The access with which a file is opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
     pub(crate) writes: bool,
-    /// Past the page cache: memory, places and lengths are whole blocks.
+    /// Bypass the page cache: memory, offsets and lengths are whole blocks.
     pub(crate) is_direct: bool,
 }
 
@@ -47,30 +46,29 @@ impl Access {
     pub(crate) const WRITE: Self = Self { writes: true, is_direct: false };
 }
 
-/// Kind of an entry of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     File,
     Folder,
 }
 
-/// A file that is open.
+/// An open file.
 pub(crate) trait OpenFile {
     fn length(&self) -> io::Result<u64>;
 
-    /// Reads some octets from there on. 0 at the end.
+    /// Reads some octets from an offset on. 0 at the end.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 
     fn write_all_at(&self, octets: &[u8], at: u64) -> io::Result<()>;
 
     fn set_length(&self, octets: u64) -> io::Result<()>;
 
-    /// Has its octets on the disk. Its name is its folder's: see [`Files::sync_folder`].
+    /// Synchronises the contents, but not the name: see [`Files::sync_folder`].
     fn sync(&self) -> io::Result<()>;
 }
 
 impl dyn OpenFile + '_ {
-    /// Reads all of these octets, from there on.
+    /// Fills the buffer from an offset on.
     pub(crate) fn read_exact_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
         let mut count = 0;
         while let Some(rest) = into.get_mut(count..).filter(|rest| !rest.is_empty()) {
@@ -85,7 +83,6 @@ impl dyn OpenFile + '_ {
     }
 }
 
-/// The machine's file system.
 #[derive(Debug)]
 pub(crate) struct MachineFiles;
 
@@ -95,7 +92,7 @@ impl Files for MachineFiles {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn OpenFile>> {
-        // The flags of open(2) fit.
+        // The flags of open(2) fit in an `i32`.
         let flags = if access.is_direct { OFlags::DIRECT.bits().cast_signed() } else { 0 };
         let mut options = OpenOptions::new();
         let file = options.read(!access.writes).write(access.writes).custom_flags(flags).open(path)?;

@@ -6,9 +6,10 @@
 //! | record, 24 and its body | length of what is behind the checksum (4), checksum (4), number (8), time (8), body |
 //! | footer, 48 | one of two lengths that no record has (4), checksum (4), first number, last number, count of records, first time, last time (8 each) |
 //!
-//! Only a finished segment has a footer, of which the length says whether others were to follow, or the process ended in order; one without is
-//! read through when it is opened, up to its last whole record. Numbers rise, and may leave some out. Version 1, which releases up to 0.1 wrote for history, has 32 octets of header, without epoch and number. The first octets
-//! are still theirs, so that such a release refuses a segment of this one, and does not remove it.
+//! Only a finished segment has a footer, whose length field says whether another segment follows or the process ended in order. One without
+//! a footer is read when it is opened, up to its last whole record. Numbers ascend, with gaps. Version 1, which releases up to 0.1 wrote
+//! for history, has 32 octets of header, without epoch and number. The first octets are the same, so that such a release refuses a newer
+//! segment, and does not remove it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,73 +22,73 @@ const MAGIC: &[u8; 8] = b"CAMPHIST";
 const VERSION: u32 = 2;
 pub(crate) const HEADER: usize = 48;
 const HEADER_1: usize = 32;
-/// Before each record: its length and its checksum; and, which these cover, its number and its time.
+/// Octets before each record's body: `HEAD` is length and checksum, `PREFIX` number and time, which both of these cover.
 const HEAD: usize = 8;
 const PREFIX: usize = 16;
-/// Lengths that no record has: of the footer of the segment with which a process ended, and of any other.
+/// Length fields that mark a footer: of a process's last segment, and of any other.
 const LAST: u32 = u32::MAX - 1;
 const NO_RECORD: u32 = u32::MAX;
 pub(crate) const FOOTER: usize = HEAD + 40;
-/// What is read at a time at least.
+/// Minimum octets of one read.
 const READ_BYTES: usize = 64 << 10;
-/// So often in a segment it is noted where a record is.
+/// Octets between two marked positions in a segment.
 const MARK_EVERY: u64 = 256 << 10;
 
-/// A record as it was read.
+/// A record as read from a segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Stored<'r> {
     pub(crate) number: u64,
-    /// In 100 ns since 15 October 1582, where that matters.
+    /// Time in 100 ns since 15 October 1582, in logs that use times.
     pub(crate) time: u64,
     pub(crate) body: &'r [u8],
 }
 
-/// Start of the machine in which a segment was begun, and its epoch: what was written in one epoch has no number of another.
+/// The machine's boot id when a segment was begun, and its epoch: no number occurs in two epochs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) boot: [u8; 16],
     pub(crate) epoch: u64,
 }
 
-/// A segment, with what its log's user keeps for it.
+/// A segment, with data of its log's user.
 pub(crate) struct Segment<D> {
-    /// Up to the end of the last record.
+    /// The file, whose length ends behind the last record.
     pub(super) file: UncachedFile,
     header: u64,
-    /// The numbers of its first and its last record, and how many it has.
+    /// First and last record's number, and the count of records.
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) records: u64,
-    /// Times of the first and the last of its records.
+    /// Times of the first and the last record.
     pub(crate) begins: u64,
     pub(crate) ends: u64,
-    /// Positions of some of its records, by number. Nothing for a former process's segment that has not been read yet.
+    /// Marked positions of some records, by number. `None` for an earlier process's segment that has not been read yet.
     marks: Option<Vec<(u64, u64)>>,
     pub(crate) data: D,
 }
 
-/// What there is in a file.
+/// The contents of a file.
 pub(crate) enum Look<D> {
     Segment(Found<D>),
-    /// Nothing that can be read; why, unless it is just that a process ended before it wrote the first record.
+    /// The file has no readable record. The reason, unless the process just ended before its first record.
     Nothing(Option<&'static str>),
 }
 
-/// A segment that a former process wrote.
+/// A segment that an earlier process wrote.
 pub(crate) struct Found<D> {
     pub(crate) segment: Segment<D>,
-    /// Nothing in it if its header is damaged.
+    /// The default if the header is damaged.
     pub(crate) origin: Origin,
     pub(crate) is_finished: bool,
-    /// Whether its process ended in order with it. Version 1 does not tell that from any other finished one.
+    /// Whether the process ended in order with this segment. In version 1 every finished segment counts as the last.
     pub(crate) is_last: bool,
-    /// Octets behind the last whole record, and why they are none; nothing if they only fill the last block up.
+    /// Octets behind the last whole record, and their damage; `None` if they only fill up the last block.
     pub(crate) cut: u64,
     pub(crate) damage: Option<String>,
 }
 
 impl<D: Default> Segment<D> {
-    /// Creates an empty one that begins with the record of this number.
+    /// Creates an empty segment that begins with the record of this number.
     pub(crate) fn create(path: PathBuf, first: u64, origin: Origin, desk: &mut Desk) -> io::Result<Self> {
         let mut file = UncachedFile::create(path, desk)?;
         let rest = [&origin.boot[..], &origin.epoch.to_le_bytes(), &first.to_le_bytes()].concat();
@@ -112,7 +113,7 @@ impl<D: Default> Segment<D> {
         }
     }
 
-    /// One that a former process wrote. What is behind its last whole record is cut off.
+    /// Opens an earlier process's segment, and cuts off octets behind its last whole record.
     pub(crate) fn open(path: &Path, of: &str, desk: &mut Desk) -> io::Result<Look<D>> {
         let look = Self::look(path, desk)?;
         if let Look::Segment(Found { segment, cut: cut @ 1.., damage, .. }) = &look {
@@ -124,7 +125,7 @@ impl<D: Default> Segment<D> {
         Ok(look)
     }
 
-    /// The same, left as it is.
+    /// Inspects an earlier process's segment without changing it.
     pub(crate) fn look(path: &Path, desk: &mut Desk) -> io::Result<Look<D>> {
         let file = desk.files().open(path, Access::READ)?;
         let length = file.length()?;
@@ -151,7 +152,7 @@ impl<D: Default> Segment<D> {
         });
         let (bytes, why) = walked.map_or_else(|(at, why)| (at, Some(why)), |at| (at, None));
         if let Some(why) = why.as_ref().filter(|why| !is_for_good(why)) {
-            // It is not damaged because the disk does not answer now.
+            // A disk that does not answer now is no damage.
             return Err(io::Error::new(why.kind(), format!("{}: {why}", path.display())));
         }
         segment.file.bytes = bytes;
@@ -173,12 +174,12 @@ impl<D> Segment<D> {
         &self.file.path
     }
 
-    /// The number behind that of its last record.
+    /// The number behind the last record.
     pub(super) const fn next(&self) -> u64 {
         if self.records > 0 { self.last + 1 } else { self.first }
     }
 
-    /// Says at the end what is in it. It is not written to any more. It is synchronised if it is the process's last.
+    /// Appends the footer, after which nothing is written to the segment. `is_last`: it is synchronised.
     pub(super) fn finish(&mut self, is_last: bool, desk: &mut Desk) -> io::Result<()> {
         let body = [self.first, self.last, self.records, self.begins, self.ends].map(u64::to_le_bytes).concat();
         let marker = if is_last { LAST } else { NO_RECORD };
@@ -186,7 +187,7 @@ impl<D> Segment<D> {
         self.file.finish(&[head, body].concat(), is_last, desk)
     }
 
-    /// Looks at every record of a finished one. Says what is wrong, if anything is.
+    /// Reads every record of a finished segment. Returns a description of the damage, if there is any.
     pub(crate) fn verify(&self, desk: &mut Desk) -> io::Result<Option<String>> {
         let (mut records, mut last) = (0, 0);
         let walked = walk(&self.file, desk, (self.header, u64::MAX), |_, record| {
@@ -207,7 +208,7 @@ impl<D> Segment<D> {
         }
     }
 
-    /// Takes over what the footer says, if there is one, and returns its length.
+    /// Applies the footer's figures, if there is a footer, and returns its length field.
     fn read_footer(&mut self, file: &dyn OpenFile, length: u64) -> Option<u32> {
         let at = length.checked_sub(FOOTER as u64).filter(|at| *at >= self.header)?;
         let mut footer = [0; FOOTER];
@@ -225,7 +226,7 @@ impl<D> Segment<D> {
         Some(marker)
     }
 
-    /// A record is there.
+    /// Notes an appended or found record.
     pub(super) fn note(&mut self, number: u64, at: u64, time: u64) {
         if self.records == 0 {
             self.begins = time;
@@ -237,7 +238,7 @@ impl<D> Segment<D> {
         }
     }
 
-    /// Gives records from a cursor's place on to `take`, of so many octets at most, as long as that returns true.
+    /// Passes records from a cursor on to `take` while it returns true, up to this many octets.
     pub(super) fn read(
         &mut self,
         cursor: &mut Cursor,
@@ -263,7 +264,7 @@ impl<D> Segment<D> {
         Ok(())
     }
 
-    /// About where a record is: not behind it.
+    /// A position at or before a record.
     fn find(&mut self, number: u64, desk: &mut Desk) -> io::Result<u64> {
         if number <= self.first {
             return Ok(self.header);
@@ -283,7 +284,7 @@ impl<D> Segment<D> {
     }
 }
 
-/// Octets of a header, and what it says of the segment's origin; nothing if it is none.
+/// Length of a header in octets, and the segment's origin. `None` if it is not a header.
 fn read_header(header: &[u8], path: &Path) -> io::Result<Option<(usize, Origin)>> {
     let Some((version, rest)) = header.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<4>()) else {
         return Ok(None);
@@ -307,14 +308,14 @@ fn read_header(header: &[u8], path: &Path) -> io::Result<Option<(usize, Origin)>
     }
 }
 
-/// Notes now and then where a record is.
+/// Marks a record's position if the last mark is [`MARK_EVERY`] away.
 fn mark(marks: &mut Vec<(u64, u64)>, number: u64, at: u64) {
     if marks.last().is_none_or(|(_, last)| at >= *last + MARK_EVERY) {
         marks.push((number, at));
     }
 }
 
-/// Appends a record with the body that `encode` appends, and returns the time that this says.
+/// Appends a record. `encode` appends its body and returns its time, which is returned.
 pub(super) fn append(out: &mut Vec<u8>, number: u64, encode: impl FnOnce(&mut Vec<u8>) -> u64) -> u64 {
     let begins = out.len();
     out.extend([0; HEAD]);
@@ -334,7 +335,7 @@ pub(super) fn append(out: &mut Vec<u8>, number: u64, encode: impl FnOnce(&mut Ve
     time
 }
 
-/// The first record of these octets, and what is behind it. Nothing if it is not all there, an error if it is damaged.
+/// Splits off the first record. `None` if it is incomplete, an error if it is damaged.
 pub(super) fn first(octets: &[u8]) -> Option<(io::Result<Stored<'_>>, &[u8])> {
     let (length, rest) = octets.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<4>()?;
@@ -354,8 +355,8 @@ fn damaged(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// Passes records from a position on, of so many octets at most, with their positions to `take`, as long as that returns true. Returns the
-/// position of the next one; or, with the error that ended the walk, the position of that.
+/// Passes records from a position on to `take` while it returns true, up to this many octets, with their positions. Returns the position of
+/// the next record; after an error, with it.
 fn walk(
     file: &UncachedFile,
     desk: &mut Desk,
@@ -378,7 +379,7 @@ fn walk(
             if chunk.len() as u64 >= file.bytes - offset {
                 return Err((offset, damaged("a record does not end")));
             }
-            // It is longer than what was read.
+            // The record is longer than the chunk.
             length = chunk.len().saturating_mul(4);
         }
     }

@@ -1,9 +1,9 @@
-//! Files that are appended to and read past the system's page cache.
+//! Files that are written and read past the system's page cache.
 //!
-//! A backlog may be many gigabytes that are not read for a long time. In the page cache they would take the place of all that other
-//! programs need, and the system would be busy looking for memory to give back. So files are opened with `O_DIRECT` (open(2)), which wants
-//! memory, places and lengths in whole blocks: the last block of a file is filled up with zeros, and written again together with what comes
-//! next. Where a file system refuses that, files are written and read as usual.
+//! A backlog may have many gigabytes that are not read for a long time. In the page cache they would displace what other programs need, and
+//! the system would be busy reclaiming memory. So files are opened with `O_DIRECT` (open(2)), which requires memory, offsets and lengths in
+//! whole blocks: the last block of a file is padded with zeros, and rewritten with the next octets. If a file system refuses that, the page
+//! cache is used.
 
 use core::ops::Range;
 use std::io;
@@ -12,36 +12,36 @@ use std::sync::Arc;
 
 use super::files::{Access, Files, MachineFiles, OpenFile};
 
-/// What memory, places and lengths are multiples of: no disk in use has larger blocks.
+/// Alignment of memory, offsets and lengths in octets: no disk in use has larger blocks.
 const BLOCK: usize = 4_096;
-/// What is written or read at a time at most, unless one record is longer.
+/// Maximum octets of one write or read, unless one record is longer.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// A file.
+/// A file that is appended to or read in whole blocks.
 pub(crate) struct UncachedFile {
     pub(crate) path: PathBuf,
-    /// Octets of it that count: behind them there may be zeros, or what a failure left.
+    /// Valid octets: behind them there may be zeros, or the rest of a failed write.
     pub(crate) bytes: u64,
-    /// Tells it from one that had its name before.
+    /// An identity that differs from that of an earlier file of this name.
     id: u64,
-    /// While it is appended to, what its last block has.
+    /// While the file is appended to, the octets of its last block.
     tail: Vec<u8>,
 }
 
 impl UncachedFile {
-    /// An empty one, instead of any that there is.
+    /// Creates an empty file, in place of any with this name.
     pub(crate) fn create(path: PathBuf, desk: &mut Desk) -> io::Result<Self> {
         desk.files.create(&path)?;
         Ok(Self::that_is_there(path, 0, desk))
     }
 
-    /// One that was written before, to be read.
+    /// A file that exists, to be read.
     pub(crate) fn that_is_there(path: PathBuf, bytes: u64, desk: &mut Desk) -> Self {
         desk.last_id += 1;
         Self { path, bytes, id: desk.last_id, tail: Vec::new() }
     }
 
-    /// Appends to it, all or nothing: where a part was written before a failure that does not count, and is written over.
+    /// Appends all of the octets or none: a partial write does not count, and is overwritten.
     pub(crate) fn append(&mut self, octets: &[u8], desk: &mut Desk) -> io::Result<()> {
         desk.attempt(|desk| self.write(octets, desk))?;
         self.bytes += octets.len() as u64;
@@ -74,7 +74,7 @@ impl UncachedFile {
         Ok(())
     }
 
-    /// Has this at its end, where it does not count, and nothing behind. It is not appended to any more.
+    /// Appends octets that do not count, and cuts off the padding. Nothing is appended afterwards.
     pub(crate) fn finish(&mut self, octets: &[u8], syncs: bool, desk: &mut Desk) -> io::Result<()> {
         desk.attempt(|desk| self.write(octets, desk))?;
         let file = desk.files.open(&self.path, Access::WRITE)?;
@@ -86,13 +86,13 @@ impl UncachedFile {
         Ok(())
     }
 
-    /// Whether from there on it has nothing but what fills its last block up.
+    /// Whether only padding of the last block follows this offset.
     pub(crate) fn is_filled_up_from(&self, from: u64, desk: &mut Desk) -> bool {
         let count = self.bytes.saturating_sub(from);
         count < BLOCK as u64 && self.read(from, BLOCK, desk).is_ok_and(|rest| rest.iter().all(|octet| *octet == 0))
     }
 
-    /// So many octets of it from one on, or more; fewer where it ends.
+    /// The octets from an offset on: `length` or more, fewer at the end of the file.
     pub(crate) fn read<'d>(&self, from: u64, length: usize, desk: &'d mut Desk) -> io::Result<&'d [u8]> {
         if !desk.read.has(self, from, length) {
             desk.attempt(|desk| self.fill(from, length, desk))?;
@@ -105,7 +105,7 @@ impl UncachedFile {
     fn fill(&self, from: u64, length: usize, desk: &mut Desk) -> io::Result<()> {
         let begins = from - from % BLOCK as u64;
         let is_next = desk.read.of == self.id && desk.read.place.contains(&begins);
-        // As much again as before where one piece is read after the other, so that what is read in vain is no more than what is not.
+        // Sequential reads grow to double length, so that at most half of what is read is in vain.
         let before = usize::try_from(desk.read.place.end - desk.read.place.start).unwrap_or(0);
         let length = if is_next { length.max(CHUNK_BYTES.min(before * 2)) } else { length };
         let ends = self.bytes.min(from.saturating_add(length as u64));
@@ -118,33 +118,33 @@ impl UncachedFile {
             let Some(rest) = blocks.get_mut(count..) else { break };
             match file.read_at(rest, begins + count as u64) {
                 Ok(more) if more > 0 && (count + more >= wanted || more % BLOCK == 0) => count += more,
-                // The file is shorter than it was.
+                // The file has been cut short.
                 Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        // What is behind may be written over before it is asked for.
+        // Octets behind the end may be overwritten before they are read.
         (desk.read.of, desk.read.place) = (self.id, begins..ends.max(begins));
         Ok(())
     }
 }
 
-/// What it takes to write and read such files, one at a time.
+/// Buffers and settings for these files, which are written and read one at a time.
 pub(crate) struct Desk {
     files: Arc<dyn Files>,
-    /// Whether the page cache is passed by, which it is until a file system refuses that.
+    /// Whether `O_DIRECT` is used: until a file system refuses it.
     is_direct: bool,
     last_id: u64,
     to_write: Memory,
     read: LastRead,
 }
 
-/// What was read last.
+/// The blocks read last.
 #[derive(Default)]
 struct LastRead {
     memory: Memory,
-    /// The file, and the place in it, of which this is; without an end before its beginning.
+    /// The file, and the range in it, that `memory` contains; an empty range if nothing.
     of: u64,
     place: Range<u64>,
 }
@@ -163,7 +163,7 @@ impl Default for Desk {
 }
 
 impl Desk {
-    /// One for files of this file system: past its page cache, until it refuses that, or through it.
+    /// A desk for files of this file system, which bypasses the page cache (`is_direct`) until refused.
     pub(crate) fn on(files: Arc<dyn Files>, is_direct: bool) -> Self {
         Self { files, is_direct, last_id: 0, to_write: Memory::default(), read: LastRead::default() }
     }
@@ -172,7 +172,7 @@ impl Desk {
         &self.files
     }
 
-    /// One that does not pass the page cache by: for what many read soon after it was written, each somewhere else.
+    /// A desk that uses the page cache: for files with many readers at different positions soon after they are written.
     pub(crate) fn through_cache() -> Self {
         Self::on(Arc::new(MachineFiles), false)
     }
@@ -181,7 +181,7 @@ impl Desk {
         self.files.open(path, Access { writes, is_direct: self.is_direct })
     }
 
-    /// The same to read. Where its folder is gone, too, such as one on a disk that was unmounted, it may be back before long.
+    /// Opens a file to read. If its folder is gone as well, as on an unmounted disk, the error counts as temporary.
     fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
         self.open(false, path).map_err(|error| {
             let is_gone = error.kind() == io::ErrorKind::NotFound;
@@ -192,7 +192,7 @@ impl Desk {
         })
     }
 
-    /// Does something. If it fails since the file system does not let the page cache be passed by, that is not tried any more.
+    /// Runs an operation, once more without `O_DIRECT` if the file system refuses that; it is not used from then on.
     fn attempt<T>(&mut self, mut act: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<T> {
         let tried = act(self);
         let may_be_refused = tried.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput);
@@ -212,12 +212,12 @@ impl Desk {
     }
 }
 
-/// Memory in whole blocks.
+/// Memory aligned to whole blocks.
 #[derive(Default)]
 struct Memory(Vec<u8>);
 
 impl Memory {
-    /// As many blocks as so many octets take. They say anything.
+    /// Blocks with room for this many octets. Their contents are unspecified.
     fn blocks(&mut self, octets: usize) -> io::Result<&mut [u8]> {
         let length = octets.next_multiple_of(BLOCK);
         if self.0.len() < length + BLOCK || self.0.len() > length.max(CHUNK_BYTES) * 4 {
@@ -227,7 +227,7 @@ impl Memory {
         self.0.get_mut(begins..begins.saturating_add(length)).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// So many octets of what is in the blocks.
+    /// The first octets of the blocks.
     fn filled(&self, octets: usize) -> &[u8] {
         self.0.get(self.begins()..).and_then(|blocks| blocks.get(..octets)).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
-//! What is kept of one channel's events for the consumers of one lane that are behind: a [log](crate::log).
+//! The backlog on disk of one channel's slow consumers on one lane: a [log](crate::log).
 //!
-//! A record names the consumers that it is for. Each of these reads the segments from where it is, and passes over what is not its own; a
-//! segment in which no consumer has anything left is removed. What is damaged is reported as lost, and never delivered.
+//! A record names its consumers. Each consumer has a cursor, which passes over records for others; a segment is removed once no consumer
+//! has unread records in it. Damaged records are reported as lost, and never delivered.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,34 +14,34 @@ use engine::{Away, Event, ProxyId};
 use super::encode;
 use crate::log::{Cursor, Desk, Log, Segment, SegmentLimits, Step, give, segment_bytes};
 
-/// What is kept of a channel on a lane.
+/// The backlog of a channel on a lane.
 pub(crate) struct Backlog {
     log: Log<Claims>,
     readers: HashMap<ProxyId, Cursor>,
-    /// The number behind the records that all readers have read, as far as was reported; and whether a reader may have got further.
+    /// The number up to which all readers were reported to have read; `has_moved`: a reader may have come further since.
     reported: u64,
     has_moved: bool,
 }
 
-/// What there is to do with a segment.
+/// The unread records of a segment.
 #[derive(Default)]
 struct Claims {
-    /// What its records cost the room that there is.
+    /// Octets of the budget that its records use.
     cost: u64,
-    /// How many records each consumer has yet to read, of those that have any.
+    /// Number of unread records of each consumer, without zeros.
     left: HashMap<ProxyId, u64>,
 }
 
-/// What was read for a consumer: [one record behind the other](crate::log::first_of), and how many are lost.
+/// The result of a read: [consecutive records](crate::log::first_of), and how many are lost.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) records: Vec<u8>,
     pub(crate) lost: u64,
-    /// Why some are lost, or could not be read now.
+    /// The reason for the loss or for the failed read.
     pub(crate) why: Option<io::Error>,
 }
 
-/// Events that no consumer is yet to read, and room that came back: that of a segment when no consumer has anything left in it.
+/// Freed events, which all consumers have read, and freed octets: those of removed segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Freed {
     pub(crate) events: u64,
@@ -56,13 +56,13 @@ impl Freed {
 }
 
 impl Backlog {
-    /// Creates an empty one. Its files' names begin with this one.
+    /// Creates an empty backlog, with this prefix of its files' paths.
     pub(crate) fn new(name: PathBuf, desk: &Desk) -> Self {
         let log = Log::new(name, None, Arc::clone(desk.files()));
         Self { reported: log.next(), log, readers: HashMap::new(), has_moved: false }
     }
 
-    /// An event is to be kept, behind all others.
+    /// Appends an event.
     pub(crate) fn push(&mut self, event: Arc<Event>) {
         let next = self.log.next();
         for away in event.away() {
@@ -71,24 +71,24 @@ impl Backlog {
         self.log.push(next, event);
     }
 
-    /// Whether something is to be written.
+    /// Whether events are yet to be written.
     pub(crate) fn is_pending(&self) -> bool {
         !self.log.pending().is_empty()
     }
 
-    /// Whether no consumer is behind.
+    /// Whether no consumer has a backlog, and nothing is yet to be written.
     pub(crate) fn is_over(&self) -> bool {
         self.readers.is_empty() && !self.is_pending()
     }
 
-    /// Nothing is to be read any more for a consumer.
+    /// Drops the backlog of a consumer.
     pub(crate) fn forget(&mut self, consumer: ProxyId) {
         self.readers.remove(&consumer);
         self.has_moved = true;
         self.log.each(|claims| _ = claims.left.remove(&consumer));
     }
 
-    /// Writes some of what is to be written, of a backlog that may have so many octets altogether. Gives back the events that are.
+    /// Writes pending events, and returns them. `budget_bytes` is the budget of the whole backlog.
     pub(crate) fn write(&mut self, budget_bytes: u64, desk: &mut Desk) -> io::Result<Vec<Arc<Event>>> {
         let limits = SegmentLimits { bytes: segment_bytes(budget_bytes), records: u64::MAX, oldest: 0 };
         let Self { log, readers, .. } = self;
@@ -100,8 +100,7 @@ impl Backlog {
         })
     }
 
-    /// Removes from what cannot be written now, and returns, the events that no consumer is yet to read. Called before
-    /// [`free`](Self::free), if at all.
+    /// Removes and returns pending events that no consumer is yet to read, for when writes fail. Called before [`free`](Self::free).
     pub(crate) fn release(&mut self) -> Vec<Arc<Event>> {
         if !self.has_moved {
             return Vec::new();
@@ -116,7 +115,7 @@ impl Backlog {
         unwanted
     }
 
-    /// Returns how many events all consumers have read since the last call, and removes the segments in which no consumer has anything left.
+    /// Returns the number of events that all consumers have read since the last call, and removes segments without unread records.
     pub(crate) fn free(&mut self) -> Freed {
         let mut freed = Freed::default();
         if core::mem::take(&mut self.has_moved) {
@@ -133,21 +132,21 @@ impl Backlog {
         freed
     }
 
-    /// What [`free`](Self::free) has yet to tell.
+    /// The events and octets that [`free`](Self::free) has yet to report.
     pub(crate) fn stored(&self) -> Freed {
         let pending = self.log.pending().iter().map(|(_, event)| event.stored_bytes());
         let bytes = self.log.segments().iter().map(|segment| segment.data.cost).chain(pending).sum();
         Freed { events: self.log.next() - self.reported, bytes }
     }
 
-    /// Reads what is next for a consumer: about so many octets, but one record if there is one. What cannot be read now is to be tried
-    /// again if the failure seems temporary; after too many attempts it is lost.
+    /// Reads a consumer's next records: about this many octets, at least one record. After a temporary failure the caller tries again; with
+    /// `gives_up`, what cannot be read is lost.
     pub(crate) fn read(&mut self, consumer: ProxyId, (bytes, gives_up): (usize, bool), desk: &mut Desk) -> Read {
         let Read { mut records, mut lost, mut why } = Read::default();
         let Some(cursor) = self.readers.get_mut(&consumer) else { return Read::default() };
         self.has_moved = true;
         while records.len() < bytes {
-            // Segments in which it has nothing left are passed over.
+            // Segments without unread records of the consumer are passed over.
             let is_its =
                 |segment: &&Segment<Claims>| cursor.next <= segment.last && segment.data.left.contains_key(&consumer);
             let segment = self.log.segments().iter().find(is_its);
@@ -187,12 +186,12 @@ impl Drop for Backlog {
     }
 }
 
-/// Whether a record of this number is yet to be read for a consumer that it is for.
+/// Whether a consumer of a record with this number is yet to read it.
 fn is_awaited(readers: &HashMap<ProxyId, Cursor>, away: &Away, number: u64) -> bool {
     readers.get(&away.consumer).is_some_and(|reader| reader.next <= number)
 }
 
-/// Appends an event's record, with the consumers that it is for by rising number. Its time is not asked for.
+/// Encodes an event, behind its consumers in ascending order. Returns 0, since backlogs use no times.
 fn append(event: &Event, out: &mut Vec<u8>) -> u64 {
     let for_whom = event.away();
     // There are at most as many as proxies, far below 2^32.
@@ -205,7 +204,7 @@ fn append(event: &Event, out: &mut Vec<u8>) -> u64 {
     0
 }
 
-/// What is to be asked about a record for this consumer, and its event; nothing if it is not its own.
+/// The consumer's `ask` octet, and the event. `None` if the record is not for the consumer.
 fn of_consumer(body: &[u8], consumer: ProxyId) -> Option<(u8, &[u8])> {
     let (count, rest) = body.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(5)?;

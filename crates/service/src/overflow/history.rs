@@ -1,6 +1,6 @@
 //! Channels' history: the last events of each channel that stores them, in a [log](crate::log) that outlives the process.
 //!
-//! A history has a folder, and its records have the numbers of its events and when these came.
+//! A history has its own folder. Its records have the numbers of the events and their arrival times.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -30,12 +30,13 @@ pub(super) struct Histories {
     files: Arc<dyn Files>,
     channels: BTreeMap<ChannelId, History>,
     boot: [u8; 16],
-    /// What all may take together.
+    /// Maximum octets of all histories.
     bytes_max: u64,
 }
 
 impl Histories {
-    /// Those in a folder, but for those of channels that are no more. `boot`: the machine's start. Says with which numbers they go on.
+    /// Opens the histories in a folder, and removes those of channels that no longer exist. `boot`: the machine's boot id. Returns each
+    /// next number.
     pub(super) fn open(
         folder: PathBuf,
         bytes_max: u64,
@@ -45,7 +46,7 @@ impl Histories {
     ) -> io::Result<(Self, Vec<(ChannelId, NonZeroU64)>)> {
         let files = Arc::clone(desk.files());
         create_folder(&folder, &*files)?;
-        // A log sees to its own folder.
+        // A log synchronises its own folder.
         folder.parent().map_or(Ok(()), |parent| files.sync_folder(parent))?;
         let (mut channels, mut numbers) = (BTreeMap::new(), Vec::new());
         for path in files.entries(&folder, EntryKind::Folder)? {
@@ -61,7 +62,7 @@ impl Histories {
         Ok((Self { folder, files, channels, boot, bytes_max }, numbers))
     }
 
-    /// An event is to be kept, behind all others of its channel.
+    /// Appends an event to its channel's history.
     pub(super) fn push(&mut self, event: Arc<Event>, limits: HistoryLimits) {
         let Some(number) = event.number() else { return };
         let Self { folder, files, channels, boot, .. } = self;
@@ -72,12 +73,12 @@ impl Histories {
         history.log.push(number.get(), event);
     }
 
-    /// Those of which something is to be written.
+    /// The histories with events yet to be written.
     pub(super) fn pending(&mut self) -> impl Iterator<Item = &mut History> {
         self.channels.values_mut().filter(|history| !history.log.pending().is_empty())
     }
 
-    /// What all may take together.
+    /// Maximum octets of all histories.
     pub(super) const fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
@@ -86,14 +87,14 @@ impl Histories {
         self.channels.get_mut(&channel)
     }
 
-    /// A channel keeps nothing any more.
+    /// Removes a channel's history, and returns the events yet to be written.
     pub(super) fn drop_channel(&mut self, channel: ChannelId) -> Vec<Arc<Event>> {
         let Some(mut history) = self.channels.remove(&channel) else { return Vec::new() };
         let _ = self.files.remove_folder(history.log.name());
         history.log.pending_mut().drain(..).map(|(_, event)| event).collect()
     }
 
-    /// Removes what is older than is to be kept, or too much. Says how many files went because all together were too much.
+    /// Removes segments beyond the limits of age and size. Returns how many were removed for the total of all histories.
     pub(super) fn trim(&mut self, now: u64) -> u64 {
         self.channels.values_mut().for_each(|history| history.trim(now));
         let mut cut = 0;
@@ -106,7 +107,7 @@ impl Histories {
         cut
     }
 
-    /// Whether some are to be trimmed though nothing comes.
+    /// Whether a history has a limit of age, so that it must be trimmed without new events as well.
     pub(super) fn has_ages(&self) -> bool {
         self.channels.values().any(|history| !history.limits.age.is_zero() && !history.log.segments().is_empty())
     }
@@ -119,7 +120,7 @@ impl Histories {
         self.channels.values().flat_map(|history| history.log.segments()).map(|segment| segment.records).sum()
     }
 
-    /// Finishes all files, at the end.
+    /// Writes all pending events, and finishes all segments.
     pub(super) fn finish(&mut self, clock: &UtcClock, desk: &mut Desk) -> io::Result<()> {
         for history in self.channels.values_mut() {
             while !history.log.pending().is_empty() {
@@ -131,12 +132,12 @@ impl Histories {
     }
 }
 
-/// That of a channel.
+/// The history of a channel.
 pub(super) struct History {
     log: Log<()>,
     limits: HistoryLimits,
     readers: HashMap<ProxyKey, Reader>,
-    /// Position of the first event that can be had, as far as earlier queries searched; and its number, and when it came.
+    /// Position of the first event found by earlier queries; `begins` is its number and arrival time.
     beginning: Cursor,
     begins: Option<(u64, u64)>,
 }
@@ -151,7 +152,7 @@ impl History {
         self.log.segments().len()
     }
 
-    /// Writes some of what is to be written, where all may take so many octets. Gives back the events that are.
+    /// Writes pending events, and returns them. `bytes_max` is the budget of all histories.
     pub(super) fn write(&mut self, bytes_max: u64, clock: &UtcClock, desk: &mut Desk) -> io::Result<Vec<Arc<Event>>> {
         let records = match self.limits.events {
             0 => u64::MAX,
@@ -170,7 +171,7 @@ impl History {
 
     fn trim(&mut self, now: u64) {
         let (HistoryLimits { events, .. }, oldest) = (self.limits, self.oldest(now));
-        // The last one stays, so that numbers go on after a restart; what is too old in it is not read.
+        // The last segment stays, so that numbers continue after a restart; readers skip events in it that are too old.
         while let (Some(first), Some(second)) = (self.log.segments().front(), self.log.segments().get(1)) {
             let is_beyond = events > 0 && self.first() >= second.first;
             let is_too_much = self.log.bytes() > self.limits.bytes_max();
@@ -181,14 +182,14 @@ impl History {
         }
     }
 
-    /// What came before is too old to be kept.
+    /// The earliest arrival time within the limit of age, in 100 ns.
     fn oldest(&self, now: u64) -> u64 {
         let age = self.limits.age;
         if age.is_zero() { 0 } else { now.saturating_sub(ticks(age)) }
     }
 }
 
-/// Appends an event's record, and says when that came.
+/// Encodes an event, and returns its arrival time.
 fn encode(clock: &UtcClock) -> impl Fn(&Event, &mut Vec<u8>) -> u64 {
     move |event, out| {
         Record::of(event, event.arrived, clock).write(out);
@@ -196,12 +197,12 @@ fn encode(clock: &UtcClock) -> impl Fn(&Event, &mut Vec<u8>) -> u64 {
     }
 }
 
-/// Channel with its history in this folder. What else is beside it is left alone.
+/// The channel whose history is in this folder. `None` for other folders.
 fn channel_of(folder: &Path) -> Option<ChannelId> {
     folder.file_name()?.to_str()?.strip_prefix("channel-")?.parse().ok().map(ChannelId)
 }
 
-/// Creates a folder, unless it is there.
+/// Creates a folder unless it exists.
 fn create_folder(path: &Path, files: &dyn Files) -> io::Result<()> {
     match files.create_folder(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -209,7 +210,7 @@ fn create_folder(path: &Path, files: &dyn Files) -> io::Result<()> {
     }
 }
 
-/// A time in 100 ns.
+/// Converts to 100 ns.
 fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_nanos() / 100).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The thread's part of channels' history: what lanes want kept of it, and what comes back.
+//! The thread's part in channels' history: lanes' requests to store and to fetch it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,29 +17,29 @@ use crate::protocols::tempo::types::DeclaredTypes;
 use crate::protocols::{self, tempo};
 use crate::time;
 
-/// So often what is too old is removed.
+/// Interval between removals of events that are too old.
 pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
-/// Pieces that are read before something else is done.
+/// Maximum fetches served before other work of the thread.
 const CHUNKS_AT_ONCE: usize = 16;
-/// Steps that finding a field may take.
+/// Maximum steps of finding a field.
 const KEY_STEPS: u32 = 10_000;
 
-/// Channels' past, and what of it is to come back.
+/// Channels' history, and pending fetches from it.
 pub(super) struct HistoryServer {
     histories: Histories,
-    /// The lane that has it kept: the main lane, once it has asked for something.
+    /// The lane that uses history: the main lane, from its first request.
     pub(super) thread: Option<u32>,
     requested: VecDeque<ReadRequest>,
-    /// The consumer for which it is looked for the last event of each.
+    /// The consumer that currently has the history searched for the last event with each value of a field.
     looker: Option<ProxyKey>,
     trimmed_at: Instant,
-    /// What there is of it has changed since the last report.
+    /// Whether the counters of events and octets are out of date.
     is_unreported: bool,
-    /// How fields of events are read.
+    /// The forms in which fields of events are read.
     forms: HistoryForms,
 }
 
-/// How fields of events of the history are read, whichever protocol they came by.
+/// The forms in which fields of stored events are read, for each protocol.
 struct HistoryForms {
     corba: CorbaForms,
     tempo: tempo::form::Forms,
@@ -59,7 +59,7 @@ impl HistoryServer {
         self.histories.push(event, limits);
     }
 
-    /// What is answered without anything being read: before anything that is remembered later is written, since the lane has only that.
+    /// Handles a fetch, and answers it at once if nothing has to be read: before later events are written, since the lane has only those.
     pub(super) fn ask(
         &mut self,
         requested: ReadRequest,
@@ -79,7 +79,7 @@ impl HistoryServer {
                 self.requested.push_back(requested);
                 return None;
             }
-            // Nothing was ever kept until now.
+            // Nothing was stored before.
             (start, None) => {
                 let begins = if let Some(StartFrom::Number(number)) = start { number.max(1) } else { 1 };
                 FetchedHistory { through: Some(0), begins: Some(begins), ..FetchedHistory::default() }
@@ -97,25 +97,25 @@ impl HistoryServer {
         }
     }
 
-    /// Gives back what was yet to be written.
+    /// Removes a channel's history, and returns the events yet to be written.
     pub(super) fn drop_channel(&mut self, channel: ChannelId) -> Vec<Arc<Event>> {
         self.is_unreported = true;
         self.histories.drop_channel(channel)
     }
 
-    /// Stored history of a channel; nothing if nothing ever was.
+    /// Status of a channel's history. `None` if the channel never stored any.
     pub(super) fn status(&mut self, channel: ChannelId, now: u64, desk: &mut Desk) -> Option<HistoryStatus> {
         Some(self.histories.get(channel)?.status(channel, now, desk))
     }
 
     // ---- what is done ----
 
-    /// Whether something is yet to be written.
+    /// Whether events are yet to be written.
     pub(super) fn is_pending(&mut self) -> bool {
         self.histories.pending().next().is_some()
     }
 
-    /// Writes some of it. Gives back the events that are written, and why others are not.
+    /// Writes pending events. Returns those written, and the last failure.
     pub(super) fn write(
         &mut self,
         clock: &UtcClock,
@@ -133,17 +133,17 @@ impl HistoryServer {
             begins |= history.files() != files;
         }
         if begins {
-            // Not only now and then, or very much would come in between.
+            // At each new segment, since too much may be written until the next interval.
             counters.add(Counter::HistoryCut, self.histories.trim(clock.utc));
         }
         self.is_unreported |= !written.is_empty();
         (written, failure)
     }
 
-    /// Reads some of what is to come back, with whether there is more that can be read now; and why something could not be.
+    /// Serves fetches. Returns the answers, whether more can be read now, and the last failure.
     pub(super) fn read(&mut self, clock: &UtcClock, desk: &mut Desk) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
         let Self { histories, requested, looker, forms, .. } = self;
-        // Much is looked through for one consumer at a time, so that what is found takes memory only once.
+        // Only one consumer at a time has a whole history searched, which bounds the memory for what is found.
         let mut looks = |of: ProxyKey| histories.get(of.channel).is_some_and(|history| history.is_looking_for(of));
         *looker = looker.filter(|of| looks(*of));
         let (mut answers, mut failure) = (Vec::new(), None);
@@ -155,7 +155,7 @@ impl HistoryServer {
                 continue;
             }
             let Some(history) = histories.get(consumer.channel) else {
-                // It is not kept any more.
+                // The history was removed.
                 let fetched = FetchedHistory { through: Some(0), begins: Some(1), ..FetchedHistory::default() };
                 answers.push(FromOverflow::FetchedHistory(outbox, Chunk { fetched, ..Chunk::default() }));
                 continue;
@@ -180,7 +180,7 @@ impl HistoryServer {
         (answers, requested.iter().any(|requested| requested.attempts.is_due()), failure)
     }
 
-    /// Removes what is not to be kept any more, now and then.
+    /// Removes events beyond the limits and sets the counters, every [`TRIM_EVERY`].
     pub(super) fn trim(&mut self, clock: &UtcClock, counters: &Block) {
         if time::since(self.trimmed_at) < TRIM_EVERY {
             return;
@@ -192,12 +192,12 @@ impl HistoryServer {
         counters.set(Counter::HistoryBytes, self.histories.bytes());
     }
 
-    /// Whether that is to be done though nothing comes.
+    /// Whether [`Self::trim`] is needed without new events as well.
     pub(super) fn needs_trimming(&self) -> bool {
         self.is_unreported || self.histories.has_ages()
     }
 
-    /// How long it is until something is tried again.
+    /// Time until the next attempt of a failed fetch.
     pub(super) fn due_in(&self) -> Option<Duration> {
         self.requested.iter().filter_map(|requested| requested.attempts.due_in()).min()
     }
@@ -209,7 +209,7 @@ impl HistoryServer {
     }
 }
 
-/// The value of a field of an event, in octets that are equal where values are; nothing if it has none that can be compared.
+/// An event's field, encoded so that equal values are equal octets. `None` for values that cannot be compared.
 fn value_of(forms: &HistoryForms, event: &Event, field: &str) -> Option<Vec<u8>> {
     use filter::{Fields, Path, Root, Steps, Value};
     let path = Path { root: Root::Name(field.into()), parts: Box::new([]) };

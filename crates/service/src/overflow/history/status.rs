@@ -1,4 +1,4 @@
-//! What there is to tell of a channel's history: where it begins and ends, and what it takes.
+//! The status of a channel's history: its first and last event, and its size.
 
 use engine::ChannelId;
 
@@ -8,7 +8,7 @@ use crate::admin::values::{HistoryEvent, HistoryStatus};
 use crate::log::{Cursor, Desk, Step};
 
 impl History {
-    /// What is on disk, for a consumer that begins now.
+    /// The stored events that a new consumer could read.
     pub(in crate::overflow) fn status(&mut self, channel: ChannelId, now: u64, desk: &mut Desk) -> HistoryStatus {
         let begins = self.begins(now, desk);
         let first = begins.map(|(number, came)| HistoryEvent { number, came });
@@ -16,14 +16,14 @@ impl History {
         let last = ends.filter(|_| first.is_some());
         let last = last.map(|segment| HistoryEvent { number: segment.last, came: segment.ends });
         let from = begins.map_or(u64::MAX, |(number, _)| number);
-        // Numbers leave nothing out within a segment.
+        // Numbers have no gaps within a segment.
         let behind = |last: u64| (last + 1).saturating_sub(from);
         let events = self.log.segments().iter().map(|segment| segment.records.min(behind(segment.last))).sum();
         HistoryStatus { channel, first, last, events, bytes: self.log.bytes() }
     }
 
-    /// The first event that can be had, and when it came. Each is looked at once, however often it is asked: it is gone on from where the
-    /// last search ended.
+    /// The first stored event within the limits, and its arrival time. Each search continues where the last one ended, so that each record
+    /// is read once.
     fn begins(&mut self, now: u64, desk: &mut Desk) -> Option<(u64, u64)> {
         let (first, oldest) = (self.first(), self.oldest(now));
         if let Some(found) = self.begins.filter(|(number, came)| *number >= first && *came >= oldest) {
@@ -34,7 +34,7 @@ impl History {
         if at.next < first {
             *at = Cursor::at(first);
         }
-        // Only what is written counts.
+        // Only written records count.
         while begins.is_none()
             && let Some(segment) = log.segments().iter().find(|segment| segment.records > 0 && at.next <= segment.last)
         {

@@ -1,4 +1,4 @@
-//! Channels' past of a service that does not run, for an operator: looked at, and left as it is.
+//! The stored history of channels, inspected for an operator while the service does not run.
 
 use std::io;
 use std::path::Path;
@@ -13,19 +13,19 @@ use crate::overflow::HISTORY_FOLDER;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredHistory {
-    /// Its channel.
+    /// The channel's number.
     pub channel: u32,
-    /// How many files it has.
+    /// Number of files.
     pub files: u64,
-    /// How many events are in them that can be read.
+    /// Number of readable events.
     pub events: u64,
-    /// Octets of these files.
+    /// Octets of the files.
     pub bytes: u64,
-    /// The number of the first of them, and of the last. `None` if there is none.
+    /// The numbers of the first and the last event. `None` if there is none.
     pub numbers: Option<(u64, u64)>,
 }
 
-/// Looks at what there is in the folder of a store. Says what is damaged; each record is looked at for that only where that is asked for.
+/// Inspects the histories in a store's folder, and returns descriptions of damage. `verifies`: each record is read.
 pub(crate) fn look(directory: &Path, verifies: bool) -> io::Result<(Vec<StoredHistory>, Vec<String>)> {
     let folder = directory.join(HISTORY_FOLDER);
     let (mut channels, mut damaged, mut desk) = (Vec::new(), Vec::new(), Desk::through_cache());
