@@ -1,9 +1,9 @@
-//! What outlives the process: the image of the topology, and events that were promised to, on disk.
+//! The store on disk: the topology's image, and persistent events, both of which outlive the process.
 //!
-//! A thread of its own writes it, so that neither lanes nor administration wait for a disk. What is handed to it while it writes is written
-//! together with the next: each such batch is on the disk, whole, or not at all. While the disk fails, what was configured is kept to be
-//! written and tried again each second, so that nothing is lost but time; events that are handed over meanwhile are given back, and their
-//! suppliers get an error. Where the disk is full only events are: of the room that is reserved all else goes on.
+//! A thread of its own writes it, so that neither lanes nor administration wait for a disk. Whatever arrives during a write is written in
+//! the next batch, and each batch is on the disk as a whole or not at all. While the disk fails, configuration changes are retried each
+//! second, so that only time is lost; events are given back, and their suppliers get an error. On a full disk only events are refused: all
+//! other writes use the reserved room.
 
 mod block_device;
 mod copy_on_write;
@@ -49,39 +49,39 @@ use crate::lane::links::mailbox::{Mailbox, mailbox};
 use crate::log::Attempts;
 use crate::time;
 
-/// What is to be kept under which keys from now on; nothing where what was there is to go.
+/// Changes by key: the new value, or `None` to remove the old one.
 pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// How long it waits for a lane to take its messages.
+/// Interval between attempts to post to a lane whose mailbox is full.
 const ROOM_IN: Duration = Duration::from_millis(2);
-/// How long the end of the service waits for the disk.
+/// Maximum time that the end of the service waits for the disk.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// Of events alone, so many octets are written until it is looked how large the file is: not with each batch, for the kernel notes the time
-/// of a change anew for whatever is written after that was asked (multigrain timestamps, Linux 6.13). Where the file system has no journal,
-/// the next synchronisation then writes that, too, in a request of its own.
+/// Octets of events written between two queries of the file's size. It is not queried with each batch: after a query the kernel records the
+/// time of the next change anew (multigrain timestamps, Linux 6.13), which a file system without a journal writes with the next
+/// synchronisation, in a request of its own.
 const UNLOOKED_MAX: u64 = 1 << 20;
-/// Pieces of the events that there are at the start which the main lane has yet to take in.
+/// Maximum chunks of stored events that the main lane has yet to take in at the start.
 const CHUNKS_AHEAD: usize = 2;
-/// Lanes that may wait to be introduced to the store before it looks.
+/// Maximum lanes not yet introduced to the store.
 const INTRODUCTIONS: usize = 256;
 
-/// A batch, and its number.
+/// The number of a batch, and its changes.
 type Changed = (u64, Changes);
 
-/// What was found in a store.
+/// The contents of a store at the start.
 pub(crate) struct Found {
     pub(crate) directory: PathBuf,
     pub(crate) disk: Disk,
     pub(crate) image: corba::Image,
-    /// How many events there are, and the number that is behind the last.
+    /// The number of events, and the number behind the last one's.
     pub(crate) events: (u64, u64),
-    /// Origins of events that came from other services, each with the number of its event.
+    /// Origins of events from other services, each with the number of its event.
     pub(crate) origins: Vec<(u64, SeenOrigin)>,
-    /// The number by which other services know this one.
+    /// This service's number, by which other services know it.
     pub(crate) service: u64,
 }
 
-/// Opens a store, and reads what is configured in it.
+/// Opens a store, and reads its configuration.
 pub(crate) fn open(directory: &Path) -> Result<Found, StoreError> {
     let mut disk = open_when_nothing_looks(directory)?;
     let image = disk.image()?;
@@ -89,7 +89,7 @@ pub(crate) fn open(directory: &Path) -> Result<Found, StoreError> {
     Ok(Found { directory: directory.into(), disk, image, events, origins, service })
 }
 
-/// How long a start waits for programs that look at the store, as `campanile store show` does, and how often they may come in between.
+/// Maximum time that a start waits for programs that read the store, such as `campanile store show`, and how many of them it waits for.
 const LOOKED_AT_FOR: Duration = Duration::from_secs(60);
 const LOOKERS_MAX: usize = 8;
 
@@ -106,63 +106,63 @@ fn open_when_nothing_looks(directory: &Path) -> Result<Disk, StoreError> {
     }
 }
 
-/// Whether the store's own file is in a folder: where its disk was unmounted there may be an empty one of the same name.
+/// Whether the store's own file is in a folder: where its disk was unmounted, the mount point may be an empty folder.
 pub(crate) fn is_in(directory: &Path) -> bool {
     block_device::is_there(&directory.join(disk::FILE))
 }
 
-/// What a store is started with, beside its disk.
+/// The parameters of a store, beside its disk.
 pub(crate) struct StoreOptions<'o> {
-    /// Of the thread that waits for changes to be written.
+    /// The waker of the thread that waits for changes to be written.
     pub(crate) waker: &'o Arc<Waker>,
     pub(crate) counters: Arc<Block>,
-    /// What lanes take for time 0.
+    /// The zero of the lanes' clocks.
     pub(crate) origin: Instant,
-    /// The number behind that of the last event that it has.
+    /// The number behind that of the last stored event.
     pub(crate) next: u64,
-    /// Origins that it has of events from other services, each with the number of its event.
+    /// Stored origins of events from other services, each with the number of its event.
     pub(crate) origins: &'o [(u64, SeenOrigin)],
-    /// The service that has it.
+    /// This service's number.
     pub(crate) service: u64,
-    /// The channels that there are.
+    /// The existing channels.
     pub(crate) channels: &'o [ChannelId],
     pub(crate) limits: StoreLimits,
 }
 
-/// What a store may have.
+/// The limits of a store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StoreLimits {
-    /// Octets of events.
+    /// Maximum octets of events.
     pub(crate) event_bytes_max: u64,
-    /// Octets on disk.
+    /// Maximum octets on disk.
     pub(crate) disk_bytes_max: u64,
-    /// From one synchronisation to the next at least.
+    /// Minimum interval between two synchronisations.
     pub(crate) sync_interval: Duration,
-    /// What each channel may have of events that were undeliverable.
+    /// Limits of each channel's dead letters.
     pub(crate) dead_letters: DeadLetterLimits,
 }
 
-/// The thread that writes.
+/// The store's thread, as its user sees it.
 pub(crate) struct Store {
     batches: Sender<Changed>,
-    /// The number of the last batch of changes that is on the disk.
+    /// The number of the last batch of changes on the disk.
     written: Arc<AtomicU64>,
     handed: u64,
     thread: JoinHandle<()>,
-    /// Of the waiting thread, and the store thread's own.
+    /// The waiting thread's waker, and the store thread's own.
     waiting: Arc<Waker>,
     waker: Arc<Waker>,
 }
 
-/// How lanes are introduced to the store.
+/// The store's end point for the introduction of lanes.
 pub(crate) struct Reception {
     pub(crate) waker: Arc<Waker>,
     pub(crate) introductions: Mailbox<Slot>,
-    /// For the main lane: the events that there are.
+    /// The stored events, for the main lane.
     pub(crate) restored: Option<Receiver<Chunk>>,
-    /// For the main lane: origins of events that came from other services, in the order in which they were written.
+    /// Origins of events from other services, for the main lane, in the order in which they were written.
     pub(crate) origins_seen: Vec<SeenOrigin>,
-    /// For administration: what it asks about dead letters.
+    /// Requests about dead letters, for administration.
     pub(crate) desk: Option<StoreDesk>,
 }
 
@@ -220,17 +220,17 @@ impl Store {
         Ok((store, Reception { waker, introductions, restored: Some(restored), origins_seen, desk }))
     }
 
-    /// The number of the last batch that is on the disk.
+    /// The number of the last batch on the disk.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Whether it has no changes to write.
+    /// Whether all changes are written.
     pub(crate) fn is_free(&self) -> bool {
         self.written() >= self.handed
     }
 
-    /// Has a batch of changes written. Its number is greater than those before.
+    /// Hands over a batch of changes to write. Its number is greater than those before.
     pub(crate) fn write(&mut self, number: u64, changes: Changes) {
         self.handed = number;
         // The thread ends when this is dropped, and not before.
@@ -238,7 +238,7 @@ impl Store {
         self.waker.notify();
     }
 
-    /// Waits until all changes are on the disk, though not for ever. Says the number of the last that are.
+    /// Waits until all changes are on the disk, at most [`ENDS_WITHIN`]. Returns the number of the last batch on the disk.
     pub(crate) fn wait(&self) -> u64 {
         let began = time::now();
         while !self.is_free() && !self.thread.is_finished() && time::since(began) < ENDS_WITHIN {
@@ -247,7 +247,7 @@ impl Store {
         self.written()
     }
 
-    /// Ends, once the lanes have, and waits for that, though not for ever.
+    /// Waits for the end of the thread, at most [`ENDS_WITHIN`]. Called once the lanes have ended.
     pub(crate) fn end(self) {
         let Self { batches, thread, waker, waiting, .. } = self;
         drop(batches);
@@ -259,58 +259,58 @@ impl Store {
     }
 }
 
-/// What the thread has.
+/// The state of the store's thread.
 pub(crate) struct Writer {
     disk: Disk,
     handed: Receiver<Changed>,
-    /// What is to be written of what is configured, and the number of the last batch of it.
+    /// Configuration changes to write, and the number of their last batch.
     changes: Changes,
     number: u64,
     written: Arc<AtomicU64>,
     journal: Journal,
     origins: SeenOrigins,
-    /// The channels that there were at the start.
+    /// The channels that existed at the start.
     channels: Vec<ChannelId>,
     desk: Counterpart,
     limits: StoreLimits,
     waiting: Arc<Waker>,
     pub(crate) waker: Arc<Waker>,
     origin: Instant,
-    /// Since it last went well.
+    /// Failed attempts since the last success.
     attempts: Attempts,
     fullness: Fullness,
-    /// Since when all that is left is to be written, if it is the end.
+    /// When the end of the service began, after which only pending writes are left.
     ending: Option<Instant>,
     /// When bookkeeping was written last that no thread waits for: lists of consumers that are yet to confirm events, and removals of
     /// events. Writing it with each batch of events takes twice the pages.
     tidied_at: Instant,
-    /// When it was last synchronised.
+    /// Time of the last synchronisation.
     written_at: Instant,
-    /// Octets that were written since it was looked how large the file is.
+    /// Octets written since the file's size was queried.
     unlooked: u64,
     gathering: Option<Gathering>,
-    /// Whether a lane has no room for its answers.
+    /// Whether a lane's mailbox is full.
     is_behind: bool,
-    /// Working space.
+    /// A buffer for encoded records.
     record: Vec<u8>,
     counters: Arc<Block>,
 }
 
-/// Wait after a batch of events. Suppliers with answers push their next events before long, and what is written together with what has come
-/// meanwhile costs hardly more than that alone.
+/// A wait after a batch of events. Suppliers that were acknowledged push their next events before long, and one batch of all of these costs
+/// hardly more than a batch of the first.
 struct Gathering {
-    /// Events that were answered.
+    /// Number of acknowledged events.
     answered: usize,
-    /// No longer than half of what the batch took.
+    /// End of the wait: at most half the time that the batch took.
     until: Instant,
 }
 
-/// Number of events at hand from which a batch no longer waits for more: the fixed cost of a batch is then small against theirs.
+/// Number of pending events at which a batch waits for no more: its fixed cost is then small in comparison.
 const ENOUGH: usize = 128;
 
 impl Gathering {
-    /// For how many more to wait, and how long, with so many events at hand, of which so many came before the answers: the others are of
-    /// suppliers that have theirs, and are not expected twice. Nothing if that is over. A supplier that is alone is not waited for: it
+    /// The number of further events to wait for, and the time left; `None` to wait no longer. Of the `awaited` events, `before` were posted
+    /// before the acknowledgements: their suppliers had their turn, and are expected again. A single supplier is not waited for, as it
     /// wakes the store itself.
     fn waits(&self, awaited: usize, before: usize) -> Option<(usize, Duration)> {
         let expected = (self.answered + before).min(ENOUGH);
@@ -321,8 +321,8 @@ impl Gathering {
 }
 
 impl Writer {
-    /// Hands the events that there are to the main lane, a piece at a time, before anything else is written. Where they cannot be read it
-    /// is tried again, as long as there is a receiver for them: the lane takes nothing else in before.
+    /// Hands the stored events to the main lane, a chunk at a time, before anything else is written. A failed read is tried again as long
+    /// as the receiver exists: the lane takes in nothing else before.
     fn restore(&mut self, to: &SyncSender<Chunk>) {
         let mut from = 0;
         while let Err(error) = self.read_events(&mut from, to) {
@@ -350,7 +350,7 @@ impl Writer {
         self.fullness.note_bytes(self.journal.bytes_on_device());
     }
 
-    /// Hands those from this number on over, and says which is the next. While it does it hears what becomes of those before.
+    /// Hands over the events from a number on, and sets `from` to the next number. Confirmations of earlier events are received meanwhile.
     fn read_events(&mut self, from: &mut u64, to: &SyncSender<Chunk>) -> Result<(), StoreError> {
         let Self { disk, journal, .. } = self;
         let mut chunk = Chunk::default();
@@ -358,7 +358,7 @@ impl Writer {
             let is_taken = chunk.is_empty() || to.send(chunk).is_ok();
             journal.look();
             journal.receive();
-            // The receiver is gone if it does not take the piece.
+            // A lane that has ended takes no chunk.
             if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let told = disk.each_event(*from, |number, consumers, record| {
@@ -369,7 +369,7 @@ impl Writer {
             *from = number + 1;
             if chunk.is_full() { hand_over(journal, core::mem::take(&mut chunk)) } else { ControlFlow::Continue(()) }
         });
-        // What was read before a failure is good.
+        // Events read before a failure are valid.
         let _ = hand_over(journal, chunk);
         told
     }
@@ -379,14 +379,14 @@ impl Writer {
         self.waiting.notify();
     }
 
-    /// Writes what is due, or waits for something to write. False at the end.
+    /// Performs one round: writes what is due, or waits. False at the end.
     pub(crate) fn live(&mut self) -> bool {
         self.journal.look();
         let has_ended = self.receive() && self.journal.has_ended();
         self.serve_request();
         self.look_for_room();
         if self.has_just_failed() || self.fullness.is_full() {
-            // To find out whether it works again takes looking through all that is kept.
+            // An attempt to write would have to read the whole database first.
             self.refuse();
         }
         self.is_behind = self.journal.send_answers();
@@ -397,7 +397,7 @@ impl Writer {
             && let Some((missing, left)) =
                 self.gathering.as_ref().and_then(|gathering| gathering.waits(awaited, before))
         {
-            // Woken for each of them it would take the processor from the threads that it waits for.
+            // A wake-up for each event would take the processor from the awaited threads.
             self.journal.wait_for(missing);
             self.waker.wait(Some(left));
             return true;
@@ -416,7 +416,7 @@ impl Writer {
         true
     }
 
-    /// Refuses the events that are to be kept, and those that are to be delivered once more.
+    /// Refuses all pending events and replays.
     fn refuse(&mut self) {
         let refused = self.journal.refuse();
         self.decline_replays();
@@ -424,7 +424,7 @@ impl Writer {
         self.fullness.note_refused(refused);
     }
 
-    /// Finds out, while the disk is full, whether there is room by now.
+    /// Checks a full disk for room.
     fn look_for_room(&mut self) {
         if self.fullness.looks_in().is_none() || self.has_just_failed() {
             return;
@@ -441,12 +441,12 @@ impl Writer {
         self.counters.set(Counter::StoreFull, self.fullness.is_full().into());
     }
 
-    /// Refuses events for which the disk has no room, before the database has begun anything.
+    /// Refuses events for which the disk has no room, before the database begins a write.
     fn refuse_what_has_no_room(&mut self) {
         if Fullness::has_room(self.journal.bytes_to_keep(), self.disk.room()) {
             return;
         }
-        // First the large ones: else a client that sends these would have everything of all others refused.
+        // Large events first: otherwise their supplier would have all others' events refused.
         let large = self.journal.refuse_larger(fullness::SOUGHT_BYTES);
         if large > 0 {
             self.counters.add(Counter::EventsNotStored, large);
@@ -460,7 +460,7 @@ impl Writer {
         self.refuse();
     }
 
-    /// Takes in what was handed over. True if nothing more can come of administration.
+    /// Takes messages from lanes and administration. True if administration has ended.
     fn receive(&mut self) -> bool {
         self.journal.receive();
         for origin in self.journal.take_not_taken() {
@@ -479,7 +479,7 @@ impl Writer {
         }
     }
 
-    /// Dead letters and origins of a channel go with it.
+    /// Removes the dead letters and origins of removed channels.
     fn note_gone_channels(&mut self, changes: &Changes) {
         if self.journal.dead_letters().count() == 0 && self.origins.count() == 0 {
             return;
@@ -492,7 +492,7 @@ impl Writer {
         }
     }
 
-    /// Counts dead letters, and what had to go.
+    /// Updates the counters of dead letters.
     fn count_dead_letters(&mut self) {
         self.counters.add(Counter::DeadLettersDropped, self.journal.take_dead_dropped());
         self.counters.set(Counter::DeadLettersStored, self.journal.dead_letters().count());
@@ -502,12 +502,12 @@ impl Writer {
         !self.changes.is_empty() || self.has_bookkeeping() || self.journal.is_awaited()
     }
 
-    /// Whether there is something to be written that no thread waits for.
+    /// Whether there are writes that no thread waits for.
     fn has_bookkeeping(&self) -> bool {
         self.journal.has_some() || self.origins.has_gone()
     }
 
-    /// Whether it is time to write what no event waits for.
+    /// Whether a write is due that no event waits for.
     fn is_due(&self, has_ended: bool) -> bool {
         if self.has_just_failed() {
             return false;
@@ -515,14 +515,14 @@ impl Writer {
         !self.changes.is_empty() || self.desk.is_waiting() || (self.has_bookkeeping() && self.is_late(has_ended))
     }
 
-    /// Whether it is not to be tried again yet.
+    /// Whether an attempt has failed and the next is not due yet.
     fn has_just_failed(&self) -> bool {
         !self.attempts.is_due()
     }
 
-    /// Whether bookkeeping that no thread waits for has waited long enough.
+    /// Whether bookkeeping that no thread waits for has been pending long enough.
     fn is_late(&self, has_ended: bool) -> bool {
-        // While the disk is full little is removed at a time, and the next follows at once.
+        // On a full disk little is removed at a time, and the next batch follows at once.
         has_ended
             || self.desk.is_waiting()
             || self.journal.has_much()
@@ -530,16 +530,16 @@ impl Writer {
             || time::since(self.tidied_at) >= journal::LATER
     }
 
-    /// How long it is until the disk may be synchronised again.
+    /// Time until the disk may be synchronised again.
     fn spared_for(&self) -> Option<Duration> {
         let left = self.limits.sync_interval.checked_sub(time::since(self.written_at));
         left.filter(|left| !left.is_zero())
     }
 
-    /// How long it waits to be woken; nothing if without end.
+    /// Maximum time to wait for a wake-up. `None`: unlimited.
     fn patience(&self) -> Option<Duration> {
         let again = self.attempts.due_in();
-        // It is not looked for room right behind a failure.
+        // After a failure, the next look for room waits as well.
         let looks = self.fullness.looks_in().map(|looks| looks.max(again.unwrap_or_default()));
         let again = again.or_else(|| self.spared_for()).filter(|_| self.has_some());
         let room = self.is_behind.then_some(ROOM_IN);
@@ -547,7 +547,7 @@ impl Writer {
         again.or_else(|| self.origins.has_gone().then_some(journal::LATER)).into_iter().chain(room).chain(looks).min()
     }
 
-    /// Tries to write what there is, and reports the outcome to the waiting threads.
+    /// Writes a batch, and reports the outcome to the waiting threads.
     fn write(&mut self, has_ended: bool) {
         self.refuse_what_has_no_room();
         let tidies = self.has_bookkeeping() && (!self.journal.is_awaited() || self.is_late(has_ended));
@@ -617,7 +617,7 @@ impl Writer {
         self.count_dead_letters();
     }
 
-    /// Takes note of how much is on disk. A file does not become smaller as events go, but is filled again: so what is kept counts, too.
+    /// Sets the budget of events from the file's size. Removed events leave free pages in the file, so the stored octets count as well.
     fn look_at_disk(&mut self) {
         let StoreLimits { event_bytes_max, disk_bytes_max, .. } = self.limits;
         let octets = self.disk.octets();

@@ -1,4 +1,4 @@
-//! The file of the store: a table of keys and values in an embedded database, which keeps each batch whole or not at all.
+//! The file of the store: an embedded database, whose transactions make each batch atomic.
 
 use core::fmt;
 use core::ops::ControlFlow;
@@ -22,43 +22,42 @@ use super::room::Blocks;
 use super::room::{Room, is_full};
 use crate::random;
 
-/// What is configured, in its parts.
+/// Configuration, in parts.
 const PARTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("parts");
-/// Events by their numbers, and by the same the consumers that are yet to confirm them.
+/// Records of events by number, and lists of unconfirmed consumers by the same number.
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
 const CONSUMERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("consumers");
-/// The number by which other services know this one, under [`SERVICE_KEY`].
+/// This service's number, by which other services know it, under [`SERVICE_KEY`].
 const IDENTITY: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("identity");
 const SERVICE_KEY: &[u8] = b"service";
-/// Origins of events that came from other services, each with the number of its event.
+/// Origins of events from other services, each with the number of its event.
 const ORIGINS_SEEN: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("origins_seen");
-/// What is said of the rest: [`VERSION`].
+/// Metadata: [`VERSION`].
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("about");
 const VERSION_KEY: &str = "version";
-/// The form of the tables that this is, and those of which this is more of the same: without events; without events that are kept aside, of
-/// which a release before would take the consumers for such as are yet to confirm them; without origins, which a release before would take
-/// for names and content of events.
+/// The version of the tables, and earlier ones, of which it is a superset: without events; without dead letters, which that release would
+/// take for unconfirmed consumers; without origins, which that release would take for names and content of events.
 pub(super) const VERSION: u32 = 4;
 const VERSION_WITHOUT_EVENTS: u32 = 1;
 const VERSION_WITHOUT_DEAD_LETTERS: u32 = 2;
 const VERSION_WITHOUT_ORIGINS: u32 = 3;
-/// The file's name in its folder.
+/// Name of the file in the store's folder.
 pub(crate) const FILE: &str = "campanile.redb";
-/// What the system counts the room of files in.
+/// The unit of the system's count of blocks, in octets.
 pub(super) const BLOCK_BYTES: u64 = 512;
-/// Memory for pages of the file: a batch is small, and what there is is read once.
+/// Cache for pages of the file, in octets: a batch is small, and the contents are read once.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// Why the store cannot be used, for people.
+/// The reason why a store cannot be used, for people.
 #[derive(Debug)]
 pub(crate) enum StoreError {
-    /// The folder cannot be had.
+    /// The folder cannot be created.
     Folder(io::Error),
-    /// Another process has it.
+    /// Another process has opened the store.
     InUse,
-    /// It was written by another release.
+    /// Another release wrote the store.
     Version(u32),
-    /// The database says no.
+    /// The database reported an error.
     Database(redb::Error),
 }
 
@@ -88,7 +87,7 @@ impl fmt::Display for StoreError {
 }
 
 impl StoreError {
-    /// Whether the file is not as it was written.
+    /// Whether the file is damaged.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             Self::Database(redb::Error::Corrupted(_)) => true,
@@ -97,12 +96,12 @@ impl StoreError {
         }
     }
 
-    /// Whether there is no room for it.
+    /// Whether the disk has no room.
     pub(super) fn is_full(&self) -> bool {
         matches!(self, Self::Database(redb::Error::Io(error)) if is_full(error))
     }
 
-    /// Whether there is nothing in the folder, and no way to put anything there.
+    /// Whether the folder has no store, and none can be created.
     pub(crate) fn is_nowhere(&self, directory: &Path) -> bool {
         match self {
             Self::Folder(_) => true,
@@ -121,10 +120,10 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
-/// How a database is opened: a file, or what stands for one in a test.
+/// Opens a database: a file, or a substitute in tests.
 type Open = Box<dyn Fn(&Builder) -> Result<Database, DatabaseError> + Send>;
 
-/// How many octets of the disk it takes.
+/// Queries the octets on disk.
 type Octets = Box<dyn Fn() -> io::Result<u64> + Send>;
 
 /// The store's file.
@@ -132,14 +131,14 @@ pub(crate) struct Disk {
     open: Open,
     octets: Octets,
     room: Room,
-    /// `None` after a failure: what is in memory is not to be trusted then, and it is opened anew.
+    /// `None` after a failure: then its memory is not to be trusted, and the database is opened again.
     database: Option<Database>,
-    /// The form of the tables that were found.
+    /// The version of the tables when they were opened.
     version: u32,
 }
 
 impl Disk {
-    /// Opens the store in a folder, both of which are made if they are not there. The file is looked through for damage.
+    /// Opens the store in a folder, and creates both if missing. The checksums of the file are verified.
     pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
         #[cfg(test)]
         if let Some(device) = crate::simulation::device() {
@@ -148,14 +147,14 @@ impl Disk {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(StoreError::Folder)?;
         let file: PathBuf = directory.join(FILE);
         let measured = file.clone();
-        // It may have holes, and does where it has just grown.
+        // The file may be sparse, as it is after it has grown.
         let octets = move || fs::metadata(&measured).map(|file| file.blocks() * BLOCK_BYTES);
         let place = Place::new(file);
         let room = place.room();
         Self::of(Box::new(move |builder| builder.create_with_backend(place.open()?)), Box::new(octets), room)
     }
 
-    /// The store in a folder to be looked at: its file is looked through for damage, and nothing is written to it.
+    /// Opens the store in a folder to read: the checksums of its file are verified, and nothing is written to it.
     pub(super) fn look_at(directory: &Path) -> Result<Self, StoreError> {
         let file: PathBuf = directory.join(FILE);
         let measured = file.clone();
@@ -164,13 +163,13 @@ impl Disk {
         Self::of(open, Box::new(octets), Room::on(None))
     }
 
-    /// The same on something that is no file.
+    /// Opens a store on a backend other than a file.
     #[cfg(test)]
     pub(super) fn on<B: redb::StorageBackend>(backend: impl Fn() -> B + Send + 'static) -> Result<Self, StoreError> {
         Self::in_room(backend, None)
     }
 
-    /// The same on a disk, of which it has so many octets.
+    /// Opens a store on a backend that takes its blocks from a simulated disk.
     #[cfg(test)]
     pub(super) fn in_room<B: redb::StorageBackend>(
         backend: impl Fn() -> B + Send + 'static,
@@ -193,17 +192,17 @@ impl Disk {
         Ok(Self { open, octets, room, database: Some(database), version })
     }
 
-    /// What there is for it on its disk.
+    /// The room for the file on its disk.
     pub(super) const fn room(&self) -> &Room {
         &self.room
     }
 
-    /// The form of the tables that were found. They are of [`VERSION`] by now.
+    /// The version of the tables when they were opened. They are of [`VERSION`] by now.
     pub(super) const fn version(&self) -> u32 {
         self.version
     }
 
-    /// How many octets of the disk it takes.
+    /// Octets on disk.
     pub(crate) fn octets(&self) -> u64 {
         (self.octets)().unwrap_or(0)
     }
@@ -216,7 +215,7 @@ impl Disk {
         Ok(self.database.insert(opened))
     }
 
-    /// All that is kept.
+    /// The whole stored configuration.
     pub(crate) fn image(&mut self) -> Result<corba::Image, StoreError> {
         let parts = self.database()?.begin_read()?.open_table(PARTS)?;
         let mut image = corba::Image::new();
@@ -227,13 +226,13 @@ impl Disk {
         Ok(image)
     }
 
-    /// The number by which other services know the one that has this store. Never 0.
+    /// This service's number, by which other services know it. Never 0.
     pub(crate) fn service(&mut self) -> Result<u64, StoreError> {
         let identity = self.database()?.begin_read()?.open_table(IDENTITY)?;
         Ok(service_in(&identity)?.unwrap_or_else(random::identity))
     }
 
-    /// Origins of events that came from other services, each with the number of its event, in the order of these.
+    /// Origins of events from other services, each with the number of its event, in the order of these.
     pub(super) fn origins_seen(&mut self) -> Result<Vec<(u64, SeenOrigin)>, StoreError> {
         let table = self.database()?.begin_read()?.open_table(ORIGINS_SEEN)?;
         let mut origins = Vec::new();
@@ -245,15 +244,15 @@ impl Disk {
         Ok(origins)
     }
 
-    /// How many events are kept, and the number that is behind the last.
+    /// The number of events, and the number behind the last one's.
     pub(crate) fn events(&mut self) -> Result<(u64, u64), StoreError> {
         let events = self.database()?.begin_read()?.open_table(EVENTS)?;
         let last = events.last()?.map_or(0, |(number, _)| number.value());
         Ok((events.len()?, last + 1))
     }
 
-    /// Passes each event that is kept, from this number on, by rising number, to `tell`: its number, the consumers yet to confirm it if
-    /// that list is kept, and its record. Ends when `tell` breaks.
+    /// Passes each event from a number on to `tell`, in ascending order: its number, the list of unconfirmed consumers if one is stored,
+    /// and its record. Ends when `tell` breaks.
     pub(super) fn each_event(
         &mut self,
         from: u64,
@@ -266,7 +265,7 @@ impl Disk {
         told
     }
 
-    /// What is kept of one event; nothing if it is not there.
+    /// Reads the record of one event. `None` if there is none.
     pub(super) fn event<R>(&mut self, number: u64, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, StoreError> {
         let told = event(self.database()?, number, read);
         if told.is_err() {
@@ -275,7 +274,7 @@ impl Disk {
         told
     }
 
-    /// Makes the file as small as what is in it.
+    /// Shrinks the file to its contents.
     pub(super) fn compact(&mut self) -> Result<(), StoreError> {
         self.database()?;
         let Some(database) = &mut self.database else { return Ok(()) };
@@ -287,12 +286,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Keeps a batch of changes, whole or not at all; it is on the disk when this returns. Says how many octets it had.
+    /// Writes a batch of changes, as a whole or not at all; it is on the disk on return. Returns its octets.
     pub(crate) fn write(&mut self, changes: &Changes) -> Result<u64, StoreError> {
         self.write_batch(Phases::of(changes), |batch| batch.change_parts(changes))
     }
 
-    /// Keeps what is put into a batch, whole or not at all; it is on the disk when this returns. Says how many octets it had.
+    /// Writes the batch that `fill` creates, as a whole or not at all; it is on the disk on return. Returns its octets.
     pub(crate) fn write_batch(
         &mut self,
         phases: Phases,
@@ -306,29 +305,29 @@ impl Disk {
     }
 }
 
-/// In how many steps a batch is written: each is a synchronisation.
+/// Steps in which a batch is committed, each with a synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phases {
-    /// An attacker that chooses what is written, and has the power cut at the right moment, could make a commit that was not completed look
-    /// as if it were. Of events that is borne: they are written far more often.
+    /// An attacker that chooses the data and cuts the power at the right moment could make an incomplete commit look complete. For events
+    /// that risk is accepted, since they are written far more often.
     One,
-    /// It could not.
+    /// A commit that is safe from that attack.
     Two,
 }
 
 impl Phases {
-    /// Those for changes of what is configured.
+    /// The steps for a batch with these configuration changes.
     pub(crate) fn of(changes: &Changes) -> Self {
         if changes.is_empty() { Self::One } else { Self::Two }
     }
 }
 
-/// A batch that is being filled.
+/// A batch under construction.
 pub(crate) struct Batch<'t> {
     begun: &'t redb::WriteTransaction,
     events: Table<'t, u64, &'static [u8]>,
     consumers: Table<'t, u64, &'static [u8]>,
-    /// Open once it is written to.
+    /// The table, opened with the first write to it.
     origins_seen: Option<Table<'t, &'static [u8], &'static [u8]>>,
     octets: usize,
 }
@@ -355,7 +354,7 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Keeps an event's origin.
+    /// Stores an event's origin.
     pub(super) fn keep_origin(&mut self, event: u64, origin: &SeenOrigin) -> Result<(), StoreError> {
         self.octets += SeenOrigin::KEY_BYTES + size_of::<u64>();
         self.origins_seen()?.insert(&origin.key()[..], &event.to_le_bytes()[..])?;
@@ -367,7 +366,7 @@ impl<'t> Batch<'t> {
         Ok(())
     }
 
-    /// Keeps those origins only for which this is so, each with the number of its event.
+    /// Removes all origins for which `is_kept` returns false. Its first argument is the number of the event.
     pub(super) fn retain_origins(&mut self, is_kept: impl Fn(u64, SeenOrigin) -> bool) -> Result<(), StoreError> {
         self.origins_seen()?.retain(|key, event| {
             let origin = number(event).zip(SeenOrigin::of_key(key));
@@ -384,20 +383,20 @@ impl<'t> Batch<'t> {
         Ok(self.origins_seen.insert(table))
     }
 
-    /// Keeps the number by which other services know this one.
+    /// Stores this service's number.
     pub(super) fn keep_service(&mut self, service: u64) -> Result<(), StoreError> {
         self.begun.open_table(IDENTITY)?.insert(SERVICE_KEY, &service.to_le_bytes()[..])?;
         Ok(())
     }
 
-    /// Keeps the list of consumers that are yet to confirm an event.
+    /// Stores the list of an event's unconfirmed consumers.
     pub(crate) fn keep_consumers(&mut self, number: u64, consumers: &[u8]) -> Result<(), StoreError> {
         self.octets += size_of::<u64>() + consumers.len();
         self.consumers.insert(number, consumers)?;
         Ok(())
     }
 
-    /// Removes an event, and with it, if that was kept, the list of consumers that were yet to confirm it.
+    /// Removes an event, and its list of unconfirmed consumers if it `is_listed`.
     pub(crate) fn forget_event(&mut self, number: u64, is_listed: bool) -> Result<(), StoreError> {
         self.events.remove(number)?;
         if is_listed {
@@ -407,13 +406,13 @@ impl<'t> Batch<'t> {
     }
 }
 
-/// The database, and the form of the tables that were found in it.
+/// Opens the database. Returns it with the version of the tables before any upgrade.
 fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
     let database = open(&builder)?;
     if has_all_tables(&database)? {
-        // Nothing is written, for which the disk may have no room.
+        // Nothing is written here: the disk may be full.
         return Ok((database, VERSION));
     }
     let begun = begin(&database, Phases::Two)?;
@@ -441,7 +440,7 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
     Ok((database, found))
 }
 
-/// Whether a database is of this form, and has all that belongs to it.
+/// Whether a database is of [`VERSION`], and has all of its tables.
 fn has_all_tables(database: &Database) -> Result<bool, StoreError> {
     let begun = database.begin_read()?;
     let is_there = || {
@@ -471,7 +470,7 @@ fn each_event(
         let (number, record) = entry?;
         let number = number.value();
         let mut confirm = None;
-        // Both rise, and there is no list without its event.
+        // Both are in ascending order, and there is no list without its event.
         while let Some(list) = listed.next_if(|list| list.as_ref().map_or(true, |(of, _)| of.value() <= number)) {
             let (of, list) = list?;
             if of.value() == number {
@@ -501,7 +500,7 @@ fn number(octets: &[u8]) -> Option<u64> {
 
 fn begin(database: &Database, phases: Phases) -> Result<redb::WriteTransaction, StoreError> {
     let mut begun = database.begin_write()?;
-    // Which is in two phases, and leaves less to do when it is opened again.
+    // Two phases, which also shorten the repair at the next opening.
     begun.set_quick_repair(phases == Phases::Two);
     Ok(begun)
 }

@@ -1,10 +1,10 @@
-//! Events that outlive the process, as the store's thread knows them: which are to be written, and which consumers are yet to confirm each.
+//! Persistent events, as the store's thread knows them: those to be written, and the unconfirmed consumers of each.
 //!
-//! A lane posts an event, and has it back when it is on the disk; only then does any consumer get it, and only then is its supplier
-//! answered. What the lane learns of it from then on (its consumers, each confirmation, that all have confirmed) it posts, too. An event
-//! goes from the disk when all have it and it is a dead letter for none ([`dead_letters`](super::dead_letters)). The list of consumers yet
-//! to confirm one that stays is written some time later: a process that ends before has it go to all consumers that want it then. From then
-//! on it takes hardly any memory ([`unconfirmed`]), however long its consumers are away.
+//! A lane posts an event, and gets it back once it is on the disk; only then is it delivered, and its supplier acknowledged. Later the lane
+//! also posts the event's consumers, each confirmation, and that all have confirmed. An event is removed from the disk once all consumers
+//! have it and it is a dead letter for none ([`dead_letters`](super::dead_letters)). The list of unconfirmed consumers of an event is
+//! written some time later: if the process ends before, the event is delivered to all subscribers then. A listed event takes hardly any
+//! memory ([`unconfirmed`]), however long its consumers are away.
 
 mod aside;
 mod unconfirmed;
@@ -26,75 +26,75 @@ use crate::store::dead_letters::{DeadLetterLimits, DeadLetters};
 use crate::store::origins::SeenOrigin;
 use crate::store::record::{consumers_of, count_consumers, read_aside, read_consumers};
 
-/// Events of one lane that may be with the store at once, and octets of them; the first may be of any size.
+/// Maximum events of one lane with the store at once, and their octets; the first may be of any size.
 pub(crate) const EVENTS_MAX: usize = 4_096;
 pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
-/// Places for what else a lane posts.
+/// Capacity of a lane's mailbox for its other messages.
 pub(super) const NEWS_MAX: usize = 8_192;
-/// Bookkeeping that no thread waits for is written after so long, or when there is so much of it.
+/// Delay of bookkeeping that no thread waits for, and the amounts at which it is written earlier.
 pub(crate) const LATER: Duration = Duration::from_millis(100);
 const LATER_MAX: usize = 4_096;
 const LATER_BYTES_MAX: u64 = 16 << 20;
-/// Events that were kept when the process began are given to a lane so many at a time, or octets of them.
+/// Maximum events, and octets of them, in a chunk of stored events that a lane is given at the start.
 const CHUNK_EVENTS: usize = 1_024;
 const CHUNK_BYTES: usize = 1 << 20;
-/// What an event takes in the file beside its octets.
+/// Octets of an event in the file, beside its own.
 const RECORD_OVERHEAD: u64 = 64;
-/// The same of an event that has an origin.
+/// Octets of an event's origin in the file.
 const ORIGIN_OVERHEAD: usize = 64;
 
-/// From a lane to the store.
+/// Message from a lane to the store.
 #[derive(Debug)]
 pub(crate) enum ToStore {
-    /// An event to be kept.
+    /// Stores an event.
     Event(Posting),
-    /// What became of one.
+    /// Progress of an event's delivery.
     Completion(Completion),
-    /// One was undeliverable for a consumer, and its channel names none to which such events go.
+    /// An event was undeliverable for a consumer, and its channel names no `DeadLetterChannel`.
     Undeliverable(NonZeroU64, ProxyKey),
-    /// An event with this origin was kept, and then not taken: it is to be taken when it comes again.
+    /// An event with this origin was stored, but not admitted: when it arrives again, it is no repeat.
     NotTaken(SeenOrigin),
 }
 
-/// An event to be kept.
+/// An event to store.
 #[derive(Debug)]
 pub(crate) struct Posting {
     pub(crate) pending_event: PendingEvent,
-    /// By which its lane knows it when it comes back.
+    /// The lane's number for the event, repeated in the answer.
     pub(crate) posting: u64,
-    /// Whether its lane is to be notified when all consumers have it.
+    /// Whether the lane is notified once all consumers have the event.
     pub(crate) is_awaited: bool,
 }
 
-/// From the store to a lane: events in the order in which they were posted, with what their lane knows them by.
+/// Message from the store to a lane. Answers about events are in the order of their posting, with the lane's number.
 #[derive(Debug)]
 pub(crate) enum FromStore {
-    /// It is on the disk, and has the number by which it is known.
+    /// The event is on the disk, under its watch number.
     Stored(PendingEvent, u64),
-    /// It is not.
+    /// The event is not stored.
     NotStored(PendingEvent, u64, StoreRefusal),
-    /// All consumers have an event that is kept, and its posting asked for this notice.
+    /// All consumers have a stored event whose posting requested this notice.
     Completion(NonZeroU64),
-    /// One that was a dead letter is to be delivered once more.
+    /// A dead letter is to be delivered once more.
     Again(Box<Again>),
 }
 
-/// An event that was a dead letter for a consumer, and is to be delivered once more.
+/// A dead letter of a consumer that is to be delivered once more.
 #[derive(Debug)]
 pub(crate) struct Again {
-    /// The number that it has from now on, and that which it had.
+    /// The event's new number; `from` is its old one.
     pub(crate) number: u64,
     pub(super) from: u64,
     pub(crate) consumer: ProxyKey,
     pub(crate) record: Vec<u8>,
 }
 
-/// Why an event is not kept.
+/// The reason why an event is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoreRefusal {
-    /// As much is kept as may be.
+    /// The limit of stored octets is reached.
     Full,
-    /// The disk fails.
+    /// The disk has failed or is full.
     Failed,
 }
 
@@ -102,57 +102,57 @@ pub(crate) enum StoreRefusal {
 pub(crate) struct Link {
     pub(crate) messages: Mailbox<ToStore>,
     pub(crate) answers: Inbox<FromStore>,
-    /// Of the main lane: the events that were kept when the process began, until there are no more.
+    /// The events that were stored when the process began, until all are taken; for the main lane only.
     pub(crate) restored: Option<Receiver<Chunk>>,
-    /// Of the main lane: origins of persistent events that came from other services, in the order in which they were written. Taken by the
-    /// protocol that knows repeats by them.
+    /// Origins of persistent events from other services, in the order in which they were written; for the main lane only. The link protocol
+    /// takes them, to find repeats.
     pub(crate) origins_seen: Vec<SeenOrigin>,
 }
 
-/// The store's end.
+/// The store's end of a lane's link.
 pub(crate) struct Slot {
     thread: LaneThread,
     messages: Inbox<ToStore>,
     answers: BufferedMailbox<FromStore>,
-    /// Messages that were there before the last answers were, and were not taken yet.
+    /// Messages in the mailbox at the time of the last answers that are not taken yet.
     earlier: usize,
 }
 
-/// Both ends of a lane's link. The first is the main lane's.
+/// Creates both ends of a lane's link. The first call is for the main lane.
 pub(crate) fn link(thread: LaneThread, waker: &Arc<Waker>, to: &mut Reception) -> (Link, Slot) {
     let (to_store, messages) = mailbox(&to.waker, EVENTS_MAX + NEWS_MAX);
-    // Answers, and the notices beside them.
+    // Room for the answers, and the notices beside them.
     let (to_lane, answers) = mailbox(waker, EVENTS_MAX + NEWS_MAX);
     let origins_seen = core::mem::take(&mut to.origins_seen);
     let link = Link { messages: to_store, answers, restored: to.restored.take(), origins_seen };
     (link, Slot { thread, messages, answers: BufferedMailbox::new(to_lane), earlier: 0 })
 }
 
-/// An event that was kept when the process began.
+/// An event that was stored when the process began.
 #[derive(Debug)]
 struct Restored {
     number: u64,
-    /// Index into the piece's lists of consumers yet to confirm; nothing if none was written.
+    /// Index of the list of unconfirmed consumers in the chunk. `None` if none was stored.
     list: Option<usize>,
-    /// Octets of its record.
+    /// Octets of the event's record.
     length: usize,
 }
 
-/// Some of the events that were kept when the process began, by rising number.
+/// A chunk of the events that were stored when the process began, in ascending order of their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     events: Vec<Restored>,
-    /// Consumers yet to confirm the events: as a rule one event after the other has the same list, of which there is one then. And the last
-    /// as it is kept, and octets of all of them.
+    /// Lists of unconfirmed consumers; consecutive events with equal lists share one. `last_list` is the last in its stored form, and
+    /// `list_bytes` the octets of all.
     lists: Vec<Arc<[ProxyId]>>,
     last_list: Vec<u8>,
     list_bytes: usize,
-    /// What they say, one behind the other.
+    /// The events' records, one after the other.
     records: Vec<u8>,
 }
 
 impl Chunk {
-    /// Whether it has as much as a lane is given at a time.
+    /// Whether the chunk is large enough to be handed over.
     pub(crate) fn is_full(&self) -> bool {
         self.events.len() >= CHUNK_EVENTS || self.records.len() + self.list_bytes >= CHUNK_BYTES
     }
@@ -161,7 +161,7 @@ impl Chunk {
         self.events.is_empty()
     }
 
-    /// `consumers`: the list of those yet to confirm it, in its stored form, if there is one.
+    /// Appends an event. `consumers`: the list of unconfirmed consumers in its stored form, if there is one.
     pub(crate) fn push(&mut self, number: u64, consumers: Option<&[u8]>, record: &[u8]) {
         let list = consumers.map(consumers_of).map(|octets| {
             if self.lists.is_empty() || self.last_list != octets {
@@ -176,7 +176,7 @@ impl Chunk {
         self.records.extend_from_slice(record);
     }
 
-    /// Passes each event to `act`: its number, the consumers yet to confirm it, and its record.
+    /// Passes each event to `act`: its number, its unconfirmed consumers, and its record.
     pub(crate) fn each(self, mut act: impl FnMut(u64, Option<Arc<[ProxyId]>>, &[u8])) {
         let mut rest = self.records.as_slice();
         for Restored { number, list, length } in self.events {
@@ -187,34 +187,35 @@ impl Chunk {
     }
 }
 
-/// An event that is kept, or about to be.
+/// An event that is stored or to be stored.
 #[derive(Debug, Default)]
 struct Open {
-    /// Octets of its record.
+    /// Octets of the event's record.
     bytes: u64,
     home: u32,
-    /// Consumers yet to confirm it: a proxy's number alone may be that of one in each channel.
+    /// Unconfirmed consumers, with their channels, since a proxy's number alone is not unique.
     first: Option<ProxyKey>,
     others: Vec<ProxyKey>,
-    /// Lanes that have named its consumers, that there are beside its first, that have taken it over, and that have done with it.
+    /// Counts of lanes: that have named their consumers, that get the event by hand-over, that have taken it over, and that are done with
+    /// it.
     begun: u16,
     bridges: u16,
     taken_over: u16,
     done: u16,
     is_done_at_home: bool,
-    /// Whether a list of the consumers yet to confirm it is on the disk, and whether they have changed since.
+    /// Whether a list of unconfirmed consumers is on the disk, and whether it is out of date.
     is_listed: bool,
     is_changed: bool,
-    /// Whether its lane is to be notified when all consumers have it.
+    /// Whether the lane is notified once all consumers have the event.
     is_awaited: bool,
-    /// How many the list had that was there when the process began; 0 if there was none.
+    /// Number of consumers in the list on the disk when the process began; 0 without a list.
     listed_before: usize,
-    /// Whether all have it, and it is only a dead letter.
+    /// Whether all consumers have the event, so that it is only a dead letter.
     is_at_rest: bool,
 }
 
 impl Open {
-    /// One of which only confirmations were missing.
+    /// An event that waited for confirmations only.
     fn of(channel: ChannelId, UnconfirmedEvent { bytes, consumers, awaited_by }: UnconfirmedEvent) -> Self {
         let mut open = Self { bytes, begun: 1, done: 1, is_done_at_home: true, is_listed: true, ..Self::default() };
         (open.home, open.is_awaited) = (awaited_by.unwrap_or_default(), awaited_by.is_some());
@@ -222,7 +223,7 @@ impl Open {
         open
     }
 
-    /// The channel of its consumers, if nothing is to come of it but their confirmations, and the disk has the list of them.
+    /// The channel of all the consumers, if the event waits for their confirmations only, and the list on the disk is up to date.
     fn unconfirmed_in(&self) -> Option<ChannelId> {
         let is_known = self.is_complete() && self.is_done_on_lanes() && self.is_listed && !self.is_changed;
         let channel = self.first.filter(|_| is_known)?.channel;
@@ -236,7 +237,7 @@ impl Open {
         }
     }
 
-    /// Says whether it was for that one.
+    /// Removes a consumer. Returns whether it was unconfirmed.
     fn remove(&mut self, consumer: ProxyKey) -> bool {
         if self.first == Some(consumer) {
             self.first = self.others.pop();
@@ -250,51 +251,51 @@ impl Open {
         self.first.iter().chain(&self.others).map(|consumer| consumer.proxy)
     }
 
-    /// Whether all its consumers are known.
+    /// Whether all consumers are known.
     fn is_complete(&self) -> bool {
         self.begun > self.bridges
     }
 
-    /// Whether all lanes have done with it. Consumers without memory for it get it later, each with its own confirmation.
+    /// Whether all lanes are done with the event. Consumers with a backlog on disk get it later, and confirm it themselves.
     fn is_done_on_lanes(&self) -> bool {
         self.is_done_at_home && self.done > self.taken_over
     }
 
-    /// Whether all consumers have it.
+    /// Whether all consumers have the event.
     fn is_delivered(&self) -> bool {
         self.is_done_on_lanes() && self.first.is_none()
     }
 }
 
-/// What is to be written.
+/// Pending writes.
 #[derive(Debug, Default)]
 struct Pending {
-    /// Events by rising number, but for those that are not to be kept, which have none.
+    /// Events in ascending order of their numbers; refused events among them have number 0.
     events: Vec<Unwritten>,
     /// Those with a changed list of consumers yet to confirm them, and such as have gone since.
     changed: Vec<u64>,
     /// Those that are to go.
     gone: Vec<Gone>,
-    /// Octets of these.
+    /// Octets of the events to remove.
     gone_bytes: u64,
-    /// Numbers of events that were refused since they could not be written. They may be there all the same, and have to go then: of each
-    /// batch that was tried the first and the last.
+    /// Ranges of events that were refused since a write failed: first and last number of each batch. They may be on the disk all the same,
+    /// and are removed.
     unsure: Vec<(u64, u64)>,
-    /// Those that are to be delivered once more.
+    /// Dead letters to be delivered once more.
     again: Vec<Again>,
 }
 
-/// An event that is to go.
+/// An event to remove from the disk.
 #[derive(Debug)]
 struct Gone {
     number: u64,
-    /// Whether a list of the consumers yet to confirm it is on the disk.
+    /// Whether a list of unconfirmed consumers is on the disk.
     is_listed: bool,
     bytes: u64,
 }
 
 impl Pending {
-    /// Notes that the consumers yet to confirm an event have changed.
+    /// Notes that an event's unconfirmed consumers have changed.
     fn note_changed(&mut self, number: u64, open: &mut Open) {
         if !core::mem::replace(&mut open.is_changed, true) {
             self.changed.push(number);
@@ -302,43 +303,43 @@ impl Pending {
     }
 }
 
-/// An event that is to be written.
+/// An event yet to be written or refused.
 #[derive(Debug)]
 struct Unwritten {
-    /// 0 if it is not to be kept.
+    /// 0 if the event is refused.
     number: u64,
     pending_event: PendingEvent,
-    /// The lane that waits for it, and what that knows it by.
+    /// The lane that waits for the event, and its number there.
     thread: u32,
     posting: u64,
 }
 
-/// All events that are kept.
+/// All stored events, with pending writes.
 pub(crate) struct Journal {
     introductions: Inbox<Slot>,
     slots: Vec<Slot>,
     next: u64,
-    /// Those of which something is to come beside confirmations: they are in memory, or on their way to a disk. In order, so that those that
-    /// come one after the other lie side by side: a start with a million of them takes two thirds of what it takes with a table by hashes.
+    /// Events that are in memory or in a backlog on disk. Ordered, so that consecutive events are adjacent: a start with a million of them
+    /// takes two thirds of the time of a hash table.
     open: BTreeMap<u64, Open>,
-    /// Those of which only confirmations are missing.
+    /// Events that wait for confirmations only.
     unconfirmed: Unconfirmed,
     bytes: u64,
     bytes_max: u64,
     pending: Pending,
     dead: DeadLetters,
-    /// Events that all consumers have, and that are only dead letters.
+    /// Number of events that all consumers have, and that are only dead letters.
     at_rest: usize,
-    /// Dead letters that had to go, not counted yet.
+    /// Dead letters dropped at a limit, not counted yet.
     dead_dropped: u64,
-    /// Events among those to be written that were posted before the last answers were.
+    /// Number of pending events that were posted before the last answers.
     posted_before_answers: usize,
-    /// Origins of events that were not taken.
+    /// Origins of events that were stored but not admitted.
     not_taken: Vec<SeenOrigin>,
 }
 
 impl Journal {
-    /// One without events, to which lanes are introduced. The next event has this number.
+    /// Creates a journal without events. `next` is the number of the next event.
     pub(crate) fn new(
         introductions: Inbox<Slot>,
         next: u64,
@@ -361,14 +362,14 @@ impl Journal {
         }
     }
 
-    /// Origins of events that were kept and then not taken, since this was last asked.
+    /// Takes the origins of events that were stored but not admitted since the last call.
     pub(crate) fn take_not_taken(&mut self) -> Vec<SeenOrigin> {
         core::mem::take(&mut self.not_taken)
     }
 
-    /// Adds an event that was kept when the process began, of so many octets. `list`: the consumers that were yet to confirm it, and those
-    /// for which it was a dead letter, if that was written. Returns whether a lane is to have it: not if all have it, but those for which
-    /// it is a dead letter. If there are none of those either, it goes.
+    /// Adds an event that was stored when the process began, of this many octets. `list`: its unconfirmed consumers and those for which it
+    /// was a dead letter, if stored. Returns whether a lane is to deliver it: false if it is only a dead letter, or if all consumers have
+    /// it, in which case it is removed.
     pub(crate) fn restore(
         &mut self,
         number: u64,
@@ -393,24 +394,24 @@ impl Journal {
         !all_have_it
     }
 
-    /// Octets of events that may be kept from now on.
+    /// Sets the maximum octets of stored events.
     pub(crate) const fn set_bytes_max(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
     }
 
-    /// Notes that the store looks: what lanes post from now on wakes it again. To be called before messages are taken.
+    /// Notes that the store looks: lanes that post from now on wake it again. Called before messages are taken.
     pub(crate) fn look(&self) {
         self.introductions.look();
         self.slots.iter().for_each(|slot| slot.messages.look());
     }
 
-    /// Has lanes wake it for about so many events more, and not for each. To be called when the store has looked, before it waits for a
-    /// limited time.
+    /// Has lanes wake the store after about this many further events, instead of each. Called after [`look`](Self::look), before a limited
+    /// wait.
     pub(crate) fn wait_for(&self, events: usize) {
         self.slots.iter().for_each(|slot| slot.messages.wait_for(events));
     }
 
-    /// Takes in what lanes have posted.
+    /// Takes the messages that lanes have posted.
     pub(crate) fn receive(&mut self) {
         while let Some(slot) = self.introductions.take() {
             self.slots.push(slot);
@@ -440,7 +441,7 @@ impl Journal {
         self.look_at_leaving();
     }
 
-    /// Whether no lane can post anything any more.
+    /// Whether all lanes have ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.slots.is_empty() && self.introductions.has_ended()
     }
@@ -450,7 +451,7 @@ impl Journal {
         let thread = thread.0;
         let octets = size_of_event(&pending_event);
         if self.bytes + octets > self.bytes_max {
-            // In its order, behind those that are to be written.
+            // The refusal is answered in order, behind earlier events.
             self.pending.events.push(Unwritten { number: 0, pending_event, thread, posting });
             return;
         }
@@ -469,7 +470,7 @@ impl Journal {
             return self.note_gone(consumer);
         }
         let Some(number) = completed.watch().map(NonZeroU64::get) else { return };
-        // Its list on the disk may name a consumer that is gone.
+        // The list on the disk may name a consumer that is gone.
         let is_reopened =
             matches!(completed, Completion::ForConsumer { consumer, .. } if self.reopen(consumer.channel, number));
         let Some(open) = self.open.get_mut(&number) else { return };
@@ -480,13 +481,13 @@ impl Journal {
                 if open.home == thread.0 {
                     open.bridges = u16::try_from(bridges).unwrap_or(u16::MAX);
                 }
-                // It came back for the listed consumers only: if they are as many, they are the same.
+                // The event was restored for the listed consumers only: if the number is the same, so are they.
                 if open.listed_before == 0 || open.consumers().count() != open.listed_before {
                     self.pending.note_changed(number, open);
                 }
             }
             Completion::ForConsumer { consumer, how, .. } => {
-                // It may have come back to a consumer for which it was a dead letter, if the process ended before its consumers were
+                // The event may have been restored for a consumer for which it was a dead letter, if the process ended before its list was
                 // written.
                 let is_had = how == Disposition::Delivered && self.dead.remove((number, consumer));
                 if open.remove(consumer) || is_had || is_reopened {
@@ -500,7 +501,7 @@ impl Journal {
                 open.done = open.done.saturating_add(1);
                 open.is_done_at_home |= open.home == thread.0;
                 if open.home == thread.0 && open.taken_over < open.bridges {
-                    // What was to be handed over to the others was dropped.
+                    // Pending hand-overs were dropped.
                     open.bridges = open.taken_over;
                     self.pending.note_changed(number, open);
                 }
@@ -510,7 +511,7 @@ impl Journal {
         }
     }
 
-    /// Has an event among the open ones again, if only its confirmations were missing: whether they were.
+    /// Moves an event from `unconfirmed` back to `open`. Returns whether it was there.
     fn reopen(&mut self, channel: ChannelId, number: u64) -> bool {
         if self.open.contains_key(&number) {
             return false;
@@ -519,7 +520,7 @@ impl Journal {
         taken.map(|event| self.open.insert(number, Open::of(channel, event))).is_some()
     }
 
-    /// Has an event among those of which only confirmations are missing, if it is one.
+    /// Moves an event to `unconfirmed` if it waits for confirmations only.
     fn compact(&mut self, number: u64) {
         let Some(channel) = self.open.get(&number).and_then(Open::unconfirmed_in) else { return };
         if !self.dead.has(number)
@@ -531,7 +532,7 @@ impl Journal {
         }
     }
 
-    /// If all consumers have an event, its lane is notified, if that is awaited, and it goes, unless it is a dead letter.
+    /// Once all consumers have an event: notifies the lane if requested, and removes the event unless it is a dead letter.
     fn complete(&mut self, number: u64) {
         let Some(open) = self.open.get_mut(&number).filter(|open| open.is_delivered()) else { return };
         let (home, is_awaited) = (open.home, core::mem::take(&mut open.is_awaited));
@@ -545,7 +546,7 @@ impl Journal {
         }
     }
 
-    /// A consumer is gone that was yet to get events for which there was no memory.
+    /// Removes a consumer with a backlog on disk that is gone from all its events.
     fn note_gone(&mut self, consumer: ProxyKey) {
         let mut completed = BTreeSet::new();
         for (number, open) in self.open.iter_mut() {
@@ -558,7 +559,7 @@ impl Journal {
         self.unconfirmed.leave(consumer);
     }
 
-    /// Looks at unconfirmed events of consumers that are gone: of very many at no more than are written at a time.
+    /// Updates the unconfirmed events of consumers that are gone, at most as many as are written at a time.
     fn look_at_leaving(&mut self) {
         while !self.has_much()
             && let Some((channel, number, event)) = self.unconfirmed.take_leaving()
@@ -582,66 +583,65 @@ impl Journal {
 
     // ---- writing ----
 
-    /// Number of events with a lane that waits for them to be written.
+    /// Number of events that lanes wait for.
     pub(crate) fn awaited(&self) -> usize {
         self.pending.events.len()
     }
 
-    /// How many of these were posted before the last answers were: not by suppliers that had those.
+    /// Number of [awaited](Self::awaited) events posted before the last answers, hence not by suppliers that were just acknowledged.
     pub(crate) const fn posted_before_answers(&self) -> usize {
         self.posted_before_answers
     }
 
-    /// Whether a lane waits for something to be written.
+    /// Whether a lane waits for a write.
     pub(crate) fn is_awaited(&self) -> bool {
         self.awaited() > 0
     }
 
-    /// Whether there is so much bookkeeping that no thread waits for that it is written now.
+    /// Whether so much bookkeeping is pending that it is written now.
     pub(crate) fn has_much(&self) -> bool {
         let Pending { changed, gone, gone_bytes, .. } = &self.pending;
         gone.len().max(changed.len()) >= LATER_MAX || *gone_bytes >= LATER_BYTES_MAX
     }
 
-    /// Whether there is something to be written.
+    /// Whether bookkeeping is pending.
     pub(crate) fn has_some(&self) -> bool {
         let Pending { changed, gone, unsure, again, .. } = &self.pending;
         !(gone.is_empty() && changed.is_empty() && unsure.is_empty() && again.is_empty())
             || self.unconfirmed.is_leaving()
     }
 
-    /// Time until the store should look again without being woken: nothing if there is no need.
+    /// Time until the store must look again without being woken. `None` if it need not.
     pub(crate) fn look_again_in(&self) -> Option<Duration> {
-        // What became of events is posted without a call of the waker.
+        // Progress of deliveries is posted without a call of the waker.
         (self.open.len() > self.at_rest || self.unconfirmed.len() > 0 || self.has_some()).then_some(LATER)
     }
 
-    /// The events that are to be kept, with their numbers.
+    /// The events to write, with their numbers.
     pub(crate) fn events(&self) -> impl Iterator<Item = (u64, &Event)> {
         let is_to_be_stored = |event: &&Unwritten| event.number > 0;
         self.pending.events.iter().filter(is_to_be_stored).map(|event| (event.number, &*event.pending_event))
     }
 
-    /// Those that are to be delivered once more. They are written with or before what says that they are no dead letters under their
-    /// earlier numbers any more.
+    /// Dead letters to be delivered once more. They are written no later than the removal of their old numbers from the dead letters.
     pub(crate) fn again(&self) -> &[Again] {
         &self.pending.again
     }
 
-    /// The changed lists, so many at most: each event's number, and the consumers yet to confirm it.
+    /// The changed lists, at most this many: each event's number and unconfirmed consumers.
     pub(crate) fn lists(&self, at_once: usize) -> impl Iterator<Item = (u64, impl Iterator<Item = ProxyId>)> {
         let open = |number: &u64| Some((*number, self.open.get(number).filter(|open| open.is_complete())?));
         self.pending.changed.iter().take(at_once).filter_map(open).map(|(number, open)| (number, open.consumers()))
     }
 
-    /// The events that are to go, so many, and whether their lists of consumers were, or may have been, written.
+    /// The events to remove, at most this many, and whether a list of unconfirmed consumers may be on the disk.
     pub(crate) fn gone(&self, at_once: usize) -> impl Iterator<Item = (u64, bool)> {
         let unsure = self.pending.unsure.iter().flat_map(|(first, last)| *first..=*last);
         let gone = self.pending.gone.iter().take(at_once).map(|gone| (gone.number, gone.is_listed));
         gone.chain(unsure.map(|number| (number, true)))
     }
 
-    /// What no event waits for is on the disk: so many events that are to go, and lists. Says whether that was all.
+    /// Notes that bookkeeping is written: this many removals and lists. Returns whether that was all.
     pub(crate) fn note_tidied(&mut self, at_once: usize) -> bool {
         let Pending { changed, gone, gone_bytes, .. } = &mut self.pending;
         let (lists, events) = (changed.len().min(at_once), gone.len().min(at_once));
@@ -652,7 +652,7 @@ impl Journal {
                 if open.is_complete() {
                     open.is_listed = true;
                 } else {
-                    // It is written when its consumers are known, even if they are the same as before.
+                    // The list is written once its consumers are known, even if they are unchanged.
                     open.listed_before = 0;
                 }
                 open.is_changed = false;
@@ -669,18 +669,18 @@ impl Journal {
         is_all
     }
 
-    /// Octets of the events that are to be kept, as they are written.
+    /// Octets of the events to write, in their stored form.
     pub(crate) fn bytes_to_keep(&self) -> u64 {
         let again = self.pending.again.iter().map(|again| size_of(again.record.len()));
         self.events().map(|(_, event)| size_of_event(event)).chain(again).sum()
     }
 
-    /// The events are on the disk. Says how many are not, because it would be too much.
+    /// Notes that the pending events are written, and answers all. Returns how many were refused at the limit.
     pub(crate) fn note_written(&mut self) -> u64 {
         let mut refused = 0;
         self.posted_before_answers = 0;
         self.slots.iter_mut().for_each(|slot| slot.earlier = slot.messages.waiting());
-        // Its memory is for the next batch.
+        // The vector is reused for the next batch.
         let mut events = core::mem::take(&mut self.pending.events);
         for Unwritten { number, pending_event, thread, posting } in events.drain(..) {
             refused += u64::from(number == 0);
@@ -696,7 +696,7 @@ impl Journal {
         refused
     }
 
-    /// Notes that the disk fails: waiting lanes get their events back. Bookkeeping is tried again. Returns how many events are not kept.
+    /// Notes a failed write: lanes get their events back, and bookkeeping is tried again. Returns the number of events not stored.
     pub(crate) fn note_failed(&mut self) -> u64 {
         let first = self.events().next().map(|(number, _)| number);
         let last = self.events().last().map(|(number, _)| number);
@@ -705,15 +705,15 @@ impl Journal {
         self.refuse()
     }
 
-    /// Gives waiting lanes their events back without trying to write, and leaves aside what was to be delivered once more. Returns how many
-    /// events are not kept.
+    /// Gives the pending events back to their lanes without an attempt to write, and cancels pending replays. Returns the number of events
+    /// not stored.
     pub(crate) fn refuse(&mut self) -> u64 {
         self.cancel_again();
         let events = core::mem::take(&mut self.pending.events);
         self.give_back(events)
     }
 
-    /// The same of events of more than so many octets, for which there is no room. The others stay, in their order.
+    /// Gives back the pending events of more than this many octets, for which there is no room. Returns their number.
     pub(crate) fn refuse_larger(&mut self, octets: u64) -> u64 {
         let is_larger = |event: &Unwritten| event.number > 0 && size_of_event(&event.pending_event) > octets;
         let (refused, left) = core::mem::take(&mut self.pending.events).into_iter().partition(is_larger);
@@ -734,29 +734,29 @@ impl Journal {
     }
 
     fn answer(&mut self, thread: u32, answer: FromStore) {
-        // A lane that has ended releases its end.
+        // A lane that has ended needs no answer.
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.thread.0 == thread) {
             slot.answers.send(answer);
         }
     }
 
-    /// Posts the answers for which there was no room. True if there is none for some yet: it is to be tried again before long.
+    /// Posts answers that a full mailbox delayed. True if some still wait.
     pub(crate) fn send_answers(&mut self) -> bool {
         self.slots.iter_mut().map(|slot| slot.answers.send_waiting()).filter(|is_behind| *is_behind).count() > 0
     }
 
-    /// Octets of events that the disk has: those that are kept, and those that are to go.
+    /// Octets of events on the disk, including those to be removed.
     pub(crate) const fn bytes_on_device(&self) -> u64 {
         self.bytes + self.pending.gone_bytes
     }
 
-    /// How many events are kept, and octets of them.
+    /// The number of stored events, and their octets.
     pub(crate) fn stored(&self) -> (u64, u64) {
         (self.open.len() as u64 + self.unconfirmed.len(), self.bytes)
     }
 }
 
-/// Octets of an event that is to be kept, as it is written.
+/// Octets of an event in its stored form.
 fn size_of_event(event: &Event) -> u64 {
     let origin = if event.origin().is_some() { ORIGIN_OVERHEAD } else { 0 };
     size_of(event.bytes.len() + event.names().0.len() + event.names().1.len() + origin)

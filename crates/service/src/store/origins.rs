@@ -1,7 +1,7 @@
-//! Origins of persistent events that came from other services: with them links know repeats of these events after a restart.
+//! Origins of persistent events from other services, by which links find repeats after a restart.
 //!
-//! The store writes each in the batch of its event, so that both are on the disk or neither is. What is kept is bounded: of what is beyond
-//! a bound, the origin written first goes. An event whose origin has gone is taken for a new one if it comes again.
+//! The store writes an origin in the batch of its event, so that both are on the disk or neither. Their number is bounded: beyond a bound,
+//! the oldest origin is removed. An event without its origin is admitted again if it arrives again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,16 +9,16 @@ use engine::{ChannelId, Event, Origin};
 
 use super::disk::{Batch, StoreError};
 
-/// Origins of one channel, service and era.
+/// Maximum origins of one channel, service and era.
 pub(crate) const NUMBERS_MAX: usize = 16_384;
-/// Eras of one channel and service: of one more, the era that was written to longest ago goes.
+/// Maximum eras of one channel and service: beyond it, the era written to longest ago is removed.
 const ERAS_MAX: usize = 16;
-/// Origins of all channels. Beyond it the channel that has most loses its first.
+/// Maximum origins of all channels. Beyond it, the channel with the most loses its oldest.
 const ALL_MAX: usize = 1 << 18;
-/// Origins removed with a batch beyond as many as it adds: a channel that is destroyed may have very many.
+/// Maximum origins removed with a batch, beyond as many as it adds: a removed channel may have very many.
 const REMOVED_AT_ONCE: usize = 4_096;
 
-/// The origin of an event that came from another service, in the channel that it came to.
+/// The origin of an event from another service, and the channel that admitted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SeenOrigin {
     pub(crate) channel: ChannelId,
@@ -28,7 +28,7 @@ pub(crate) struct SeenOrigin {
 }
 
 impl SeenOrigin {
-    /// Octets of its key.
+    /// Length of a key in octets.
     pub(super) const KEY_BYTES: usize = size_of::<u32>() + 3 * size_of::<u64>();
 
     fn of(event: &Event) -> Option<Self> {
@@ -36,7 +36,7 @@ impl SeenOrigin {
         Some(Self { channel: event.source.channel, service, era, number })
     }
 
-    /// What it is kept under: its fields in order, the most significant octet of each first.
+    /// The key in the database: the fields in order, each big-endian.
     pub(super) fn key(&self) -> [u8; Self::KEY_BYTES] {
         let Self { channel, service, era, number } = self;
         let mut key = [0; Self::KEY_BYTES];
@@ -45,7 +45,7 @@ impl SeenOrigin {
         key
     }
 
-    /// The one that is kept under a key, if that is one of these.
+    /// Decodes a key. `None` for other keys.
     pub(super) fn of_key(key: &[u8]) -> Option<Self> {
         let (channel, numbers) = key.split_first_chunk()?;
         let (numbers, []) = numbers.as_chunks() else { return None };
@@ -55,10 +55,9 @@ impl SeenOrigin {
     }
 }
 
-/// Origins of one channel.
 #[derive(Debug, Default)]
 struct OfChannel {
-    /// By the numbers of their events, which rise with the batches.
+    /// Origins by the numbers of their events, which rise with the batches.
     by_event: BTreeMap<u64, SeenOrigin>,
     /// The same numbers by service and era.
     by_era: BTreeMap<(u64, u64), VecDeque<u64>>,
@@ -74,7 +73,7 @@ impl OfChannel {
         let origin = self.by_event.remove(&event)?;
         let era = (origin.service, origin.era);
         if let Some(events) = self.by_era.get_mut(&era) {
-            // It is the first or the last, but for one that was not taken.
+            // Events are removed at either end, except one that was not admitted.
             if events.front() == Some(&event) {
                 events.pop_front();
             } else if events.back() == Some(&event) {
@@ -89,7 +88,7 @@ impl OfChannel {
         Some(origin)
     }
 
-    /// The first event, if any, that has to go so that those of this service and era are within their bounds.
+    /// The oldest event beyond a bound of this service and era, if any.
     fn first_beyond(&self, service: u64, era: u64) -> Option<u64> {
         let events = self.by_era.get(&(service, era))?;
         if events.len() > NUMBERS_MAX {
@@ -101,25 +100,25 @@ impl OfChannel {
     }
 }
 
-/// What of it is on the disk, or about to be.
+/// The origins that are on the disk or being written.
 #[derive(Debug, Default)]
 pub(super) struct SeenOrigins {
-    /// The service that has the store: origins of its own are not kept.
+    /// This service's number: its own origins are not stored.
     own: u64,
     channels: BTreeMap<ChannelId, OfChannel>,
     count: usize,
-    /// Those in the batch that is being written, with the numbers of their events.
+    /// Origins in the batch being written, with the numbers of their events.
     writing: Vec<(u64, SeenOrigin)>,
-    /// Those that are to go from the disk.
+    /// Origins to remove from the disk.
     gone: BTreeSet<SeenOrigin>,
-    /// Whether the disk may have others: of batches that failed.
+    /// Whether the disk may have others, from batches that failed.
     is_unsure: bool,
-    /// Those removed because of a bound that are not counted yet.
+    /// Origins removed at a bound, not counted yet.
     dropped: u64,
 }
 
 impl SeenOrigins {
-    /// Those that a store has, in the order of their events. Of channels that are gone they go, too.
+    /// Restores a store's origins, in the order of their events. Those of channels that are gone are removed.
     pub(super) fn new(own: u64, origins: &[(u64, SeenOrigin)], is_there: impl Fn(ChannelId) -> bool) -> Self {
         let mut seen = Self { own, ..Self::default() };
         for (event, origin) in origins {
@@ -132,8 +131,8 @@ impl SeenOrigins {
         seen
     }
 
-    /// The origin that is to be written with an event of the batch, if that came from another service. It is kept from now on, unless the
-    /// batch [fails](Self::note_failed).
+    /// The origin to write with an event of the batch, if that came from another service. It is noted from now on, unless the batch
+    /// [fails](Self::note_failed).
     pub(super) fn add(&mut self, number: u64, event: &Event) -> Option<SeenOrigin> {
         let origin = SeenOrigin::of(event).filter(|origin| origin.service != self.own)?;
         self.gone.remove(&origin);
@@ -176,7 +175,7 @@ impl SeenOrigins {
         Some(origin)
     }
 
-    /// An event with this origin was kept, and then not taken by its channel.
+    /// Removes the origin of an event that was stored, but not admitted by its channel.
     pub(super) fn forget(&mut self, origin: SeenOrigin) {
         let of_channel = self.channels.get(&origin.channel);
         let is_it = |entry: &(&u64, &SeenOrigin)| *entry.1 == origin;
@@ -187,14 +186,14 @@ impl SeenOrigins {
         }
     }
 
-    /// A channel is gone, and its origins with it.
+    /// Removes the origins of a channel that is gone.
     pub(super) fn drop_channel(&mut self, channel: ChannelId) {
         let of_channel = self.channels.remove(&channel).unwrap_or_default();
         self.count -= of_channel.by_event.len();
         self.gone.extend(of_channel.by_event.into_values());
     }
 
-    /// Removes those from the disk that go with the batch that is being written.
+    /// Adds removals of origins to the batch being written.
     pub(super) fn remove_gone(&self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
         if self.is_unsure {
             return batch.retain_origins(|event, origin| self.has(event, origin));
@@ -210,12 +209,12 @@ impl SeenOrigins {
         self.channels.get(&origin.channel).is_some_and(|of_channel| of_channel.by_event.get(&event) == Some(&origin))
     }
 
-    /// Whether some have yet to go from the disk.
+    /// Whether origins have yet to be removed from the disk.
     pub(super) fn has_gone(&self) -> bool {
         self.is_unsure || !self.gone.is_empty()
     }
 
-    /// The batch is on the disk.
+    /// Notes that the batch is on the disk.
     pub(super) fn note_written(&mut self) {
         let removed =
             if core::mem::take(&mut self.is_unsure) { usize::MAX } else { REMOVED_AT_ONCE + self.writing.len() };
@@ -227,7 +226,7 @@ impl SeenOrigins {
         self.writing.clear();
     }
 
-    /// The batch is not on the disk, or may be: its origins have to go with its events.
+    /// Notes that the batch failed, though it may be on the disk: its origins are removed with its events.
     pub(super) fn note_failed(&mut self) {
         for (event, origin) in core::mem::take(&mut self.writing).into_iter().rev() {
             self.remove(origin.channel, event);
@@ -239,7 +238,7 @@ impl SeenOrigins {
         self.count as u64
     }
 
-    /// How many were removed because of a bound since this was last asked.
+    /// Takes the number of origins removed at a bound since the last call.
     pub(super) fn take_dropped(&mut self) -> u64 {
         core::mem::take(&mut self.dropped)
     }

@@ -1,7 +1,7 @@
-//! What administration asks the store's thread, and has done there: about [dead letters](super::dead_letters).
+//! Administration's requests to the store's thread, about [dead letters](super::dead_letters).
 //!
-//! What is only asked is answered at once, from the disk. What changes something is answered when that is on the disk, or has failed to
-//! get there: what was to go goes nevertheless, when the disk takes it; what was to be delivered once more stays as it was.
+//! A query is answered at once, from the disk. A change is answered once it is on the disk or the write has failed: then removals are still
+//! written later, and replays are cancelled.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,73 +15,73 @@ use crate::counters::Counter;
 use crate::lane::io::net::Waker;
 use crate::time;
 
-/// Events that are listed at a time, and octets that are read for that: the first may be of any size.
+/// Maximum events in one list, and octets read for it: the first may be of any size.
 const LISTED_MAX: usize = 256;
 const READ_MAX: usize = 4 << 20;
 
-/// What is asked, or to be done.
+/// A request of administration.
 #[derive(Debug)]
 pub(crate) enum StoreRequest {
-    /// Dead letters, behind one, by number and consumer.
+    /// Lists the dead letters behind this one, by number and consumer.
     List((u64, ProxyId)),
-    /// These are to go.
+    /// Removes dead letters.
     Remove(Vec<DeadLetterId>),
-    /// These are to be delivered once more.
+    /// Delivers dead letters once more.
     Replay(Vec<DeadLetterId>),
 }
 
-/// Dead letter of a consumer.
+/// A dead letter of a consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The number by which the store knows the event.
+    /// The event's number in the store.
     pub number: u64,
-    /// The consumer's proxy, which may be gone.
+    /// The consumer's proxy, which may no longer exist.
     pub consumer: ProxyKey,
-    /// The event type's domain, and
+    /// The domain of the event's type.
     pub domain: String,
-    /// its name.
+    /// The name of the event's type.
     pub event_type: String,
     /// Octets of the event.
     pub bytes: u64,
-    /// When the event came to its channel, in 100 ns since 15 October 1582, UTC.
+    /// Arrival of the event at its channel, in 100 ns since 15 October 1582, UTC.
     pub arrived: u64,
-    /// Since when it is a dead letter: likewise.
+    /// Time at which it became a dead letter, in 100 ns since 15 October 1582, UTC.
     pub since: u64,
-    /// Why: `undeliverable`.
+    /// The reason: `undeliverable`.
     pub reason: &'static str,
 }
 
-/// What was found or done.
+/// A reply to administration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreReply {
     Listed(Vec<DeadLetter>),
-    /// Of the first of those that were named so many were there, and so many were not. The others are to be named again.
+    /// Numbers of existing and missing ones among the first of the named dead letters. The caller names the others again.
     Done {
         done: u32,
         missing: u32,
     },
-    /// The disk fails. What was to be done is done, and not written yet.
+    /// The disk fails. The change is made in memory, and not written yet.
     NotWritten,
-    /// The disk fails, or is full. Nothing was found or done.
+    /// The disk fails, or is full. The request had no effect.
     Failed,
 }
 
-/// Administration's end.
+/// Administration's end of the request channel.
 pub(crate) struct StoreDesk {
     requests: Sender<(u64, StoreRequest)>,
     replies: Receiver<(u64, StoreReply)>,
     waker: Arc<Waker>,
 }
 
-/// The store's end.
+/// The store's end of the request channel.
 pub(super) struct Counterpart {
     requests: Receiver<(u64, StoreRequest)>,
     replies: Sender<(u64, StoreReply)>,
-    /// Replies that wait until what they speak of is written, and what is said instead if it cannot be.
+    /// Replies that wait for a write, and those to send instead if it fails.
     waiting: Vec<(u64, StoreReply, StoreReply)>,
 }
 
-/// Both ends. The waker is the store's.
+/// Creates both ends. The waker is the store's.
 pub(super) fn desk(waker: &Arc<Waker>) -> (StoreDesk, Counterpart) {
     let ((requests, requested), (replies, replied)) = (channel(), channel());
     let desk = StoreDesk { requests, replies: replied, waker: Arc::clone(waker) };
@@ -89,31 +89,31 @@ pub(super) fn desk(waker: &Arc<Waker>) -> (StoreDesk, Counterpart) {
 }
 
 impl StoreDesk {
-    /// Asks. The reply has the same number.
+    /// Sends a request. The reply has the same number.
     pub(crate) fn ask(&self, number: u64, request: StoreRequest) {
         // The thread ends after administration.
         let _ = self.requests.send((number, request));
         self.waker.notify();
     }
 
-    /// The next reply, for which administration's waker was called.
+    /// The next reply. Administration's waker was called for it.
     pub(crate) fn poll(&self) -> Option<(u64, StoreReply)> {
         self.replies.try_recv().ok()
     }
 }
 
 impl Counterpart {
-    /// Whether a reply waits for what is written next.
+    /// Whether a reply waits for the next write.
     pub(super) const fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 }
 
 impl Writer {
-    /// Serves the next request of administration, if there is one.
+    /// Serves administration's next request, if there is one.
     pub(super) fn serve_request(&mut self) {
         let Ok((number, request)) = self.desk.requests.try_recv() else { return };
-        // It may take long to read: what is to be written has its turn before the next.
+        // Reading may take long, so pending writes come before the next request.
         self.waker.notify();
         match request {
             StoreRequest::List(behind) => {
@@ -132,8 +132,8 @@ impl Writer {
         }
     }
 
-    /// Has events delivered once more: so many of the first as may be read at a time. They may be more than may be kept: those that are
-    /// dead letters have bounds of their own, and each goes as it is kept anew.
+    /// Has dead letters delivered once more: the first of them, as many as may be read at a time. They may exceed the budget of stored
+    /// events: dead letters have limits of their own, and each is removed as it is stored anew.
     fn replay(&mut self, request: u64, dead_letters: Vec<DeadLetterId>) {
         let (mut octets, mut done, mut missing) = (0, 0, 0);
         for dead_letter in dead_letters {
@@ -214,7 +214,7 @@ impl Writer {
         self.desk.waiting.push((number, reply, instead));
     }
 
-    /// What was to be written is, or cannot be: the replies go that waited for that.
+    /// Sends the replies that wait for a write that succeeded or failed.
     pub(super) fn reply_written(&mut self, is_written: bool) {
         self.count_dead_letters();
         for (number, reply, instead) in core::mem::take(&mut self.desk.waiting) {
@@ -222,7 +222,7 @@ impl Writer {
         }
     }
 
-    /// What was to be delivered once more is not, since it cannot be written.
+    /// Answers replays that were cancelled, since they cannot be written.
     pub(super) fn decline_replays(&mut self) {
         let waiting = core::mem::take(&mut self.desk.waiting);
         let (declined, waiting) = waiting.into_iter().partition(|(.., instead)| *instead == StoreReply::Failed);

@@ -1,4 +1,4 @@
-//! Dead letters, in the journal: when they come to be, go, and are delivered once more.
+//! Dead letters in the journal: how they are added, removed and replayed.
 
 use engine::{ChannelId, ProxyId, ProxyKey};
 
@@ -8,7 +8,7 @@ use crate::store::dead_letters::{DeadLetterId, DeadLetters};
 use crate::time;
 
 impl Journal {
-    /// Has dead letters within the limits as they are now, when all that there was is restored: of a channel that is gone nothing.
+    /// Enforces the limits after all events are restored, and drops dead letters of channels that are gone.
     pub(crate) fn trim_dead_letters(&mut self, is_there: impl Fn(ChannelId) -> bool) {
         let channels: Vec<ChannelId> = self.dead.channels().collect();
         for channel in channels {
@@ -16,7 +16,7 @@ impl Journal {
         }
     }
 
-    /// An event was undeliverable for a consumer: it is a dead letter, if that may be.
+    /// Makes an event that was undeliverable for a consumer a dead letter, within the limits.
     pub(super) fn keep_aside(&mut self, number: u64, consumer: ProxyKey) {
         self.reopen(consumer.channel, number);
         let Some(open) = self.open.get_mut(&number) else { return };
@@ -31,21 +31,21 @@ impl Journal {
         self.complete(number);
     }
 
-    /// What is more than a channel may have goes, the first first.
+    /// Drops the oldest dead letters beyond a channel's limits.
     fn drop_beyond(&mut self, channel: ChannelId) {
         while let Some(dead_letter) = self.dead.first_beyond(channel) {
             self.dead_dropped += u64::from(self.remove_dead_letter(dead_letter));
         }
     }
 
-    /// A channel is gone: its dead letters go with it.
+    /// Drops the dead letters of a channel that is gone.
     pub(crate) fn drop_dead_letters(&mut self, channel: ChannelId) {
         while let Some(dead_letter) = self.dead.first_of(channel) {
             self.dead_dropped += u64::from(self.remove_dead_letter(dead_letter));
         }
     }
 
-    /// An event is no dead letter for a consumer any more. Says whether it was.
+    /// Removes a dead letter. Returns whether it was one.
     pub(crate) fn remove_dead_letter(&mut self, dead_letter: DeadLetterId) -> bool {
         let is_removed = self.dead.remove(dead_letter);
         if is_removed {
@@ -55,8 +55,8 @@ impl Journal {
         is_removed
     }
 
-    /// Has a dead letter of a consumer delivered once more, under a number of its own, when that is on the disk. There it
-    /// is a dead letter until its lane has named its consumer: a process that ends before has it neither lost nor delivered to all.
+    /// Has a dead letter delivered to its consumer once more, under a new number, once that is on the disk. Until the lane has named the
+    /// consumer it is stored as a dead letter: if the process ends before, it is neither lost nor delivered to all.
     pub(crate) fn replay(&mut self, dead_letter: DeadLetterId, record: Vec<u8>) {
         let number = self.next;
         self.next += 1;
@@ -67,7 +67,7 @@ impl Journal {
         self.pending.again.push(Again { number, from: dead_letter.0, consumer: dead_letter.1, record });
     }
 
-    /// What was to be delivered once more cannot be written, and stays as it was.
+    /// Cancels pending replays that cannot be written.
     pub(super) fn cancel_again(&mut self) {
         for Again { number, from, .. } in core::mem::take(&mut self.pending.again) {
             self.bytes -= self.open.remove(&number).map_or(0, |open| open.bytes);
@@ -81,13 +81,13 @@ impl Journal {
         }
     }
 
-    /// Whether an event is a dead letter for a consumer, and not about to be delivered once more.
+    /// Whether an event is a dead letter for a consumer, without a pending replay.
     pub(crate) fn is_aside(&self, dead_letter: DeadLetterId) -> bool {
         let is_replayed = |again: &Again| (again.from, again.consumer) == dead_letter;
         self.dead.is_there(dead_letter) && !self.pending.again.iter().any(is_replayed)
     }
 
-    /// The consumers for which an event is a dead letter, and since when, as it is written.
+    /// The consumers for which an event is stored as a dead letter, and since when.
     pub(crate) fn aside_of(&self, number: u64) -> impl Iterator<Item = (ProxyId, u64)> {
         let aside = self.dead.of_event(number).filter(move |(consumer, _)| self.is_aside((number, *consumer)));
         aside.map(|(consumer, since)| (consumer.proxy, since))
@@ -98,7 +98,7 @@ impl Journal {
         &self.dead
     }
 
-    /// How many dead letters had to go since this was last asked.
+    /// Takes the number of dead letters dropped since the last call.
     pub(crate) fn take_dead_dropped(&mut self) -> u64 {
         core::mem::take(&mut self.dead_dropped)
     }

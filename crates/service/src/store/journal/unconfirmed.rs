@@ -1,35 +1,35 @@
-//! Events that wait for nothing but confirmations: of each it is known which consumers are yet to confirm it, and the disk has that list.
+//! Events that wait for confirmations only: their unconfirmed consumers are known, and listed on the disk.
 //!
-//! A consumer or a link that is away for days has many millions of them. So there is no entry for each: a run of numbers takes 4 octets, for
-//! each consumer, in blocks of 65,536 numbers of a channel, and of events whose sizes are of as many bits. An event whose state changes is
-//! taken out, and is added again when the disk has the change. Octets are those of a block: of one event they are the average, from
-//! half of its size to twice that.
+//! A consumer or a link that is away for days has many millions of them. So there is no entry for each: for each consumer, a run of numbers
+//! takes 4 octets, in blocks of 65,536 numbers of a channel and of events whose sizes have the same number of bits. An event whose state
+//! changes is taken out, and added again once the change is on the disk. Octets are counted for each block: one event counts with the
+//! average, which is between half and twice its size.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use engine::{ChannelId, ProxyId, ProxyKey};
 
-/// An event that waits for confirmations.
+/// An event that waits for confirmations only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnconfirmedEvent {
-    /// Octets of its record.
+    /// Octets of the event's record.
     pub(super) bytes: u64,
-    /// Consumers yet to confirm it, by rising number; none if all that there were are gone.
+    /// Unconfirmed consumers in ascending order; empty if all of them are gone.
     pub(super) consumers: Vec<ProxyId>,
-    /// The lane that is to be notified when all have it.
+    /// The lane to notify once all consumers have the event.
     pub(super) awaited_by: Option<u32>,
 }
 
-/// All of these.
+/// All events that wait for confirmations only.
 #[derive(Debug, Default)]
 pub(super) struct Unconfirmed {
     blocks: BTreeMap<Key, Block>,
     events: u64,
-    /// Blocks with events that a consumer will not confirm, since it is gone.
+    /// Blocks with events of a consumer that is gone.
     leaving: VecDeque<Key>,
 }
 
-/// A channel, events' numbers without their last 16 bits, and the bits of their sizes.
+/// A channel, the events' numbers without their low 16 bits, and the number of bits of their sizes.
 type Key = (ChannelId, u64, u32);
 
 #[derive(Debug, Default)]
@@ -38,12 +38,12 @@ struct Block {
     bytes: u64,
     consumers: BTreeMap<ProxyId, Numbers>,
     awaited: BTreeMap<u32, Numbers>,
-    /// Events that a consumer will not confirm, and that were not looked at since.
+    /// Events of a consumer that is gone, not taken out yet.
     leaving: Numbers,
 }
 
 impl Unconfirmed {
-    /// How many there are.
+    /// Number of events.
     pub(super) const fn len(&self) -> u64 {
         self.events
     }
@@ -63,7 +63,7 @@ impl Unconfirmed {
         self.events += 1;
     }
 
-    /// Takes one out. Nothing if it is none of these.
+    /// Takes an event out. `None` if it is not there.
     pub(super) fn take(&mut self, channel: ChannelId, number: u64) -> Option<UnconfirmedEvent> {
         let (high, low) = place_of(number);
         let mut of_sizes = self.blocks.range_mut((channel, high, 0)..=(channel, high, u64::BITS));
@@ -76,7 +76,7 @@ impl Unconfirmed {
         Some(event)
     }
 
-    /// A consumer is gone: the events that it is yet to confirm are given out by [`take_leaving`](Self::take_leaving).
+    /// Removes a consumer that is gone: its unconfirmed events are returned by [`take_leaving`](Self::take_leaving).
     pub(super) fn leave(&mut self, consumer: ProxyKey) {
         let of_channel = (consumer.channel, 0, 0)..=(consumer.channel, u64::MAX, u64::BITS);
         for (key, block) in self.blocks.range_mut(of_channel) {
@@ -95,7 +95,7 @@ impl Unconfirmed {
         !self.leaving.is_empty()
     }
 
-    /// Takes one of these out, with its channel and number.
+    /// Takes out an event of a consumer that is gone, with its channel and number.
     pub(super) fn take_leaving(&mut self) -> Option<(ChannelId, u64, UnconfirmedEvent)> {
         while let Some(key @ (channel, high, _)) = self.leaving.front().copied() {
             if let Some(low) = self.blocks.get(&key).and_then(|block| block.leaving.first()) {
@@ -134,14 +134,14 @@ impl Block {
         });
         let bytes = self.bytes / u64::from(self.events.max(1));
         self.events = self.events.saturating_sub(1);
-        // The last has what the average left.
+        // The last event counts with the remainder.
         let bytes = if self.events == 0 { self.bytes } else { bytes };
         self.bytes -= bytes;
         Some(UnconfirmedEvent { bytes, consumers, awaited_by })
     }
 }
 
-/// Last 16 bits of numbers: first and last of each run, in order. No two touch.
+/// The low 16 bits of numbers: first and last of each run, in order. No two runs are adjacent.
 #[derive(Debug, Default)]
 struct Numbers(VecDeque<(u16, u16)>);
 
@@ -154,7 +154,7 @@ impl Numbers {
         self.0.front().map(|(first, _)| *first)
     }
 
-    /// Position of the first run that does not end before a number.
+    /// Index of the first run that does not end before a number.
     fn place_of(&self, low: u16) -> usize {
         self.0.partition_point(|(_, last)| *last < low)
     }
@@ -179,7 +179,7 @@ impl Numbers {
         }
     }
 
-    /// Says whether it was there.
+    /// Removes a number. Returns whether it was there.
     fn remove(&mut self, low: u16) -> bool {
         let (at, runs) = (self.place_of(low), &mut self.0);
         let Some(run) = runs.get_mut(at).filter(|(first, _)| *first <= low) else { return false };
