@@ -2,29 +2,29 @@
 
 use syn::{Attribute, Error, Expr, LitStr, Token, parse_quote};
 
-/// What the attributes of a type, a member or a label say.
+/// The attributes of a type, a member or a label.
 #[derive(Default)]
 pub(crate) struct Attributes {
     pub(crate) name: Option<String>,
     pub(crate) domain: Option<String>,
     module: Option<String>,
     id: Option<String>,
-    /// What a member is where the supplier's type lacks it.
+    /// The value of a member that the supplier's type lacks.
     pub(crate) default: Option<Expr>,
 }
 
 impl Attributes {
-    /// Those of a struct or enum.
+    /// Parses the attributes of a struct or enum.
     pub(crate) fn of_type(attributes: &[Attribute]) -> Result<Self, Error> {
         Self::read(attributes, &["name", "domain", "module", "id"])
     }
 
-    /// Those of a label.
+    /// Parses the attributes of a label.
     pub(crate) fn of_label(attributes: &[Attribute]) -> Result<Self, Error> {
         Self::read(attributes, &["name"])
     }
 
-    /// Those of a member.
+    /// Parses the attributes of a member.
     pub(crate) fn of_member(attributes: &[Attribute]) -> Result<Self, Error> {
         Self::read(attributes, &["name", "default"])
     }
@@ -69,7 +69,7 @@ impl Attributes {
         Ok(read)
     }
 
-    /// The repository id of a type of that name.
+    /// The default repository id of a type of this name.
     pub(crate) fn id(&self, name: &str) -> String {
         match (&self.id, &self.module) {
             (Some(id), _) => id.clone(),

@@ -5,17 +5,17 @@ use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, Field, Fields, Ident, ItemStruct, LitStr, Meta, Token};
 
-/// Attributes of members, of which each has one at most.
+/// Attributes of members. Each member has at most one.
 const KNOWN: [&str; 6] = ["sink", "source", "timer", "neighbours", "property", "state"];
 
-/// What a member is.
+/// The kind of a member.
 enum Member {
     Sink,
     Source,
-    /// Its interval in nanoseconds.
+    /// The interval in nanoseconds.
     Timer(u64),
     Neighbours,
-    /// What it is where it is not given.
+    /// The default value, if any.
     Property(Option<Expr>),
     State,
 }
@@ -48,7 +48,7 @@ fn is_ours(attribute: &Attribute) -> bool {
     KNOWN.iter().any(|known| attribute.path().is_ident(known))
 }
 
-/// Nanoseconds of `100ms`.
+/// Converts a duration such as `100ms` to nanoseconds.
 fn interval(text: &LitStr) -> Result<u64, Error> {
     let value = text.value();
     let error = || {
@@ -68,7 +68,7 @@ fn interval(text: &LitStr) -> Result<u64, Error> {
     number.checked_mul(unit_ns).filter(|ns| (1..=3_600_000_000_000).contains(ns)).ok_or_else(error)
 }
 
-/// What `#[property(default)]` and `#[property(default = 0.5)]` say.
+/// Parses `#[property(default)]` and `#[property(default = 0.5)]`.
 fn default(attribute: &Attribute) -> Result<Option<Expr>, Error> {
     if matches!(attribute.meta, Meta::Path(_)) {
         return Ok(None);
@@ -97,7 +97,7 @@ fn has_lifecycle(arguments: TokenStream) -> Result<bool, Error> {
     if ident == "lifecycle" { Ok(true) } else { Err(Error::new(ident.span(), "there is only: lifecycle")) }
 }
 
-/// What is written of the members.
+/// The code generated for the members.
 #[derive(Default)]
 struct Written {
     declared: Vec<TokenStream>,

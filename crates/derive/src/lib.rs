@@ -1,7 +1,7 @@
 //! `#[derive(Event)]`: a Rust struct as an event of Campanile, a Rust enum as one of IDL. `#[component]`: a Rust struct as a component.
 //!
-//! What they make is described at the traits `campanile::Event` and `campanile_component::Component`. Mistakes are reported where they are made: generic types, enums with values,
-//! tuples, unknown attributes.
+//! The traits `campanile::Event` and `campanile_component::Component` describe the generated code. Errors are reported at their place in
+//! the source: generic types, enums with values, tuples, unknown attributes.
 
 mod attributes;
 mod component;
@@ -46,7 +46,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     }
 }
 
-/// The name in IDL of something that has one in Rust.
+/// The IDL name of an identifier in Rust.
 fn name_of(ident: &syn::Ident, attributes: &Attributes) -> String {
     attributes.name.clone().unwrap_or_else(|| ident.to_string().trim_start_matches("r#").to_owned())
 }
@@ -125,7 +125,7 @@ fn structure(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed)
     })
 }
 
-/// What filters see of a struct.
+/// The table of fields that filters see of a struct.
 fn seen_by_filters(
     id: &str,
     name: &str,
