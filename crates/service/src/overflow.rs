@@ -277,7 +277,7 @@ impl Keeper {
         }
     }
 
-    /// Lanes that have ended want nothing any more.
+    /// Drops the backlogs and pending fetches of lanes that have ended.
     fn dismiss(&mut self) {
         let Self { slots, logs, stored, requested, .. } = self;
         for ended in slots.extract_if(.., |slot| slot.messages.has_ended()) {

@@ -281,8 +281,8 @@ pub(crate) struct Writer {
     fullness: Fullness,
     /// When the end of the service began, after which only pending writes are left.
     ending: Option<Instant>,
-    /// When bookkeeping was written last that no thread waits for: lists of consumers that are yet to confirm events, and removals of
-    /// events. Writing it with each batch of events takes twice the pages.
+    /// Time of the last write of bookkeeping that no thread waits for: lists of unconfirmed consumers, and removals of events. Writing it
+    /// with each batch of events takes twice the pages.
     tidied_at: Instant,
     /// Time of the last synchronisation.
     written_at: Instant,

@@ -1,14 +1,14 @@
-//! The block device of the database as it really is: its synchronisation may fail, and its file may be gone.
+//! The block device of the database, including failed synchronisations and removed files.
 //!
-//! Where a system cannot write what it is to synchronise it says so once, and takes what it has in memory for written from then on: a
-//! process that opens the file anew reads what is not on the disk, and the next synchronisation, which goes well, does not write it
-//! either. A tree that is built upon that is lost with the power. So what was written since the last synchronisation that went well is
-//! noted. Once one has failed, the next to open the file in this process reads and writes that again before anything else.
+//! A system that cannot write what it is to synchronise reports that once, and from then on treats its memory as written: a process that
+//! opens the file anew reads data that is not on the disk, and the next synchronisation succeeds without writing it. A tree built upon such
+//! data is lost with the power. So all writes since the last successful synchronisation are noted. After a failed one, the next open in
+//! this process reads and writes them again before anything else.
 //!
-//! A file that was removed, or that is in a folder that was moved or unmounted, can be written and synchronised as ever by a process that
-//! has it open, and is not found by the next process. So it is looked for after each synchronisation.
+//! A file that was removed, or whose folder was moved or unmounted, can still be written and synchronised by a process that has it open,
+//! but the next process does not find it. So each synchronisation checks that the file is in its folder.
 //!
-//! What is written has blocks of the disk before it is written ([`Room`]).
+//! The blocks on the disk are taken before a write ([`Room`]).
 
 use core::fmt;
 use core::ops::Bound;
@@ -26,16 +26,16 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use super::disk::BLOCK_BYTES;
 use super::room::{FileBlocks, RESERVE, Room, is_full};
 
-/// So many places are noted one by one; beyond that, all that is between them is taken to be written.
+/// Maximum separate ranges; beyond that, everything between the first and the last counts as written.
 const PLACES_MAX: usize = 4_096;
-/// What is written again at a time.
+/// Octets written again at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Places in a file, by where they begin: where each ends. None touches another.
+/// Disjoint, non-adjacent ranges of a file: the end of each by its beginning.
 #[derive(Debug, Default)]
 pub(super) struct Places(BTreeMap<u64, u64>);
 
-/// What is to be synchronised: what was written, and whether the file has another length.
+/// Pending changes: the ranges written, and whether the length has changed.
 #[derive(Debug, Default)]
 struct Changed {
     places: Places,
@@ -50,12 +50,12 @@ impl Changed {
 }
 
 impl Places {
-    /// Whether all of a place is among them.
+    /// Whether the whole range is among them.
     pub(super) fn has(&self, from: u64, to: u64) -> bool {
         self.0.range(..=from).next_back().is_some_and(|(_, ends)| *ends >= to)
     }
 
-    /// Forgets what is beyond.
+    /// Cuts off everything from `end` on.
     pub(super) fn cut(&mut self, end: u64) {
         drop(self.0.split_off(&end));
         self.0.values_mut().for_each(|ends| *ends = (*ends).min(end));
@@ -79,16 +79,16 @@ impl Places {
     }
 }
 
-/// What is not known to be on the disk.
+/// Writes not known to be on the disk.
 #[derive(Debug, Default)]
 struct Written {
-    /// Since the last synchronisation.
+    /// Writes since the last synchronisation.
     lately: Changed,
-    /// By synchronisations that failed: the next one does not write it, unless it is written again.
+    /// Writes before failed synchronisations: the next one does not write them unless they are written again.
     in_vain: Changed,
 }
 
-/// The same, which outlives the database that was opened: the next one in this process begins with it.
+/// Unsynchronised writes, shared between the database and the next one opened in this process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unsynchronised(Arc<Mutex<Written>>);
 
@@ -98,10 +98,10 @@ impl Unsynchronised {
     }
 }
 
-/// What is found out after a synchronisation: why it was in vain nevertheless.
+/// A check after each synchronisation that the file is still in its folder.
 type Look = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// A block device.
+/// A block device that notes unsynchronised writes.
 pub(super) struct BlockDevice<B> {
     on: B,
     unsynchronised: Unsynchronised,
@@ -116,7 +116,7 @@ impl<B> fmt::Debug for BlockDevice<B> {
 }
 
 impl<B: StorageBackend> BlockDevice<B> {
-    /// What was written in vain before is written again.
+    /// Opens the device, and repeats the writes of failed synchronisations.
     pub(super) fn open(on: B, unsynchronised: Unsynchronised, look: Look, room: Room) -> io::Result<Self> {
         let block_device = Self { on, unsynchronised, look, room };
         block_device.write_again()?;
@@ -162,7 +162,7 @@ impl<B: StorageBackend> StorageBackend for BlockDevice<B> {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        // No thread writes meanwhile: there is one thread.
+        // There is only one thread, so nothing is written meanwhile.
         let synchronised = self.on.sync_data();
         let mut written = self.unsynchronised.lock();
         let lately = core::mem::take(&mut written.lately);
@@ -171,7 +171,7 @@ impl<B: StorageBackend> StorageBackend for BlockDevice<B> {
         }
         drop(written);
         if synchronised.as_ref().is_err_and(is_full) {
-            // Where a file system finds out so late.
+            // Some file systems find out only here that the disk is full.
             self.room.give_reserve();
         }
         synchronised.and_then(|()| (self.look)())
@@ -180,11 +180,11 @@ impl<B: StorageBackend> StorageBackend for BlockDevice<B> {
     fn write(&self, offset: u64, octets: &[u8]) -> io::Result<()> {
         let end = offset + octets.len() as u64;
         self.room.before_write(offset, end)?;
-        // Whatever becomes of it: some of it may be there.
+        // Noted even if it fails, since part of it may have been written.
         self.unsynchronised.lock().lately.places.add(offset, end);
         loop {
             match self.on.write(offset, octets) {
-                // Where blocks cannot be had beforehand, or are another's after all.
+                // Blocks were not allocated beforehand, or were shared after all.
                 Err(error) if is_full(&error) && self.room.give_reserve() => {}
                 written => return written,
             }
@@ -220,8 +220,8 @@ impl<B: StorageBackend> StorageBackend for BlockDevice<B> {
     }
 }
 
-/// A file in its folder, as often as it is opened. It is made the first time only: where it is gone later, what was in it is, too, and a
-/// new one would have nothing but what changes next.
+/// The store's file by its path, for each opening of the database. It is created the first time only: if it is gone later, so are its
+/// contents, and a new file would have later changes only.
 pub(super) struct Place {
     path: PathBuf,
     number: OnceLock<u64>,
@@ -237,7 +237,7 @@ impl Place {
         Self { path, number: OnceLock::new(), unsynchronised: Unsynchronised::default(), blocks, room }
     }
 
-    /// What there is for it on its disk.
+    /// The room for the file on its disk.
     pub(super) fn room(&self) -> Room {
         self.room.clone()
     }
@@ -274,14 +274,13 @@ impl Place {
     }
 }
 
-/// What tells a file from all others, as long as the system runs. Nothing else is asked, above all no time: after such a query, the kernel
-/// notes the time of the next change anew, in a request of its own.
+/// Inode and device of a file, unique while the system runs. Times are not queried: after such a query, the kernel records the next change
+/// of time anew, in a request of its own.
 fn identity(path: &Path) -> io::Result<(u64, u32, u32)> {
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO)?;
     Ok((found.stx_ino, found.stx_dev_major, found.stx_dev_minor))
 }
 
-/// Whether there is something at a path.
 pub(crate) fn is_there(path: &Path) -> bool {
     identity(path).is_ok()
 }

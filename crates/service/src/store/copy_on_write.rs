@@ -1,7 +1,7 @@
-//! A file that is looked at and stays as it is: what is written goes into memory, over it, and is gone with this.
+//! A file that is opened to read: writes go into memory, over the file, and are dropped with it.
 //!
-//! The embedded database repairs what an end without warning has left undone, and notes that it was opened: through this file neither
-//! changes the store, nor needs a right to write. Several may look at once; a service that begins meanwhile waits for them for a while.
+//! When it opens a file, the embedded database repairs an unclean end and notes the opening: through this type neither changes the store
+//! nor needs permission to write. Several readers may open it at once; a service that starts meanwhile waits for them for a while.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use std::thread;
 
 use redb::{DatabaseError, StorageBackend, StorageError};
 
-/// What is kept over the file is kept in pieces of so many octets.
+/// Octets of a page in memory.
 const PAGE_BYTES: usize = 4_096;
 
-/// The file, and what was written over it.
+/// The file, and the pages written over it.
 #[derive(Debug)]
 pub(super) struct CopyOnWriteFile {
     file: File,
@@ -28,18 +28,18 @@ pub(super) struct CopyOnWriteFile {
 #[derive(Debug)]
 struct Over {
     octets: u64,
-    /// Octets of the file that still count.
+    /// Octets of the file that are still valid.
     of_file: u64,
-    /// By their numbers from the beginning.
+    /// Pages by their index in the file.
     pages: BTreeMap<u64, Box<[u8; PAGE_BYTES]>>,
 }
 
 impl CopyOnWriteFile {
-    /// Opens a file, which no process opens to write to it until this is dropped.
+    /// Opens a file, with a shared lock against writers until this is dropped.
     pub(super) fn of(path: &Path) -> Result<Self, DatabaseError> {
         let failed = |error| DatabaseError::Storage(StorageError::Io(error));
         let file = File::open(path).map_err(failed)?;
-        // The database has the exclusive lock.
+        // The database takes an exclusive lock.
         file.try_lock_shared().map_err(|error| match error {
             TryLockError::WouldBlock => DatabaseError::DatabaseAlreadyOpen,
             TryLockError::Error(error) => failed(error),
@@ -48,7 +48,7 @@ impl CopyOnWriteFile {
         Ok(Self { file, over: Mutex::new(Over { octets, of_file: octets, pages: BTreeMap::new() }) })
     }
 
-    /// Waits, for so long at most, until nothing looks at a file. False if it is not looked at: a process has it that writes to it.
+    /// Waits until no reader has a file open, at most for the given time. False if a writer has it open.
     pub(super) fn wait_for_lookers(path: &Path, at_most: Duration) -> io::Result<bool> {
         let file = File::open(path)?;
         if file.try_lock_shared().is_err() {
@@ -57,7 +57,7 @@ impl CopyOnWriteFile {
         file.unlock()?;
         log::info!("store: another program looks at it: it is waited for, for {} s at most", at_most.as_secs());
         let (done, is_done) = sync_channel(1);
-        // A lock is waited for without end. Should it come too late, the start has failed.
+        // Waiting for a lock has no time limit. If it comes too late, the start has failed.
         thread::Builder::new().name("store-lock".into()).spawn(move || {
             let locked = file.lock();
             drop(file);
@@ -71,13 +71,13 @@ impl CopyOnWriteFile {
     }
 }
 
-/// The piece in which an octet is, and where in it.
+/// The index of an octet's page, and its offset there.
 fn place(offset: u64) -> (u64, usize) {
     let within = usize::try_from(offset % PAGE_BYTES as u64).unwrap_or(0);
     (offset / PAGE_BYTES as u64, within)
 }
 
-/// What the file says there: nothing but zeros beyond what counts of it.
+/// Reads from the file, with zeros beyond its valid part.
 fn read_file(file: &File, of_file: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
     let there = usize::try_from(of_file.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
     let (from_file, beyond) = out.split_at_mut(there);

@@ -1,34 +1,33 @@
-//! Dead letters: each was undeliverable for a consumer, and its channel names none to which such events go.
+//! Dead letters: undeliverable events of consumers whose channels name no `DeadLetterChannel`.
 //!
-//! Such an event stays where it is on the disk; that it is a dead letter is written beside the list of its consumers. Of each channel so
-//! many are kept as may be, by number and by octets: at either bound the oldest goes.
+//! Such an event stays in its place on the disk, with a note in the list of its consumers. Each channel has limits of their number and
+//! octets: beyond either, the oldest is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{ChannelId, ProxyId, ProxyKey};
 
-/// What a channel may have of dead letters.
+/// Limits of one channel's dead letters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeadLetterLimits {
-    /// Events, each counted for each consumer; 0 keeps none aside.
+    /// Maximum events, each counted for each consumer; 0 stores none.
     pub(crate) events_max: u64,
-    /// Octets of these.
+    /// Maximum octets of these events.
     pub(crate) bytes_max: u64,
 }
 
-/// Key of a dead letter: its number, and for which consumer it is.
+/// A dead letter's key: the event's number, and the consumer.
 pub(crate) type DeadLetterId = (u64, ProxyKey);
 
-/// For one consumer.
+/// A dead letter, without its event's number.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     consumer: ProxyKey,
-    /// Since when, in 100 ns since 15 October 1582.
+    /// Time at which it became one, in 100 ns since 15 October 1582.
     since: u64,
     bytes: u64,
 }
 
-/// All dead letters.
 #[derive(Debug)]
 pub(crate) struct DeadLetters {
     limits: DeadLetterLimits,
@@ -39,7 +38,7 @@ pub(crate) struct DeadLetters {
 
 #[derive(Debug, Default)]
 struct OfChannel {
-    /// By the time since when they are dead letters.
+    /// Dead letters by age: time, event's number, consumer.
     entries: BTreeSet<(u64, u64, ProxyId)>,
     bytes: u64,
 }
@@ -49,7 +48,7 @@ impl DeadLetters {
         Self { limits, by_event: BTreeMap::new(), by_channel: BTreeMap::new(), count: 0 }
     }
 
-    /// Keeps an event of so many octets aside for a consumer, unless it is already. More may be kept than may be:
+    /// Adds a dead letter of this many octets, unless it is one already. The limits may be exceeded afterwards: see
     /// [`first_beyond`](Self::first_beyond).
     pub(crate) fn add(&mut self, (number, consumer): DeadLetterId, since: u64, bytes: u64) {
         let entries = self.by_event.entry(number).or_default();
@@ -63,7 +62,7 @@ impl DeadLetters {
         self.count += 1;
     }
 
-    /// An event is no dead letter for a consumer any more. Says whether it was.
+    /// Removes a dead letter. Returns whether it was one.
     pub(crate) fn remove(&mut self, (number, consumer): DeadLetterId) -> bool {
         let Some(entries) = self.by_event.get_mut(&number) else { return false };
         let Some(at) = entries.iter().position(|entry| entry.consumer == consumer) else { return false };
@@ -82,12 +81,12 @@ impl DeadLetters {
         true
     }
 
-    /// Whether an event of so many octets may be a dead letter, if all others go.
+    /// Whether an event of this many octets is within the limits by itself.
     pub(crate) const fn may_have(&self, bytes: u64) -> bool {
         self.limits.events_max > 0 && bytes <= self.limits.bytes_max
     }
 
-    /// The one that goes next, where a channel has more than it may.
+    /// The oldest dead letter of a channel that is beyond its limits.
     pub(crate) fn first_beyond(&self, channel: ChannelId) -> Option<DeadLetterId> {
         let DeadLetterLimits { events_max, bytes_max } = self.limits;
         let of_channel = self.by_channel.get(&channel)?;
@@ -95,12 +94,12 @@ impl DeadLetters {
         of_channel.first(channel).filter(|_| is_beyond)
     }
 
-    /// The first of a channel, by the time since when it is a dead letter.
+    /// The oldest dead letter of a channel.
     pub(crate) fn first_of(&self, channel: ChannelId) -> Option<DeadLetterId> {
         self.by_channel.get(&channel)?.first(channel)
     }
 
-    /// Channels with dead letters.
+    /// The channels with dead letters.
     pub(crate) fn channels(&self) -> impl Iterator<Item = ChannelId> {
         self.by_channel.keys().copied()
     }
@@ -110,7 +109,7 @@ impl DeadLetters {
         self.by_event.contains_key(&number)
     }
 
-    /// Whether it is for this one.
+    /// Whether an event is a dead letter for this consumer.
     pub(crate) fn is_there(&self, (number, consumer): DeadLetterId) -> bool {
         self.of_event(number).any(|(stored, _)| stored == consumer)
     }
@@ -121,7 +120,7 @@ impl DeadLetters {
         entries.map(|entry| (entry.consumer, entry.since))
     }
 
-    /// Those behind one, by number and consumer, and since when each is a dead letter.
+    /// The dead letters behind one, by number and consumer, and since when each is one.
     pub(crate) fn behind(&self, (number, proxy): (u64, ProxyId)) -> impl Iterator<Item = (DeadLetterId, u64)> {
         self.by_event.range(number..).flat_map(move |(at, entries)| {
             let mut sorted: Vec<_> = entries.iter().map(|entry| ((*at, entry.consumer), entry.since)).collect();
@@ -131,7 +130,7 @@ impl DeadLetters {
         })
     }
 
-    /// How many are dead letters, of all channels.
+    /// Number of dead letters in all channels.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }

@@ -1,5 +1,5 @@
-//! A disk that is full, as the store's thread sees it: from when on events that are to be kept are refused, how much is removed at a time
-//! meanwhile, and when there is room again.
+//! A full disk, as the store's thread sees it: when persistent events are refused, how much is removed at a time meanwhile, and when there
+//! is room again.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -7,35 +7,34 @@ use std::time::Instant;
 use super::room::{OF_A_BATCH, RESERVE_BYTES, Room};
 use crate::time;
 
-/// From one look for room to the next.
+/// Interval between two looks for room.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
-/// Events that go in one batch while the disk is full, at first: each page that loses one is written anew before it is free. It doubles
-/// with each batch that is written.
+/// Initial removals in one batch while the disk is full: each page that loses an event is rewritten before it is free. The number doubles
+/// with each written batch.
 const AT_ONCE: usize = 32;
 
-/// Octets of events for which there has to be room, or the disk is full. Where there is less than larger ones need, only these are refused.
+/// Octets of events that must have room, or the disk counts as full. With more room than this, only events that are too large are refused.
 pub(super) const SOUGHT_BYTES: u64 = RESERVE_BYTES / 2;
-/// How long there has to be room before an episode is over. Where there is some for small events and none for large ones, events are
-/// refused and taken in turns.
+/// Time with room after which an episode is over. Where small events have room and large ones have none, refusals and admissions alternate.
 const OVER_AFTER: Duration = Duration::from_secs(60);
 
-/// Whether the disk is full, and what the file has held.
+/// Whether the disk is full, and the peak of stored events.
 #[derive(Debug)]
 pub(super) struct Fullness {
-    /// When it is looked for room the next time, while events are refused.
+    /// Time of the next look for room, while events are refused.
     looks_at: Option<Instant>,
     episode: Option<Episode>,
-    /// When events were refused last because they are large.
+    /// Time of the last refusal of large events alone.
     large_at: Option<Instant>,
-    /// Most octets of events that the file had at once since it was made smaller.
+    /// Maximum octets of events stored at once since the file was last compacted.
     peak_bytes: u64,
     at_once: usize,
 }
 
-/// A time in which events are refused, with pauses: announced when it begins and when it is over.
+/// A time with refusals, with pauses in between. Its begin and end are logged.
 #[derive(Debug, Default)]
 struct Episode {
-    /// Events that were refused.
+    /// Number of refused events.
     refused: u64,
     /// Since when there is room, if there is.
     room_since: Option<Instant>,
@@ -53,34 +52,34 @@ impl Fullness {
         self.looks_at.is_some()
     }
 
-    /// Events, and lists of consumers yet to confirm one, that are removed and written in one batch.
+    /// Maximum events removed, and lists of unconfirmed consumers written, in one batch.
     pub(super) const fn at_once(&self) -> usize {
         self.at_once
     }
 
-    /// How long it is until [`look`](Self::look) has something to do; nothing where the disk is not full and was not lately.
+    /// Time until [`look`](Self::look) has something to do. `None` outside of episodes.
     pub(super) fn looks_in(&self) -> Option<Duration> {
         let over = || self.episode.as_ref().and_then(|episode| episode.room_since).map(|since| since + OVER_AFTER);
         self.looks_at.or_else(over).map(|at| at.saturating_duration_since(time::now()))
     }
 
-    /// The file has events of so many octets.
+    /// Notes a written batch, with the octets of events stored now.
     pub(super) fn note_bytes(&mut self, octets: u64) {
         self.peak_bytes = self.peak_bytes.max(octets);
         self.at_once = self.at_once.saturating_mul(2);
     }
 
-    /// A batch was not written for want of room.
+    /// Notes a batch that failed for lack of room.
     pub(super) fn note_failed(&mut self) {
         self.at_once = if self.at_once > AT_ONCE { AT_ONCE } else { (self.at_once / 2).max(1) };
     }
 
-    /// Whether there is room for events of so many octets.
+    /// Whether there is room for events of this many octets.
     pub(super) fn has_room(octets: u64, room: &Room) -> bool {
         octets == 0 || room.make_room(octets)
     }
 
-    /// From now on events are refused.
+    /// Begins to refuse events.
     pub(super) fn begin(&mut self) {
         if self.begins_episode(time::now()) {
             log::error!(
@@ -91,7 +90,7 @@ impl Fullness {
         }
     }
 
-    /// Says whether an episode begins with it.
+    /// Begins to refuse events. Returns whether a new episode begins with it.
     fn begins_episode(&mut self, now: Instant) -> bool {
         if self.is_full() {
             return false;
@@ -102,7 +101,7 @@ impl Fullness {
         is_new
     }
 
-    /// Events that are large were refused, and others were not.
+    /// Notes that large events were refused, and others were not.
     pub(super) fn note_large(&mut self) {
         let now = time::now();
         if self.large_at.replace(now).is_none_or(|last| last + OVER_AFTER <= now) {
@@ -114,15 +113,15 @@ impl Fullness {
         }
     }
 
-    /// So many more events were refused.
+    /// Counts refused events.
     pub(super) fn note_refused(&mut self, events: u64) {
         if let Some(episode) = &mut self.episode {
             episode.refused += events;
         }
     }
 
-    /// Looks for room, if it is time, and announces the end of an episode. `stored` is what the file has, of octets of events. Says whether
-    /// the file is to be made smaller: what was removed left pages in it, and the database does not take those first that have blocks.
+    /// Looks for room, if a look is due, and logs the end of an episode. `stored`: octets of stored events. Returns whether to compact the
+    /// file: removals left free pages in it, and the database does not first use those that have blocks.
     pub(super) fn look(&mut self, stored: u64, room: &Room) -> bool {
         let now = time::now();
         if let Some(refused) = self.ends_episode(now) {
@@ -135,7 +134,7 @@ impl Fullness {
         if self.looks_at.is_none_or(|at| now < at) {
             return false;
         }
-        // More than is refused, lest events be refused and taken in turns.
+        // More room than for refused events, lest refusals and admissions alternate.
         if room.make_room(SOUGHT_BYTES) {
             self.note_room(now);
             return false;
@@ -149,13 +148,13 @@ impl Fullness {
         self.episode.get_or_insert_default().room_since = Some(now);
     }
 
-    /// How many events were refused in the episode that is over now, if one is.
+    /// The number of refused events in an episode that is over now, if one is.
     fn ends_episode(&mut self, now: Instant) -> Option<u64> {
         let is_over = |episode: &mut Episode| episode.room_since.is_some_and(|since| since + OVER_AFTER <= now);
         self.episode.take_if(is_over).map(|episode| episode.refused)
     }
 
-    /// The file was made smaller, or could not be: it is tried again when a quarter of what it has is gone.
+    /// Notes that the file was compacted, or could not be: the next attempt is due when a quarter of the events is gone.
     pub(super) fn note_compacted(&mut self, stored: u64) {
         self.peak_bytes = stored;
         self.looks_at = self.looks_at.map(|_| time::now());

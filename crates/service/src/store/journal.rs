@@ -272,9 +272,9 @@ impl Open {
 struct Pending {
     /// Events in ascending order of their numbers; refused events among them have number 0.
     events: Vec<Unwritten>,
-    /// Those with a changed list of consumers yet to confirm them, and such as have gone since.
+    /// Numbers of events whose list of unconfirmed consumers has changed. Some may have been removed since.
     changed: Vec<u64>,
-    /// Those that are to go.
+    /// Events to remove from the disk.
     gone: Vec<Gone>,
     /// Octets of the events to remove.
     gone_bytes: u64,

@@ -59,7 +59,7 @@ impl SeenOrigin {
 struct OfChannel {
     /// Origins by the numbers of their events, which rise with the batches.
     by_event: BTreeMap<u64, SeenOrigin>,
-    /// The same numbers by service and era.
+    /// Numbers of events by service and era.
     by_era: BTreeMap<(u64, u64), VecDeque<u64>>,
 }
 

@@ -1,24 +1,24 @@
-//! An event as it is kept: what it takes to hand it to an engine again, in octets that a later process reads.
+//! The stored form of an event: all that a later process needs to hand it to an engine again.
 //!
-//! All moments are by the world's clock, since a lane's begins with the process. What is numbered in a process, such as its type, is
-//! kept by its name.
+//! All times are in UTC, since a lane's clock begins with the process. Whatever has a number valid in one process only, such as a type, is
+//! stored by name.
 
 use core::time::Duration;
 
 use corba::event::UtcClock;
 use engine::{ChannelId, Event, Form, Hops, Origin, ProxyId, ProxyKey, Time};
 
-/// An event as it was kept.
+/// A stored event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Record<'r> {
-    /// The supplier's proxy through which it came.
+    /// The proxy of the supplier that sent the event.
     pub(crate) source: ProxyKey,
     form: Form,
     tag: u64,
     priority: Option<i16>,
     thread_priority: Option<i16>,
     timeout: Option<Duration>,
-    /// By the world's clock, in 100 ns since 15 October 1582.
+    /// UTC, in 100 ns since 15 October 1582.
     start: Option<u64>,
     stop: Option<u64>,
     arrived: u64,
@@ -26,16 +26,15 @@ pub(crate) struct Record<'r> {
     supplied_priority: i16,
     supplied_timeout: Option<Duration>,
     pub(crate) origin: Option<Origin>,
-    /// Its type.
+    /// The event's type.
     pub(crate) domain: &'r [u8],
     pub(crate) name: &'r [u8],
     bytes: &'r [u8],
 }
 
-/// In units of 100 ns.
 const TICKS_PER_MS: u64 = 10_000;
 
-/// Which of the optional fields are there.
+/// Flags of the optional fields.
 const PRIORITY: u8 = 1;
 const THREAD_PRIORITY: u8 = 2;
 const TIMEOUT: u8 = 4;
@@ -46,7 +45,7 @@ const APPROVED: u8 = 64;
 const ORIGIN: u8 = 128;
 
 impl<'r> Record<'r> {
-    /// That of an event that was [completed](engine::Lane::complete_event) on a lane, and arrived at `arrived` by its clock.
+    /// The record of an event that was [completed](engine::Lane::complete_event) on a lane, and arrived at `arrived` by its clock.
     pub(crate) fn of(event: &'r Event, arrived: Time, clock: &UtcClock) -> Self {
         let (domain, name) = event.names();
         let (supplied_priority, supplied_timeout) = event.supplied();
@@ -70,7 +69,7 @@ impl<'r> Record<'r> {
         }
     }
 
-    /// Writes it behind what is there.
+    /// Appends the encoded record.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let Self {
             source: ProxyKey { channel, proxy },
@@ -116,14 +115,14 @@ impl<'r> Record<'r> {
             hops.iter().for_each(|service| out.extend(service.to_le_bytes()));
         }
         for text in [domain, name] {
-            // Names that are longer are refused where events come in.
+            // Longer names are refused on arrival.
             out.extend(u32::try_from(text.len()).unwrap_or(0).to_le_bytes());
             out.extend_from_slice(text);
         }
         out.extend_from_slice(bytes);
     }
 
-    /// The one that was written. Nothing if it is none.
+    /// Decodes a record. `None` if the octets are not a record.
     pub(crate) fn read(octets: &'r [u8]) -> Option<Self> {
         let mut rest = octets;
         let [flags] = take(&mut rest)?;
@@ -173,7 +172,7 @@ impl<'r> Record<'r> {
         })
     }
 
-    /// Makes an event of it, but for its type. It arrived when it did, by `clock`, and its lifetime counts from then.
+    /// Fills an event, except its type. Its arrival time is converted by `clock`, and its lifetime counts from then.
     pub(crate) fn fill(&self, event: &mut Event, clock: &UtcClock) {
         event.arrived = clock.lane_time(self.arrived);
         let before = clock.utc_time(Time(0)).saturating_sub(self.arrived);
@@ -191,23 +190,23 @@ impl<'r> Record<'r> {
         }
     }
 
-    /// The same event as one that comes at `now`, in 100 ns since 15 October 1582, and neither begins late nor ends: what was said of that
-    /// was for when it came first.
+    /// The same event as if it arrived at `now`, in 100 ns since 15 October 1582, without lifetime and start time, which applied to its
+    /// first arrival.
     pub(crate) const fn anew(self, now: u64) -> Self {
         Self { arrived: now, timeout: None, start: None, stop: None, supplied_timeout: None, ..self }
     }
 
-    /// The form of its bytes.
+    /// The form of the event's bytes.
     pub(crate) const fn form(&self) -> Form {
         self.form
     }
 
-    /// When it arrived, in 100 ns since 15 October 1582.
+    /// Arrival time in 100 ns since 15 October 1582.
     pub(crate) const fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// Octets of the event itself.
+    /// Octets of the event's bytes.
     pub(crate) const fn length(&self) -> usize {
         self.bytes.len()
     }
@@ -236,19 +235,19 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*taken)
 }
 
-/// Consumers that are yet to confirm an event, as they are kept: in any order.
+/// Encodes a list of unconfirmed consumers, in any order.
 pub(crate) fn write_consumers(consumers: impl Iterator<Item = ProxyId>, out: &mut Vec<u8>) {
     consumers.for_each(|proxy| out.extend(proxy.0.to_le_bytes()));
 }
 
-/// Behind the consumers that are yet to confirm an event: from here on are those for which it is a dead letter. No proxy has this number.
+/// A marker behind the unconfirmed consumers: dead letters follow. No proxy has this number.
 const ASIDE: u32 = u32::MAX;
-/// Why it is a dead letter: it was undeliverable. There is no other reason yet.
+/// The only reason of a dead letter: it was undeliverable.
 const UNDELIVERABLE: u32 = 0;
-/// Octets of a consumer for which it is a dead letter: the proxy's number, since when, and why.
+/// Octets of a dead letter in the list: the proxy's number, since when, and the reason.
 const ASIDE_BYTES: usize = 16;
 
-/// Consumers for which an event is a dead letter, and since when, in 100 ns since 15 October 1582: behind those that are yet to confirm it.
+/// Appends dead letters to a list of unconfirmed consumers: each consumer, and since when in 100 ns since 15 October 1582.
 pub(crate) fn write_aside(aside: impl Iterator<Item = (ProxyId, u64)>, out: &mut Vec<u8>) {
     for (at, (proxy, since)) in aside.enumerate() {
         if at == 0 {
@@ -260,7 +259,7 @@ pub(crate) fn write_aside(aside: impl Iterator<Item = (ProxyId, u64)>, out: &mut
     }
 }
 
-/// The consumers for which it is a dead letter, and since when.
+/// Decodes the dead letters of a list: each consumer, and since when.
 pub(crate) fn read_aside(octets: &[u8]) -> impl Iterator<Item = (ProxyId, u64)> {
     let aside = octets.get((count_consumers(octets) + 1) * size_of::<u32>()..).unwrap_or(&[]);
     aside.as_chunks::<ASIDE_BYTES>().0.iter().filter_map(|octets| {
@@ -269,18 +268,18 @@ pub(crate) fn read_aside(octets: &[u8]) -> impl Iterator<Item = (ProxyId, u64)> 
     })
 }
 
-/// Those of a list that are yet to confirm the event, as they are kept.
+/// The part of a list with the unconfirmed consumers.
 pub(crate) fn consumers_of(octets: &[u8]) -> &[u8] {
     octets.get(..count_consumers(octets) * size_of::<u32>()).unwrap_or(octets)
 }
 
-/// How many are yet to confirm it.
+/// Number of unconfirmed consumers in a list.
 pub(crate) fn count_consumers(octets: &[u8]) -> usize {
     let numbers = octets.as_chunks::<4>().0;
     numbers.iter().position(|octets| u32::from_le_bytes(*octets) == ASIDE).unwrap_or(numbers.len())
 }
 
-/// Those that were written, by rising number.
+/// Decodes the unconfirmed consumers of a list, in ascending order.
 pub(crate) fn read_consumers(octets: &[u8]) -> Box<[ProxyId]> {
     let mut consumers: Vec<ProxyId> =
         consumers_of(octets).as_chunks::<4>().0.iter().map(|octets| ProxyId(u32::from_le_bytes(*octets))).collect();

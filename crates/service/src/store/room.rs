@@ -1,11 +1,10 @@
-//! Room on the disk for the store's file, taken before it is needed, and a reserve beside it.
+//! Blocks on the disk for the store's file, allocated before they are needed, and a reserve beside it.
 //!
-//! The embedded database doubles its file by setting its length, which takes no block: pages that it has for free may have none behind
-//! them, and on a full disk a removal fails as an insertion does, since it writes pages, too. So blocks are allocated as pages are written
-//! ([`Room::before_write`]), and the room for a batch of events is reserved before it begins ([`Room::make_room`]), so that events are
-//! refused before the database has begun anything. What all else needs (removals, what is configured, the database's own work at its start)
-//! is reserved, too: [`RESERVE_BYTES`]. The reserve is a file beside the store's, of which octets are given back when there is no other
-//! block.
+//! The embedded database doubles its file by setting the length, which allocates no blocks: its free pages may have none, and on a full
+//! disk a removal fails like an insertion, since it writes pages as well. So blocks are allocated before pages are written
+//! ([`Room::before_write`]), and room for a batch of events is reserved before it begins ([`Room::make_room`]), so that events are refused
+//! before the database begins a write. Everything else (removals, configuration, the database's own work at its start) has a reserve as
+//! well: [`RESERVE_BYTES`]. The reserve is a file beside the store's, which is shrunk when there are no other blocks.
 
 use core::fmt;
 use std::fs::{File, OpenOptions};
@@ -20,34 +19,34 @@ use rustix::io::retry_on_intr;
 use super::block_device::Places;
 use super::disk::BLOCK_BYTES;
 
-/// Octets of the reserve: some hundred pages of the database, which a removal takes a few of.
+/// Octets of the reserve: some hundred pages of the database, of which a removal takes a few.
 pub(super) const RESERVE_BYTES: u64 = 1 << 20;
-/// The reserve's name in the store's folder.
+/// Name of the reserve in the store's folder.
 pub(super) const RESERVE: &str = "campanile.reserve";
-/// Octets that the file grows by at a time, where the disk has them.
+/// Octets by which the file grows, where the disk has room.
 const STEP: u64 = 1 << 20;
-/// Octets of a page of the database, in which the file grows where the disk has little left.
+/// Octets of a database page, by which the file grows where the disk has little room.
 const PAGE: u64 = 4_096;
-/// Octets that are reserved for a batch of events at most: of one that has more, the rest is not known to have room.
+/// Maximum octets reserved for a batch of events: a larger batch may not have room.
 const BATCH_MAX: u64 = 16 << 20;
-/// Octets that a batch of events writes whatever is in it: the trees' inner pages, and lists of those that are free.
+/// Octets that any batch of events writes: the trees' inner pages, and lists of free pages.
 pub(super) const OF_A_BATCH: u64 = 256 << 10;
 
-/// Whether an operation failed since there is no room, as opposed to a disk that is broken.
+/// Whether an operation failed for lack of room, and not because of a broken disk.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
-/// What blocks of a disk are taken from.
+/// The allocation of blocks on a disk.
 pub(super) trait Blocks: Send + Sync {
-    /// Takes blocks for a part of the store's file, beyond its end, too; its length stays.
+    /// Allocates blocks for a range of the store's file, beyond its end as well; its length is unchanged.
     fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
 
-    /// Has a reserve of just so many octets. Where it cannot have so many it has what it had.
+    /// Sets the size of the reserve. On failure the reserve stays as it was.
     fn set_reserve(&self, octets: u64) -> io::Result<()>;
 }
 
-/// The room of a store, which outlives the database that was opened, as the file does.
+/// The room of a store, which outlives the opened database, like the file.
 #[derive(Clone)]
 pub(super) struct Room(Arc<Inner>);
 
@@ -58,15 +57,15 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The end of the part of the file that has blocks.
+    /// End of the part of the file that has blocks throughout.
     backed: u64,
-    /// Places beyond that have blocks: the database begins with the odd pages at the end of a file that it has made larger.
+    /// Ranges beyond it that have blocks: the database starts with the odd pages at the end of a file that it has enlarged.
     beyond: Places,
-    /// Octets that are reserved: [`RESERVE_BYTES`], and beyond that for the next batch of events.
+    /// Octets reserved: [`RESERVE_BYTES`], and more for the next batch of events.
     reserve: u64,
-    /// Whether it was said that there can be none.
+    /// Whether it was logged that there can be no reserve.
     is_reserve_missed: bool,
-    /// The file system allocates nothing beforehand.
+    /// Whether the file system cannot allocate in advance.
     cannot_allocate: bool,
 }
 
@@ -77,7 +76,7 @@ impl fmt::Debug for Room {
 }
 
 impl Room {
-    /// Room on a disk. `None`: on something that has no blocks, and is never full.
+    /// Creates the room on a disk. `None`: a backend without blocks, which is never full.
     pub(super) fn on(blocks: Option<Box<dyn Blocks>>) -> Self {
         Self(Arc::new(Inner { blocks, state: Mutex::default() }))
     }
@@ -86,18 +85,18 @@ impl Room {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file was opened, for the first time in this process, and has so many octets of the disk.
+    /// Notes that the file was opened for the first time in this process, with its octets on disk.
     pub(super) fn begin(&self, on_disk: u64) {
         let mut state = self.lock();
-        // Files of former releases have holes: what is beyond is allocated when it is written.
+        // Files of earlier releases have holes: blocks beyond are allocated before each write.
         state.backed = on_disk;
         if let Some(blocks) = self.0.blocks.as_deref() {
             state.reserve(blocks, RESERVE_BYTES);
         }
     }
 
-    /// Has room on the disk for a batch of so many octets of events, wherever in its file the database puts them. False if there is none,
-    /// or what there is is to be the reserve.
+    /// Reserves room for a batch of events with this many octets, wherever the database writes them. False if the disk has no room beside
+    /// the reserve.
     pub(super) fn make_room(&self, octets: u64) -> bool {
         let Some(blocks) = self.0.blocks.as_deref() else { return true };
         let mut state = self.lock();
@@ -110,12 +109,12 @@ impl Room {
         has_room
     }
 
-    /// Gives back what is reserved: first what is so for events. Says whether there was anything.
+    /// Gives reserved blocks back: first those for events. Returns whether there were any.
     pub(super) fn give_reserve(&self) -> bool {
         self.0.blocks.as_deref().is_some_and(|blocks| self.lock().give(blocks))
     }
 
-    /// Has blocks for a part of the file that is about to be written: of what is reserved, if there are no others.
+    /// Allocates blocks for a range that is about to be written: from the reserve, if there are no others.
     pub(super) fn before_write(&self, from: u64, to: u64) -> io::Result<()> {
         let Some(blocks) = self.0.blocks.as_deref() else { return Ok(()) };
         let mut state = self.lock();
@@ -127,17 +126,17 @@ impl Room {
         }
     }
 
-    /// The file has another length.
+    /// Notes a new length of the file.
     pub(super) fn resized(&self, length: u64) {
         let mut state = self.lock();
-        // What is beyond its end went.
+        // Blocks beyond the end are freed.
         state.beyond.cut(length);
         state.backed = state.backed.min(length);
     }
 }
 
 impl State {
-    /// Reserves so many octets, if it has fewer. False if the disk has no room for them.
+    /// Reserves this many octets, if fewer are reserved. False if the disk has no room for them.
     fn reserve(&mut self, blocks: &dyn Blocks, octets: u64) -> bool {
         if self.reserve >= octets {
             return true;
@@ -145,7 +144,7 @@ impl State {
         match blocks.set_reserve(octets) {
             Ok(()) => self.reserve = octets,
             Err(error) if is_full(&error) => return false,
-            // It is for what is written to find out what is wrong with the folder.
+            // A write will report what is wrong with the folder.
             Err(error) => {
                 if !core::mem::replace(&mut self.is_reserve_missed, true) {
                     log::warn!("store: there is no reserve for a full disk: {error}");
@@ -155,7 +154,7 @@ impl State {
         true
     }
 
-    /// Gives back what is reserved: first what is so for events. Says whether there was anything.
+    /// Gives reserved blocks back: first those for events. Returns whether there were any.
     fn give(&mut self, blocks: &dyn Blocks) -> bool {
         let left = if self.reserve > RESERVE_BYTES { RESERVE_BYTES } else { 0 };
         if self.reserve == left {
@@ -163,13 +162,13 @@ impl State {
         }
         self.reserve = left;
         if let Err(error) = blocks.set_reserve(left) {
-            // If it was removed, its room was given back already.
+            // If the file was removed, its blocks are free already.
             log::warn!("store: its reserve: {error}");
         }
         true
     }
 
-    /// Has blocks for a place in the file.
+    /// Allocates blocks for a range of the file.
     fn back(&mut self, blocks: &dyn Blocks, from: u64, to: u64) -> io::Result<()> {
         if from <= self.backed.saturating_add(STEP) {
             return self.extend(blocks, to);
@@ -182,13 +181,13 @@ impl State {
         Ok(())
     }
 
-    /// Has blocks for the file up to there: by a step, if the disk has one.
+    /// Allocates blocks up to `end`: a whole step, if the disk has room for it.
     fn extend(&mut self, blocks: &dyn Blocks, end: u64) -> io::Result<()> {
         if end <= self.backed {
             return Ok(());
         }
         let (in_steps, in_pages, from) = (end.next_multiple_of(STEP), end.next_multiple_of(PAGE), self.backed);
-        // Of what was reserved a step would have all, and some file systems keep part of what they could not give.
+        // A step would use up the reserve, and some file systems keep part of a failed allocation.
         let is_plenty = self.reserve > RESERVE_BYTES || self.is_reserve_missed;
         if is_plenty && self.allocate(blocks, from, in_steps).is_ok() {
             self.backed = in_steps;
@@ -199,7 +198,7 @@ impl State {
         Ok(())
     }
 
-    /// Fails only where there is no room.
+    /// Allocates blocks. Fails for lack of room only.
     fn allocate(&mut self, blocks: &dyn Blocks, from: u64, to: u64) -> io::Result<()> {
         if self.cannot_allocate {
             return Ok(());
@@ -218,7 +217,7 @@ impl State {
     }
 }
 
-/// Blocks of the file system that the store's folder is on.
+/// Blocks of the file system of the store's folder.
 pub(super) struct FileBlocks {
     reserve: PathBuf,
     /// The store's file.
@@ -230,7 +229,7 @@ impl FileBlocks {
         Self { reserve, file: Mutex::new(None) }
     }
 
-    /// The store's file was opened, again or for the first time.
+    /// Sets the store's file, whenever it was opened.
     pub(super) fn set_file(&self, file: File) {
         *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
     }
@@ -240,13 +239,13 @@ impl Blocks for Arc<FileBlocks> {
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = file.as_ref() else { return Ok(()) };
-        // A signal ends it early on some file systems.
+        // On some file systems a signal interrupts it.
         Ok(retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from))?)
     }
 
     fn set_reserve(&self, octets: u64) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        // It stays where there is nothing in it, as to make a file takes room, too.
+        // An empty reserve is not removed, since creating a file takes room as well.
         let file = options.write(true).create(octets > 0).truncate(false).mode(0o600).open(&self.reserve)?;
         let found = file.metadata()?;
         let is_allocated = found.blocks() * BLOCK_BYTES >= octets;
@@ -259,14 +258,14 @@ impl Blocks for Arc<FileBlocks> {
             taken => taken,
         };
         if taken.is_err() {
-            // Some file systems keep part of what they could not give.
+            // Some file systems keep part of a failed allocation.
             let _ = file.set_len(found.len().min(octets));
         }
         taken
     }
 }
 
-/// Writes so many octets, such as no file system makes less of.
+/// Fills the file with random octets, which no file system compresses.
 fn fill(file: &File, octets: u64) -> io::Result<()> {
     let (mut random, mut chunk) = (fastrand::Rng::new(), [0; 4_096]);
     file.set_len(octets)?;

@@ -1,10 +1,10 @@
-//! What is whole in a damaged store, brought out into a new one.
+//! Salvage of a damaged store: whatever is undamaged is copied into a new one.
 //!
-//! The database refuses a file of which a single bit is wrong, or trusts it altogether. So its pages are read here, as its
-//! [design](https://github.com/cberner/redb/blob/master/docs/design.md) describes them: from the roots that a commit notes down, each page
-//! held against the checksum that its parent has of it. A page with one wrong bit is set right, since there is one bit only with which the
-//! checksum agrees. Of an inner page that is worse the pages beneath are looked at nevertheless, each by its own checksum; of a leaf that
-//! is worse everything is left out: what is brought out is as it was written.
+//! The database either refuses a file with a single wrong bit, or trusts it altogether. So this module reads the pages itself, as the
+//! [design](https://github.com/cberner/redb/blob/master/docs/design.md) describes them: from the roots in a commit, with each page verified
+//! against the checksum in its parent. A page with one wrong bit is corrected, since only one bit makes the checksum right. Below an inner
+//! page that is damaged further, the children are read nevertheless, each by its own checksum; a leaf that is damaged further is left out
+//! as a whole: all that is salvaged is as it was written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,51 +20,51 @@ use super::stored::{OfflineStoreError, explain};
 use super::target::Target;
 use crate::start;
 
-/// Octets of the smallest page, and of what is before the first region.
+/// Octets of the smallest page, and of the space before the first region.
 const PAGE: u64 = 4_096;
-/// Where the header notes the pages of a region's header, and those of its data; and what the database notes as long as its defaults are
-/// used.
+/// Offset in the header of two numbers: pages of a region's header, and pages of its data; and their values in a database with default
+/// settings.
 const REGION: usize = 16;
 const REGION_DEFAULT: (u32, u32) = (0, 1 << 20);
-/// The two places where the last commits are noted, and octets of each.
+/// Offsets of the slots of the last two commits, and octets of each.
 const SLOTS: [usize; 2] = [64, 192];
 const SLOT: usize = 128;
-/// Octets of a page of which each bit is tried, and octets that are hashed for that altogether.
+/// Maximum octets of a page in which every bit is tried, and of all hashing for that.
 const CORRECTED_MAX: usize = 64 << 10;
 const TRIED_MAX: u64 = 64 << 30;
-/// Pages from a root to a leaf, far beyond what a file of any size has.
+/// Maximum depth of a tree, far beyond that of a file of any size.
 const DEPTH_MAX: usize = 24;
-/// What is said of single pages; of further ones it is said how many there are.
+/// Maximum descriptions of single damages; beyond that, one more says that there are others.
 const NOTES_MAX: usize = 20;
 
 const LEAF: u8 = 1;
 const BRANCH: u8 = 2;
 
-/// What was brought out of one table.
+/// Counts of one table's records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SalvagedTable {
-    /// Records that are whole, and in the new store.
+    /// Undamaged records, which are in the new store.
     pub whole: u64,
-    /// Records that are not.
+    /// Missing records.
     pub missing: u64,
 }
 
-/// What was brought out of a damaged store.
+/// The result of a salvage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Salvaged {
-    /// What was configured, in its parts.
+    /// Parts of the configuration.
     pub parts: SalvagedTable,
     /// Events.
     pub events: SalvagedTable,
-    /// Lists of consumers that are yet to confirm an event. An event without its list goes to each consumer that wants it.
+    /// Lists of unconfirmed consumers. An event without its list goes to each subscriber.
     pub lists: SalvagedTable,
-    /// Origins of events that came over links. An event without its origin is taken for a new one if it comes again.
+    /// Origins of events from links. An event without its origin is admitted again if it arrives again.
     pub origins: SalvagedTable,
-    /// Pages with one wrong bit, or with one in what was noted of them, that were set right.
+    /// Pages that were corrected, since one bit was wrong in them or in their checksum.
     pub corrected: u64,
-    /// What is wrong, in sentences; empty where the new store has everything.
+    /// Descriptions of the damage; empty if the new store has everything.
     pub damaged: Vec<String>,
 }
 
@@ -88,31 +88,31 @@ impl Salvaged {
     }
 }
 
-/// A page of a tree, and what its parent says of it.
+/// A reference to a page in its parent.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     page: u64,
     checksum: u128,
 }
 
-/// How a table's entries lie in a page: whether keys have 8 octets each. All values are of any length.
+/// A table's form of keys: of 8 octets each, or of any length. Values are of any length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keys {
     Numbers,
     Texts,
 }
 
-/// What is noted of a commit.
+/// The slot of a commit.
 #[derive(Clone, Copy)]
 struct Commit {
     number: u64,
-    /// The root of the tree of tables, if there are any.
+    /// The root of the tree of tables. `None` without tables.
     root: Option<Link>,
-    /// Whether one wrong bit was set right.
+    /// Whether one wrong bit was corrected.
     was_corrected: bool,
-    /// Whether the other one cannot be read.
+    /// Whether the other commit's slot cannot be read.
     is_one_lost: bool,
-    /// Pages of a region's header, and of its data, by which its pages are found.
+    /// Pages of a region's header, and of its data, by which pages are located.
     region: (u32, u32),
 }
 
@@ -125,17 +125,17 @@ enum Entry {
     Origin(u64, SeenOrigin),
 }
 
-/// What there is of a commit.
+/// The result of reading a commit.
 struct Read {
     found: Salvaged,
-    /// Whether anything was found, tables without entries included.
+    /// Whether a table was found, even without entries.
     has_root: bool,
 }
 
-/// Brings what is whole in the store of one folder into a new one in another.
+/// Copies all undamaged records of the store in one folder into a new store in another.
 ///
 /// # Errors
-/// The first has no store, or another process has it; or the second has something in it, or cannot be written to.
+/// `from` has no store, or another process has it open; or `to` is not empty, or cannot be written to.
 pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OfflineStoreError> {
     let file = from.join(FILE);
     if !file.is_file() {
@@ -170,17 +170,17 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, OfflineStoreError> {
     Ok(found)
 }
 
-/// What was brought out.
+/// The salvaged records.
 #[derive(Default)]
 struct SalvagedData {
-    /// There is as much memory for it as a service has.
+    /// Kept in memory, as a service keeps it.
     image: corba::Image,
-    /// Of events, by rising number once all are there.
+    /// Numbers of the events, sorted and unique once `is_sorted`.
     numbers: Vec<u64>,
     is_sorted: bool,
     lists: u64,
     origins: u64,
-    /// Events that are none.
+    /// Numbers of events that cannot be decoded.
     unread: Vec<u64>,
 }
 
@@ -199,7 +199,7 @@ impl SalvagedData {
                 self.numbers.push(number);
                 target.event(number, record)
             }
-            // Those come behind all events.
+            // Lists follow after all events.
             Entry::List(number, list) => {
                 self.sort();
                 if !list.len().is_multiple_of(size_of::<u32>()) || self.numbers.binary_search(&number).is_err() {
@@ -224,13 +224,13 @@ impl SalvagedData {
     }
 }
 
-/// Reads pages.
+/// A reader of pages.
 struct Reader<'o> {
     file: &'o CopyOnWriteFile,
     length: u64,
     /// Pages of a region's header, and of its data.
     region: (u32, u32),
-    /// Octets that were hashed to find wrong bits.
+    /// Octets hashed so far to find wrong bits.
     tried: u64,
 }
 
@@ -250,7 +250,7 @@ impl<'o> Reader<'o> {
         Some(read)
     }
 
-    /// The last commit, or that before, where more is missing of the last. `None` if neither can be read.
+    /// The last commit, or the one before if more is missing of the last. `None` if neither can be read.
     fn best(&mut self) -> Option<Commit> {
         let header = self.read(0, SLOTS[1] + SLOT).unwrap_or_default();
         let slots = SLOTS.iter().filter_map(|at| header.get(*at..*at + SLOT));
@@ -258,7 +258,7 @@ impl<'o> Reader<'o> {
         let is_one_lost = commits.len() < SLOTS.len();
         commits.sort_unstable_by_key(|commit| core::cmp::Reverse(commit.number));
         let said = number(&header, REGION).zip(number(&header, REGION + 4));
-        // The header has no checksum: what it says of regions is right if pages are found by it.
+        // The header has no checksum: its numbers are right if they locate the pages.
         for region in said.into_iter().chain([REGION_DEFAULT]) {
             let mut best: Option<((u64, usize), Commit)> = None;
             for commit in &commits {
@@ -279,7 +279,7 @@ impl<'o> Reader<'o> {
         None
     }
 
-    /// Tells of each entry of a commit's tables that is whole.
+    /// Passes each undamaged entry of a commit's tables to `take`.
     fn tables(&mut self, commit: Commit, take: &mut dyn FnMut(Entry)) -> Read {
         (self.region, self.tried) = (commit.region, 0);
         let mut found = Salvaged { corrected: commit.was_corrected.into(), ..Salvaged::default() };
@@ -308,7 +308,7 @@ impl<'o> Reader<'o> {
         found.lists.missing = self.table(of_lists, definition("consumers"), &mut found, &mut |key, value| {
             numbered(&key).map(|number| Entry::List(number, value)).into_iter().for_each(&mut *take);
         });
-        // A store of before there were origins has neither.
+        // Earlier versions have neither of these tables.
         if let Some(identity) = definition("identity") {
             self.table(("the service's number", Keys::Texts), Some(identity), &mut found, &mut |_, value| {
                 numbered(&value).map(Entry::Service).into_iter().for_each(&mut *take);
@@ -324,7 +324,7 @@ impl<'o> Reader<'o> {
         Read { found, has_root }
     }
 
-    /// Tells of each entry of a table, and says how many are missing.
+    /// Passes each entry of a table to `take`, and returns how many are missing.
     fn table(
         &mut self,
         (of, keys): (&'static str, Keys),
@@ -348,18 +348,18 @@ impl<'o> Reader<'o> {
         length.saturating_sub(count)
     }
 
-    /// The page at which a number leads, of whichever state.
+    /// Reads a page by its number, damaged or not.
     fn page(&self, page: u64) -> Option<Vec<u8>> {
         let order = u32::try_from(page >> 59).ok().filter(|order| *order <= 20)?;
         let (index, region) = (page & (0xf_ffff >> order), (page >> 20) & 0xf_ffff);
         let (of_header, of_data) = (u64::from(self.region.0), u64::from(self.region.1));
         let octets = PAGE << order;
-        // The number may be a damaged page's, and the regions a damaged header's.
+        // A damaged page may have the number, and a damaged header the regions.
         let before = region.checked_mul(of_header + of_data)?.checked_add(of_header + 1)?.checked_mul(PAGE)?;
         self.read(before.checked_add(index * octets)?, usize::try_from(octets).ok()?)
     }
 
-    /// Tells of each entry beneath a page.
+    /// Passes each entry below a page to `take`.
     fn walk(&mut self, walk: &mut Walk, at: Link, depth: usize, take: &mut dyn FnMut(Vec<u8>, Vec<u8>)) {
         if depth > DEPTH_MAX || !walk.seen.insert(at.page) {
             return;
@@ -389,12 +389,12 @@ impl<'o> Reader<'o> {
         }
     }
 
-    /// Whether a page is as its parent says; one wrong bit is set right.
+    /// Verifies a page against its checksum, and corrects one wrong bit.
     fn agrees(&mut self, page: &mut [u8], checksum: u128, keys: Keys) -> Agreement {
         let sum = |page: &[u8]| Some(xxh3_128(page.get(..used(page, keys)?)?));
         match sum(page) {
             Some(found) if found == checksum => return Agreement::Whole,
-            // One in what is noted of it.
+            // One wrong bit in the checksum.
             Some(found) if (found ^ checksum).count_ones() == 1 => return Agreement::Corrected,
             _ => {}
         }
@@ -411,7 +411,7 @@ impl<'o> Reader<'o> {
     }
 }
 
-/// What is noted of a commit, of which one wrong bit is set right.
+/// Decodes a commit's slot, and corrects one wrong bit.
 fn commit_of(slot: &[u8]) -> Option<Commit> {
     const SUM: usize = SLOT - 16;
     let mut slot = slot.to_vec();
@@ -427,23 +427,23 @@ fn commit_of(slot: &[u8]) -> Option<Commit> {
     Some(Commit { number, root, was_corrected, is_one_lost: false, region: REGION_DEFAULT })
 }
 
-/// How a page stands to its checksum.
+/// The result of verifying a page.
 enum Agreement {
     Whole,
     Corrected,
     No,
 }
 
-/// A walk through one tree.
+/// The state of a walk through one tree.
 struct Walk {
     of: &'static str,
     keys: Keys,
     found: Salvaged,
-    /// Pages that were looked at: a damaged one may lead back.
+    /// Visited pages: a damaged one may refer back.
     seen: BTreeSet<u64>,
 }
 
-/// Flips each bit of the first octets until it is right so; otherwise it is as it was.
+/// Flips each bit of the first `length` octets until `is_right`. Without success the octets are unchanged.
 fn flip_until(octets: &mut [u8], length: usize, is_right: impl Fn(&[u8]) -> bool) -> bool {
     for at in 0..length.min(octets.len()) {
         for bit in 0..8 {
@@ -466,19 +466,19 @@ fn number(octets: &[u8], at: usize) -> Option<u32> {
     array(octets, at).map(u32::from_le_bytes)
 }
 
-/// A page's number with its checksum behind it.
+/// Decodes a page's number with the checksum behind it.
 fn link(octets: &[u8], at: usize) -> Option<Link> {
     let page = u64::from_le_bytes(array(octets, at)?);
     Some(Link { page, checksum: u128::from_le_bytes(array(octets, at + 8)?) })
 }
 
-/// What is noted of a table: how many entries it has, and its root, if it has any.
+/// Decodes a table's definition: its number of entries, and its root if it has any.
 fn definition_of(octets: &[u8]) -> Option<(u64, Option<Link>)> {
     let length = u64::from_le_bytes(array(octets, 1)?);
     Some((length, if *octets.get(9)? == 0 { None } else { Some(link(octets, 10)?) }))
 }
 
-/// How many entries or keys a page has.
+/// Number of entries or keys in a page.
 fn count(page: &[u8]) -> Option<usize> {
     array(page, 2).map(u16::from_le_bytes).map(usize::from)
 }
@@ -487,7 +487,7 @@ fn offset(page: &[u8], at: usize) -> Option<usize> {
     number(page, at).and_then(|offset| usize::try_from(offset).ok())
 }
 
-/// Octets of a page that count.
+/// Octets of a page that its checksum covers.
 fn used(page: &[u8], keys: Keys) -> Option<usize> {
     let count = count(page)?;
     let last = count.checked_sub(1)?;
@@ -500,7 +500,6 @@ fn used(page: &[u8], keys: Keys) -> Option<usize> {
     }
 }
 
-/// The entries of a leaf.
 fn entries(page: &[u8], keys: Keys) -> Vec<(Vec<u8>, Vec<u8>)> {
     let Some(count) = count(page) else { return Vec::new() };
     let table = 4 * count;
@@ -518,7 +517,6 @@ fn entries(page: &[u8], keys: Keys) -> Vec<(Vec<u8>, Vec<u8>)> {
     (0..count).filter_map(entry).collect()
 }
 
-/// The children of an inner page.
 fn children(page: &[u8]) -> Vec<Link> {
     let children = count(page).map_or(0, |keys| keys + 1);
     let child = |at: usize| {

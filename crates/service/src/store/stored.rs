@@ -1,7 +1,7 @@
-//! What a service that does not run has kept, for an operator: looked at, checked, made smaller.
+//! The store of a service that does not run, for an operator: inspected, checked, compacted.
 //!
-//! The file is opened as the service opens it at its start: with its checksums verified, and what an end without warning has left undone
-//! undone, though only in memory: looking changes nothing. It is never made here.
+//! The file is opened like at the start of the service: checksums are verified, and an unclean end is repaired, but only in memory, so that
+//! inspection changes nothing. It is never created here.
 
 use core::fmt;
 use core::ops::ControlFlow;
@@ -33,46 +33,46 @@ impl fmt::Debug for OfflineStore {
     }
 }
 
-/// An event that is kept.
+/// A stored event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredEvent {
-    /// Its number, which rises from one event to the next.
+    /// The event's number, in ascending order of arrival.
     pub number: u64,
-    /// The channel that it came to.
+    /// The channel's number.
     pub channel: u32,
-    /// Octets of it, with what is kept beside it.
+    /// Octets of the event's record.
     pub bytes: u64,
-    /// When it arrived.
+    /// Arrival time of the event.
     pub arrived: SystemTime,
-    /// How many consumers are yet to confirm it. `None`: not on disk when the service ended, and all consumers that want it get it.
+    /// Number of unconfirmed consumers. `None`: the list was not on disk when the service ended, and all subscribers get the event.
     pub consumers: Option<u64>,
-    /// For how many consumers it is a dead letter, since each never took it.
+    /// Number of consumers for which it is a dead letter.
     pub aside: u64,
 }
 
-/// Why a store cannot be looked at.
+/// The reason why a store cannot be used offline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OfflineStoreError {
-    /// There is none in this folder.
+    /// The folder has no store.
     Missing(PathBuf),
-    /// A process has it.
+    /// Another process has opened the store.
     InUse(PathBuf),
-    /// There is something in the folder that a new store is to be in.
+    /// The folder for a new store is not empty.
     NotEmpty(PathBuf),
-    /// Its file is damaged.
+    /// The store's file is damaged.
     Damaged {
         /// The folder.
         directory: PathBuf,
-        /// What is damaged.
+        /// The damage.
         why: String,
     },
-    /// It cannot be read, or was written by another release.
+    /// The store cannot be read, or another release wrote it.
     Unusable {
         /// The folder.
         directory: PathBuf,
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }
@@ -109,10 +109,10 @@ impl fmt::Display for OfflineStoreError {
 impl core::error::Error for OfflineStoreError {}
 
 impl OfflineStore {
-    /// Opens the store in a folder, and verifies the checksums of all that it has.
+    /// Opens the store in a folder, and verifies all checksums.
     ///
     /// # Errors
-    /// There is none, a process has it, it is damaged, or of another release.
+    /// There is none, a process has it open, it is damaged, or of another release.
     pub fn open(directory: &Path) -> Result<Self, OfflineStoreError> {
         if !directory.join(FILE).is_file() {
             return Err(OfflineStoreError::Missing(directory.into()));
@@ -121,36 +121,36 @@ impl OfflineStore {
         Ok(Self { directory: directory.into(), disk })
     }
 
-    /// The form of its tables. A service that begins with one of an earlier form makes it one of its own.
+    /// The version of the tables. A service upgrades earlier ones when it opens the store.
     #[must_use]
     pub const fn version(&self) -> u32 {
         self.disk.version()
     }
 
-    /// Octets of its file, holes included.
+    /// Octets of the store's file, holes included.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         file_bytes(&self.directory)
     }
 
-    /// Octets that it takes on disk.
+    /// Octets of the store's file on disk.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
         self.disk.octets()
     }
 
-    /// What is configured, in its parts.
+    /// The stored configuration.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The store cannot be read.
     pub fn image(&mut self) -> Result<Image, OfflineStoreError> {
         self.disk.image().map_err(|error| explain(&self.directory, &error))
     }
 
-    /// Tells of each event that is kept, by rising number; or what is wrong with it.
+    /// Passes each stored event to `tell`, in ascending order of its number, or what is wrong with it.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The store cannot be read.
     pub fn events(&mut self, mut tell: impl FnMut(Result<StoredEvent, String>)) -> Result<(), OfflineStoreError> {
         let epoch = UtcClock::new(Time(0), Duration::ZERO).utc;
         let told = self.disk.each_event(0, |number, consumers, octets| {
@@ -175,10 +175,10 @@ impl OfflineStore {
         told.map_err(|error| explain(&self.directory, &error))
     }
 
-    /// Stored history of channels, by their numbers.
+    /// The stored history of all channels, in ascending order of their numbers.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The history cannot be read.
     pub fn history(&self) -> Result<Vec<StoredHistory>, OfflineStoreError> {
         self.read_history(false).map(|(channels, _)| channels)
     }
@@ -191,10 +191,10 @@ impl OfflineStore {
         history::look(&self.directory, verifies).map_err(unusable)
     }
 
-    /// Looks at all of it. Says what is damaged: nothing where a service can begin with it, and delivers every event.
+    /// Reads the whole store and returns descriptions of damage: none if a service can start with it and deliver every event.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The store cannot be read.
     pub fn check(&mut self) -> Result<Vec<String>, OfflineStoreError> {
         let mut damaged = Vec::new();
         let image = self.image()?;
@@ -206,23 +206,23 @@ impl OfflineStore {
         Ok(damaged)
     }
 
-    /// Makes the file as small as what is in it, and says how many octets it has then.
+    /// Shrinks the file to its contents, and returns its new length in octets.
     ///
     /// # Errors
-    /// It cannot be read or written.
+    /// The store cannot be read or written.
     pub fn compact(self) -> Result<u64, OfflineStoreError> {
         let Self { directory, disk } = self;
         drop(disk);
         let compacted = Disk::open(&directory).and_then(|mut disk| disk.compact());
         compacted.map_err(|error| explain(&directory, &error))?;
-        // As it was closed, it noted what is free.
+        // When it is closed, the database records its free pages.
         Ok(file_bytes(&directory))
     }
 
-    /// Makes a new store in another folder, as small as what is in this one, which stays as it is; and says how many octets its file has.
+    /// Copies the store into a new one in another folder, with a compact file whose length in octets is returned.
     ///
     /// # Errors
-    /// This one cannot be read, or there is something in that folder, or it cannot be written to.
+    /// This store cannot be read, or the folder is not empty or cannot be written to.
     pub fn compact_to(&mut self, to: &Path) -> Result<u64, OfflineStoreError> {
         let mut target = Target::new(to)?;
         for (key, value) in self.image()? {

@@ -1,7 +1,7 @@
-//! A new store that is filled with what another has.
+//! A new store that is filled with the contents of another.
 //!
-//! Until it is whole it is in a folder within the one that it is for ([`UNFINISHED`]), so that no service begins with part of a store.
-//! Where it cannot be finished nothing of it stays.
+//! Until it is complete it is in a subfolder ([`UNFINISHED`]) of its folder, so that no service starts with part of a store. If it cannot
+//! be completed, nothing of it stays.
 
 use std::fs;
 use std::io;
@@ -13,13 +13,13 @@ use super::origins::SeenOrigin;
 use super::stored::{OfflineStoreError, explain};
 use crate::overflow::HISTORY_FOLDER;
 
-/// Octets that are written in one batch.
+/// Octets of one batch.
 const BATCH: usize = 8 << 20;
 
-/// The folder of a new store that is not whole yet.
+/// The subfolder of a new store that is not complete.
 pub(super) const UNFINISHED: &str = "unfinished";
 
-/// The new store.
+/// A new store under construction.
 pub(super) struct Target {
     directory: PathBuf,
     disk: Disk,
@@ -32,7 +32,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Makes one in a folder that is made, or is empty.
+    /// Creates a store in a folder that does not exist or is empty.
     pub(super) fn new(directory: &Path) -> Result<Self, OfflineStoreError> {
         let (is_empty, is_there) = match fs::read_dir(directory) {
             Ok(mut entries) => (entries.next().is_none(), true),
@@ -48,35 +48,35 @@ impl Target {
         Ok(Self { directory: directory.into(), disk, unfinished, parts, events, lists, origins, octets: 0 })
     }
 
-    /// Has a part of what is configured.
+    /// Adds a part of the configuration.
     pub(super) fn part(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<(), OfflineStoreError> {
         self.octets += key.len() + value.len();
         self.parts.insert(key, Some(value));
         self.write_much()
     }
 
-    /// Has an event.
+    /// Adds an event.
     pub(super) fn event(&mut self, number: u64, record: Vec<u8>) -> Result<(), OfflineStoreError> {
         self.octets += record.len();
         self.events.push((number, record));
         self.write_much()
     }
 
-    /// Adds the list of the consumers that are yet to confirm an event.
+    /// Adds the list of an event's unconfirmed consumers.
     pub(super) fn list(&mut self, number: u64, list: Vec<u8>) -> Result<(), OfflineStoreError> {
         self.octets += list.len();
         self.lists.push((number, list));
         self.write_much()
     }
 
-    /// Adds the origin of an event that came from another service.
+    /// Adds the origin of an event from another service.
     pub(super) fn origin(&mut self, event: u64, origin: SeenOrigin) -> Result<(), OfflineStoreError> {
         self.octets += SeenOrigin::KEY_BYTES;
         self.origins.push((event, origin));
         self.write_much()
     }
 
-    /// Is the store of the same service.
+    /// Sets the number by which other services know this one.
     pub(super) fn service(&mut self, service: u64) -> Result<(), OfflineStoreError> {
         let written = self.disk.write_batch(Phases::Two, |batch| batch.keep_service(service));
         written.map(drop).map_err(|error| explain(&self.directory, &error))
@@ -103,8 +103,8 @@ impl Target {
         Ok(())
     }
 
-    /// Writes what is left, and takes over the files of channels' history from the store's former folder. Says how many octets its file
-    /// has.
+    /// Writes the rest, and copies the files of channels' history from the old store's folder. Returns the length of the new file in
+    /// octets.
     pub(super) fn finish(mut self, from: &Path) -> Result<u64, OfflineStoreError> {
         self.write()?;
         let Self { directory, mut disk, unfinished, .. } = self;
@@ -117,21 +117,20 @@ impl Target {
     }
 }
 
-/// The folder of a store that is not whole yet. It goes with this, and with it the folder that was made for the store, if nothing is in
-/// that.
+/// The folder of a store under construction. On drop it is removed, and so is the folder `made` for the store, if it is empty.
 struct Unfinished {
     folder: PathBuf,
     made: Option<PathBuf>,
 }
 
 impl Unfinished {
-    /// Has what is in it be the store of that folder.
+    /// Moves the contents into the store's folder.
     fn finish(&self, directory: &Path) -> io::Result<()> {
         let history = self.folder.join(HISTORY_FOLDER);
         if history.is_dir() {
             fs::rename(history, directory.join(HISTORY_FOLDER))?;
         }
-        // The last: a folder without it has no store.
+        // Last, since a folder without this file has no store.
         fs::rename(self.folder.join(FILE), directory.join(FILE))?;
         fs::File::open(directory)?.sync_all()
     }
@@ -146,7 +145,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Copies a folder with all that is in it, if it is there.
+/// Copies a folder with its contents, if it exists.
 fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     if !from.is_dir() {
         return Ok(());
