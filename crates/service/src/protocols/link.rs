@@ -1,11 +1,11 @@
-//! Where the main lane meets other services: links, which join channels with those of the same names elsewhere ([`links`]).
+//! Links to other services, on the main lane: they join channels with those of the same names elsewhere ([`links`]).
 //!
-//! A link is one connection. The service that its configuration names it in makes the connection ([`dialling`]), and opens the flows on
-//! it: for each channel one out, one in, or both ([`session`]). A flow out is a durable consumer of the near channel ([`outflow`]): what it
-//! has not acknowledged stays in its outbox, on disk if need be, whether the connection is there or not. A flow in is a supplier of the far
-//! channel ([`inflow`]), which takes each event of an origin once.
+//! A link is one connection. The service with the link in its configuration dials ([`dialling`]), and opens the flows on it: for each
+//! channel one out, one in, or both ([`session`]). A flow out is a durable consumer of the near channel ([`outflow`]): unacknowledged
+//! events stay in its outbox, on disk if need be, with or without a connection. A flow in is a supplier of the far channel ([`inflow`]),
+//! which admits each event of an origin once.
 //!
-//! Events cross as structured events, so that all protocols' consumers can have them, whatever they came as.
+//! Events are sent as structured events, which consumers of all protocols can receive.
 
 mod changes;
 mod datagrams;
@@ -60,70 +60,70 @@ use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::{Common, Core, LaneEnds, Worker};
 use accounts::Account;
 
-/// What the far side needs of events: structured ones.
+/// The form in which events are sent: structured.
 const OUTPUT_FORM: OutputForm = OutputForm((Tag::Link as u32) << 16);
 
-/// Links, connections and their limits are looked after this often, where there are any.
+/// Interval at which links, connections and their limits are checked, where there are any.
 const LOOKED_AFTER: Duration = Duration::from_millis(500);
 
-/// What the protocol is made with.
+/// The protocol's parameters.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     links: Arc<[LinkEntry]>,
-    /// Links that operators had added when the process began.
+    /// Links added by operators, as stored when the process began.
     pub(crate) added: Vec<LinkEntry>,
-    /// The federation that it is of, if it is of one.
+    /// The service's federation, if it has one.
     pub(crate) federation: Option<Arc<discovery::Settings>>,
-    /// What this service is called at the other ends.
+    /// The service's name, as sent to other services.
     name: Arc<str>,
     limits: links::Limits,
     datagrams: DatagramSettings,
     forget_after: Duration,
-    /// What may wait for each flow out of a link that another service makes.
+    /// The budget of each flow out of a link that another service makes.
     backlog: Backlog,
-    /// `None`: never.
+    /// Time without acknowledgements after which a connection is ended. `None`: unlimited.
     stalled_after: Option<Duration>,
-    /// Whether this service keeps events and its identity over its processes.
+    /// Whether this service keeps events and its identity over restarts.
     has_store: bool,
     names: LinkNames,
     names_forgotten_after: Duration,
     request_bytes_min: u64,
     iiop: iiop::Options,
-    /// Durable consumers that other services' links had when the process began: their channels' names, their own, and their keys.
+    /// Durable consumers of other services' links when the process began: channel's name, own name, and key.
     pub(crate) served: Vec<(String, String, ProxyKey)>,
 }
 
-/// What this protocol has of a lane. All of it is the main lane's; other lanes' is empty.
+/// The links' part of a lane. Only the main lane has links.
 pub(crate) struct Protocol {
     settings: Settings,
-    /// Which service this is, and which of its processes.
+    /// The identity of this service, and the incarnation of its process.
     service: u64,
     incarnation: u64,
-    /// The account that is charged for the links of this service's own.
+    /// The account charged for links that this service makes.
     own: Arc<Account>,
     links: Vec<Link>,
     discovery: Option<Box<Discovery>>,
     connections: Slots<Connection>,
     outflows: Slots<Outflow>,
     inflows: Slots<Inflow>,
-    /// Of links that other services make.
+    /// Episodes of links that other services make.
     episodes: Episodes,
     /// Flows by the handles of their proxies.
     flows: HashMap<Peer, Flow>,
     next_peer: Peer,
-    /// Connections by the handles of their names.
+    /// Connections by the handles of their directories.
     directories: HashMap<Peer, Token>,
-    /// What has come of each origin.
+    /// The origins seen by each channel.
     sightings: Sightings,
-    /// What is wanted, by channel.
+    /// Subscriptions by channel.
     interests: HashMap<ChannelId, ChannelInterest>,
     look_after: Option<Time>,
-    /// Groups that events are sent to in datagrams, and where datagrams come in.
+    /// Groups to which events are sent in datagrams, and the sockets that receive datagrams.
     groups: Groups,
     receiving: Receiving,
-    /// Where links come from and go to that Zenoh carries.
+    /// Links carried by Zenoh, in both directions.
     zenoh: ZenohEnds,
-    /// What sockets are read into.
+    /// A buffer for reads from sockets.
     read: Vec<u8>,
 }
 
@@ -142,7 +142,7 @@ impl WireProtocol for Protocol {
 
     fn settings(given: &Given<'_>) -> Settings {
         const FRAME_BYTES_MIN: u32 = links::Limits::FRAME_BYTES_MIN;
-        // What an event's frame has beside its bytes.
+        // Octets of an event's frame beside its bytes.
         const HEAD_BYTES_MAX: u32 = 256 << 10;
         let Config { links, link, limits, .. } = given.config;
         Settings {
@@ -258,7 +258,7 @@ impl WireProtocol for Protocol {
         |core, token, stream| Links::of(core).link_secured(token, stream);
     const CLOSE_ALL: Step = |worker| {
         let all: Vec<Token> = worker.core.protocols.link.connections.iter().map(|(token, _)| token).collect();
-        // Before their connections are closed, which they would make anew.
+        // First, since the gateways would make the connections anew.
         worker.core.protocols.link.links.iter().filter_map(|link| link.gateway.as_ref()).for_each(Gateway::leave);
         all.into_iter().for_each(|token| Links::of(&mut worker.core).close_link(token, "the service ends"));
         Links::of(&mut worker.core).end_gateways();
@@ -302,37 +302,37 @@ impl WireProtocol for Protocol {
         |worker, act| Links::of(&mut worker.core).change_link(act);
 }
 
-/// What a link's durable consumer is called that is of this service's configuration.
+/// Name of the durable consumer of a link in this service's configuration.
 pub(crate) fn own_durable(link: &str) -> String {
     format!("{OWN}{link}")
 }
 
-/// What a link to a found service of a federation is called.
+/// Name of the link to a found service of a federation.
 fn found_link(federation: &str, service: &str) -> String {
     format!("{federation}: {service}")
 }
 
-/// The same of a link that another service makes. One without a store comes by another identity when it begins again.
+/// Name of the durable consumer of a link that another service makes. A service without a store has another identity after a restart.
 fn served_durable(service: u64, has_store: bool, link: &str) -> String {
     format!("{SERVED}{service:016x}{}: {link}", if has_store { "" } else { STORELESS })
 }
 
-/// Whether a link's durable consumer is that of a service without a store.
+/// Whether a durable consumer belongs to a service without a store.
 fn is_storeless(durable: &str) -> bool {
     durable.strip_prefix(SERVED).and_then(|rest| rest.get(16..)).is_some_and(|rest| rest.starts_with(STORELESS))
 }
 
-/// What stands behind the identity of a service without a store.
+/// Suffix of the identity of a service without a store.
 const STORELESS: &str = " (without a store)";
 
-/// How the names of this service's own begin.
+/// Prefix of the names of durable consumers of this service's links.
 const OWN: &str = "link to ";
 
-/// How the names of those begin.
+/// Prefix of the names of durable consumers of other services' links.
 const SERVED: &str = "link from ";
 
-/// Destroys durable consumers of links that there are no more. Gives those that other services' links, and links to found services, have:
-/// their channels' names, their own, and their keys.
+/// Destroys durable consumers of links that no longer exist. Returns those of other services' links and of links to found services:
+/// channel's name, own name, and key.
 pub(crate) fn retain_durable(
     protocol: &mut corba::Protocol,
     links: &[LinkEntry],
@@ -342,7 +342,7 @@ pub(crate) fn retain_durable(
         let mut own = links.iter().filter(|link| link.direction.sends() && own_durable(&link.name) == *durable);
         own.any(|link| link.channels.contains(channel))
     };
-    // Whichever side of a pair dials, what waits is kept until the other is found again.
+    // Either side of a pair may dial: the backlog stays until the other is found again.
     let is_found = |durable: &str| {
         let found = federation.map(|name| own_durable(&found_link(name, "")));
         found.and_then(|found| durable.strip_prefix(found.as_str())).is_some_and(|service| service.len() == 16)
@@ -366,7 +366,7 @@ pub(crate) fn retain_durable(
 }
 
 impl Settings {
-    /// Those of the lanes beside the main one, which have no links.
+    /// Clears the settings of other lanes, which have no links.
     pub(crate) fn leave_to_main_lane(&mut self) {
         self.links = [].into();
         self.federation = None;
@@ -376,25 +376,25 @@ impl Settings {
 }
 
 impl Protocol {
-    /// When this service announces itself next.
+    /// Time of this service's next announcement.
     fn announces_at(&self) -> Option<Time> {
         self.discovery.as_ref().map(|discovery| discovery.next)
     }
 
-    /// Whether a connection is one to a gateway, which can hand on no reason for what is refused.
+    /// Whether a connection leads to a gateway, which cannot pass on reasons of rejections.
     fn is_gateway(&self, connection: &Connection) -> bool {
         let link = connection.link.and_then(|number| self.links.get(number));
         link.is_some_and(|link| link.entry.carrier == Carrier::Iiop)
     }
 
-    /// A handle for the proxy of a flow.
+    /// Creates a handle for the proxy of a flow.
     fn add_flow(&mut self, flow: Flow) -> Peer {
         let peer = self.new_peer();
         self.flows.insert(peer, flow);
         peer
     }
 
-    /// A handle for something that administration knows.
+    /// Creates a handle for administration.
     const fn new_peer(&mut self) -> Peer {
         let peer = self.next_peer;
         self.next_peer = Peer(peer.0 + 1);
@@ -402,7 +402,7 @@ impl Protocol {
     }
 }
 
-/// The links of the main lane while something is done for them, with all else of the lane that it takes.
+/// The links of the main lane, together with the rest of the lane, for the time of a call.
 struct Links<'a> {
     core: &'a mut Core,
 }
@@ -414,7 +414,7 @@ impl<'a> Links<'a> {
 }
 
 impl Links<'_> {
-    /// Something is to be written on a connection when the round ends.
+    /// Has a connection's output written at the end of the round.
     fn note_link_due(&mut self, token: Token) {
         if let Some(connection) = self.core.protocols.link.connections.get_mut(token) {
             let socket = connection.socket(token);
@@ -422,18 +422,18 @@ impl Links<'_> {
         }
     }
 
-    /// Administration has made the proxy of a flow, or refused it.
+    /// Handles administration's answer about the proxy of a flow.
     fn proxy_registered(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
         match (self.core.protocols.link.flows.get(&peer).copied(), proxy) {
             (Some(Flow::Out(token)), proxy) => self.outflow_registered(token, proxy),
             (Some(Flow::In(token)), proxy) => self.inflow_registered(token, proxy),
-            // Its flow has ended meanwhile.
+            // The flow has ended meanwhile.
             (None, Ok(key)) => self.core.cx.remove_local_proxy(0, key, account),
             (None, Err(_)) => {}
         }
     }
 
-    /// The proxy of a flow was ended elsewhere.
+    /// Ends the flow whose proxy was removed elsewhere.
     fn proxy_gone(&mut self, peer: Peer) {
         const WHY: &str = "the channel is gone, or an operator ended the link's proxy";
         match self.core.protocols.link.flows.remove(&peer) {
@@ -443,7 +443,7 @@ impl Links<'_> {
         }
     }
 
-    /// Does what is due by the clock: connections are made, probed, and ended where nothing comes from them.
+    /// Performs periodic tasks: connections are made, probed, and ended if nothing arrives.
     fn look_after_links(&mut self) {
         let is_draining = self.core.cx.reporting.draining.has_begun();
         for link in 0..self.core.protocols.link.links.len() {
@@ -458,7 +458,7 @@ impl Links<'_> {
         self.look_after_episodes();
         self.look_after_groups();
         self.forget_outflows();
-        // What came while this process was stopped counts as heard.
+        // Announcements that arrived while this process was stopped count as heard.
         self.serve_group();
         self.forget_found();
         for (counter, count) in self.core.protocols.link.zenoh.counts() {
@@ -477,7 +477,7 @@ impl Links<'_> {
         link.look_after = is_any.then(|| self.core.cx.clock.now + LOOKED_AFTER);
     }
 
-    /// What is open, for the counters.
+    /// Updates the counter of open links.
     fn count_links(&self) {
         let is_up = |connection: &Connection| matches!(connection.state, State::Open(_)) && connection.far.is_some();
         let up = self.core.protocols.link.connections.iter().filter(|(_, connection)| is_up(connection)).count();

@@ -13,7 +13,7 @@ use crate::lane::io::slots::Token;
 use crate::protocols::LinkAct;
 
 impl Links<'_> {
-    /// Adds or removes a link. Nothing if there is none of the name to remove.
+    /// Adds or removes a link. `None` if there is no link of that name to remove.
     pub(super) fn change_link(&mut self, act: &LinkAct) -> Option<Result<(), String>> {
         match act {
             LinkAct::Pause { .. } | LinkAct::ListFederation => None,
@@ -29,9 +29,9 @@ impl Links<'_> {
         }
     }
 
-    /// Adds a link that was found valid, and gives its number. It is dialled at once.
+    /// Adds a valid link, and returns its number. It is dialled at once.
     pub(super) fn add_link(&mut self, entry: LinkEntry, origin: LinkOrigin) -> usize {
-        // Before anything is routed to it.
+        // Events routed to the link need origins.
         self.core.cx.origins.begin();
         let now = self.core.cx.clock.now;
         let mut link = Link::new(entry, origin);
@@ -71,10 +71,10 @@ impl Links<'_> {
         Some(refused)
     }
 
-    /// Whether nothing waits for a link.
+    /// Checks that a link has no backlog.
     ///
     /// # Errors
-    /// What waits.
+    /// A description of the backlog.
     pub(super) fn has_no_backlog(&self, link: &Link) -> Result<(), String> {
         const OR_DROP: &str = "or drop what waits (--drop-backlog, \"drop_backlog\": true)";
         let (lane, outflows) = (&self.core.cx.lane, &self.core.protocols.link.outflows);
@@ -94,7 +94,7 @@ impl Links<'_> {
         }
     }
 
-    /// Ends a flow out, and removes its consumer with what waits for it.
+    /// Ends a flow out, and removes its consumer with the backlog.
     pub(super) fn drop_outflow(&mut self, at: Token, why: &str) {
         let key = self.core.protocols.link.outflows.get(at).and_then(|outflow| outflow.key());
         self.end_outflow(at, why);
@@ -104,17 +104,17 @@ impl Links<'_> {
         }
     }
 
-    /// Removes a link, with its consumers and what waits for them. The other side is told why.
+    /// Removes a link, with its consumers and their backlogs. The far side gets the reason.
     pub(super) fn remove_link(&mut self, number: usize, why: &str) {
         let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
-        // Nothing is logged of its being down.
+        // Its closing is not logged.
         (link.is_removed, link.is_paused) = (true, true);
         link.gateway.take().iter().for_each(Gateway::leave);
         let (name, connection) = (link.entry.name.clone(), link.connection);
         let outflows: Vec<Token> = core::mem::take(&mut link.outflows).into_iter().flatten().collect();
         let is_open = |connection: &Connection| matches!(connection.state, State::Open(_));
         let open = connection.filter(|token| self.core.protocols.link.connections.get(*token).is_some_and(is_open));
-        // First, so that the other side has one reason, and not one for each channel.
+        // First, so that the far side gets one reason, instead of one for each channel.
         open.iter().for_each(|token| self.say_goodbye(*token, why));
         outflows.into_iter().for_each(|at| self.drop_outflow(at, why));
         if let (Some(token), None) = (connection, open) {

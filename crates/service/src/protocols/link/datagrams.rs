@@ -1,8 +1,8 @@
-//! Links whose events go in datagrams, one for all services of a group ([`links::group`]): the sending end.
+//! Groups of links that share datagrams, one for all their services ([`links::group`]): the sending end.
 //!
-//! A *stream* is one channel of a group. A flow of the group has its events over its connection until the far side listens and nothing is in
-//! flight; from then on the first flow that is handed an event by the engine has it sent, and all of them note it. Everything else goes
-//! over the connections: acknowledgements, requests for what did not come, what is sent again, events that are too long.
+//! A *stream* is one channel of a group. A flow of the group uses its connection until the far side listens and nothing is in flight; from
+//! then on the first flow to which the engine delivers an event sends it, and the others note it. Everything else uses the connections:
+//! acknowledgements, requests for missing events, repeats, events that are too long.
 
 mod frames;
 mod receiving;
@@ -27,23 +27,23 @@ use crate::protocols::local_proxies::Action;
 use crate::random;
 use std::sync::Arc;
 
-/// What is configured of datagrams.
+/// The configuration of datagrams.
 #[derive(Debug, Clone)]
 pub(super) struct DatagramSettings {
     bytes_max: usize,
     bytes_per_s: u64,
     ttl: u8,
     port: u16,
-    /// The network of datagrams to and from IPv4 groups; that of each connection if there is none.
+    /// The address of the network for IPv4 groups. `None`: that of each connection.
     interface: Option<Ipv4Addr>,
-    /// The key that both sides have.
+    /// The key that both sides share by configuration.
     shared: Option<Key>,
     is_unauthenticated: bool,
 }
 
 impl DatagramSettings {
     pub(super) fn new(config: &LinkDatagrams) -> Self {
-        // The start has refused a file that cannot be read; one that has gone since counts as none, and datagrams are not taken then.
+        // A key file that cannot be read fails the start; one removed later counts as none, and datagrams are refused.
         let key = config.key().ok().flatten();
         Self {
             bytes_max: config.bytes_max as usize,
@@ -56,12 +56,12 @@ impl DatagramSettings {
         }
     }
 
-    /// The address of this host at the network that is configured for a group.
+    /// The configured local address for a group.
     fn network_of(&self, group: SocketAddr) -> Option<IpAddr> {
         self.interface.filter(|_| group.is_ipv4()).map(IpAddr::V4)
     }
 
-    /// The key of a stream for which this is said.
+    /// The key of a stream with this security.
     fn key_of(&self, stream: u64, security: Security) -> Option<Key> {
         match security {
             Security::None => None,
@@ -71,34 +71,34 @@ impl DatagramSettings {
     }
 }
 
-/// Place of a stream: its group, and its channel there.
+/// The index of a group, and of a channel's stream in it.
 pub(super) type Place = (usize, usize);
 
-/// A flow out of a group.
+/// A flow's membership in a group.
 pub(super) struct Grouped {
     pub(super) place: Place,
     pub(super) member: Member<Item>,
-    /// What its far side wants; all flows of the group get what one of them wants.
+    /// The subscriptions of the far side; each flow of the group subscribes to their union.
     pub(super) far_subscribed: Option<(bool, Vec<EventType>)>,
-    /// Why it goes over its connection alone.
+    /// The reason why the flow uses its connection alone.
     pub(super) why: String,
 }
 
-/// How an event of a flow goes.
+/// The path of an event of a flow.
 pub(super) enum Going {
-    /// Over the connection.
+    /// The event goes over the connection.
     BySession,
-    /// Not now: the flow is resumed.
+    /// The event waits: the flow is resumed later.
     Later,
-    /// With the group, with this number.
+    /// The event went with the group, under this number.
     Numbered(u64),
 }
 
-/// All groups of the configuration.
+/// All configured groups.
 #[derive(Default)]
 pub(super) struct Groups {
     groups: Vec<Group>,
-    /// When something is to be done by the clock.
+    /// Time of the next timer.
     due: Option<Time>,
     steps: VecDeque<GroupStep>,
     scratch: Vec<u8>,
@@ -106,18 +106,18 @@ pub(super) struct Groups {
 
 struct Group {
     to: GroupAddress,
-    /// And the address from which it sends.
+    /// The socket, with its local address.
     socket: Option<(IpAddr, Datagrams)>,
     pace: Pace,
     streams: Vec<Stream>,
-    /// Sending has failed, and that is logged.
+    /// Whether sending has failed, which is logged once.
     is_failing: bool,
 }
 
 #[derive(PartialEq, Eq)]
 enum GroupAddress {
     Multicast(SocketAddr),
-    /// The other service of the link of this name.
+    /// The far service of the link with this name.
     Peer(String),
 }
 
@@ -126,24 +126,24 @@ struct Stream {
     security: Security,
     key: Option<Key>,
     sender: GroupSender,
-    /// Where its datagrams go, once that is known.
+    /// The destination of datagrams, once known.
     to: Option<SocketAddr>,
-    /// Flows that wait for an event to have a number, or for the rate.
+    /// Flows that wait for an event's number, or for the rate limit.
     waiting: Vec<Token>,
 }
 
-/// What is to be done when the engine has been answered.
+/// A task to be done after the engine has its answer.
 enum GroupStep {
-    /// A flow has joined at a number; those up to another are sent over its connection.
+    /// A flow has joined at `from`; events up to `repaired` are sent over its connection.
     Start { flow: Token, from: u64, repaired: u64 },
-    /// An event is too long for a datagram.
+    /// An event is too long for a datagram, and is sent over the connections.
     Long(Place, u64),
-    /// An event has got a number.
+    /// An event has got its number.
     Numbered(Place),
 }
 
 impl Groups {
-    /// The place of a link's channel, if it goes in datagrams.
+    /// The group and stream of a link's channel. `None` if the link has no datagrams.
     pub(super) fn group_of(
         &mut self,
         entry: &LinkEntry,
@@ -160,7 +160,7 @@ impl Groups {
         let place = known.unwrap_or(self.groups.len());
         let streams = || entry.channels.iter().map(|_| Stream::new(entry.tls, settings)).collect();
         if let Some(former) = self.groups.get_mut(place) {
-            // Its links were removed, and this one may have other channels, and security.
+            // The group's links were removed, and this one may have other channels and another security.
             if !is_used(place) {
                 (former.streams, former.socket, former.is_failing) = (streams(), None, false);
             }
@@ -173,7 +173,7 @@ impl Groups {
         Some(Grouped { place, member: Member::new(), far_subscribed: None, why: "it has not joined yet".to_owned() })
     }
 
-    /// What carries a flow's events now, for people.
+    /// The current carrier of a flow's events, for people.
     pub(super) fn carrier_of(&self, outflow: &Outflow) -> String {
         let Some(Grouped { place, member, why, .. }) = &outflow.group else { return "tcp".to_owned() };
         match self.groups.get(place.0).map(|group| &group.to) {
@@ -200,7 +200,7 @@ impl Groups {
         counts.into_iter().enumerate().flat_map(|(group, count)| (0..count).map(move |stream| (group, stream)))
     }
 
-    /// Decides how the next event of a flow goes, and has it sent if it is the first flow with that event.
+    /// Decides the path of a flow's next event, and sends its datagram if this is the first flow with the event.
     pub(super) fn place(
         &mut self,
         flow: Token,
@@ -235,17 +235,17 @@ impl Groups {
         };
         let Some(stream) = self.stream(*place) else { return Going::BySession };
         if !member.is_in_step() {
-            // The far side has yet to know that it joined, when a datagram of that event comes.
+            // The far side does not know yet that the flow has joined, when a datagram of the event arrives.
             let repaired = stream.sender.last();
             member.join(number, repaired);
             stream.sender.join(flow.to_bits(), number, now.0);
-            // Before an event that is too long, which has its step already.
+            // Before the step of an event that is too long, which is queued already.
             self.steps.push_front(GroupStep::Start { flow, from: number, repaired });
         }
         Going::Numbered(number)
     }
 
-    /// Gives an event the next number of a stream and sends it, or says when the rate permits that.
+    /// Gives an event the next number of a stream and sends it. An error is the time at which the rate permits that.
     fn number(
         &mut self,
         place: Place,
@@ -277,7 +277,7 @@ impl Groups {
 }
 
 impl Group {
-    /// Sends a datagram. One for which the system has no room is lost, and asked for again.
+    /// Sends a datagram. If the system has no room it is lost, and requested again.
     fn send(&mut self, stream: usize, octets: &[u8], counters: &Block) {
         let to = self.streams.get(stream).and_then(|stream| stream.to);
         let (Some((_, socket)), Some(to)) = (&self.socket, to) else { return };
@@ -317,19 +317,19 @@ impl Stream {
 }
 
 impl Outflow {
-    /// Octets in flight.
+    /// Octets in flight over the session and with the group.
     pub(super) fn in_flight_octets(&self) -> u64 {
         let group = self.group.as_ref().map_or(0, |group| group.member.in_flight_octets());
         self.sender.in_flight_octets() + group as u64
     }
 
-    /// Octets that may be in flight.
+    /// Maximum octets in flight.
     pub(super) fn window(&self) -> u64 {
         let is_in_step = self.group.as_ref().is_some_and(|group| group.member.is_in_step());
         if is_in_step { Member::<Item>::WINDOW_BYTES as u64 } else { self.sender.window() }
     }
 
-    /// The flow has no connection: what is in flight with the group is left for the next.
+    /// Leaves the group after the connection is lost: events in flight with the group are sent again in the next session.
     pub(super) fn leave_group(&mut self, at: Token, groups: &mut Groups) {
         let Self { group: Some(grouped), sender, .. } = self else { return };
         grouped.member.disconnect(&mut |octets, item| sender.push_unsent(octets, item));
@@ -342,11 +342,11 @@ impl Outflow {
 }
 
 impl Links<'_> {
-    /// Asks the far side of a flow to listen to its group, if it is time for that.
+    /// Requests a flow's far side to listen to the group, if a request is due.
     pub(super) fn ask_to_listen(&mut self, at: Token) {
         let now = self.core.cx.clock.now;
         let Protocol { outflows, connections, groups, settings, .. } = &mut self.core.protocols.link;
-        // A flow of which the far side has not said what it wants has other events than the rest of its group.
+        // Before its far side has sent subscriptions, a flow may have other events than the rest of its group.
         let is_known = |outflow: &&mut Outflow| outflow.is_open() && outflow.subscribed.is_some();
         let Some(outflow) = outflows.get_mut(at).filter(is_known) else { return };
         let (Some(grouped), Some((token, flow))) = (&mut outflow.group, outflow.connection) else { return };
@@ -356,7 +356,7 @@ impl Links<'_> {
         let Some(join) = grouped.member.ask(now.0) else { return };
         let address = match group.to {
             GroupAddress::Multicast(group) => {
-                // An older service refuses what it does not know, and has its events over the connection.
+                // An older service refuses an address with a sender, and its events go over the connection.
                 let from = settings.datagrams.network_of(group);
                 from.map_or_else(|| group.to_string(), |from| format!("{group}@{from}"))
             }
@@ -367,7 +367,7 @@ impl Links<'_> {
         self.note_link_due(token);
     }
 
-    /// The far side of a flow listens, at a port of its own address.
+    /// Handles that a flow's far side listens, at this port of its own address.
     fn far_side_listens(&mut self, at: Token, join: u32, port: u16) {
         let Protocol { outflows, connections, groups, settings, .. } = &mut self.core.protocols.link;
         let Some(outflow) = outflows.get_mut(at) else { return };
@@ -384,7 +384,7 @@ impl Links<'_> {
             (GroupAddress::Peer(_), Some(address)) => SocketAddr::new(address.ip().to_canonical(), port),
             (GroupAddress::Peer(_), None) => return,
         };
-        // Another connection may come from another address of this host.
+        // Another connection may have another local address.
         if group.socket.as_ref().is_none_or(|(of, _)| *of != own) {
             match sockets::sending(own, settings.datagrams.ttl) {
                 Ok(socket) => group.socket = Some((own, socket)),
@@ -401,7 +401,7 @@ impl Links<'_> {
         self.resume_outflow(at);
     }
 
-    /// A flow goes over its connection alone: what is in flight with the group is sent again there.
+    /// Makes a flow use its connection alone: events in flight with the group are sent again there.
     pub(super) fn fall_back(&mut self, at: Token, why: &str) {
         let now = self.core.cx.clock.now;
         let Protocol { outflows, connections, groups, .. } = &mut self.core.protocols.link;
@@ -436,7 +436,7 @@ impl Links<'_> {
         self.resume_outflow(at);
     }
 
-    /// Does what events that were sent in datagrams have left to do.
+    /// Performs the tasks left by events sent in datagrams.
     pub(super) fn go_on_with_groups(&mut self) {
         while let Some(step) = self.core.protocols.link.groups.steps.pop_front() {
             match step {
@@ -461,7 +461,7 @@ impl Links<'_> {
         }
     }
 
-    /// A flow has joined its group.
+    /// Tells the far side that a flow has joined its group, and sends the events before.
     fn start_group(&mut self, at: Token, from: u64, repaired: u64) {
         let Protocol { outflows, connections, .. } = &mut self.core.protocols.link;
         let Some(outflow) = outflows.get_mut(at) else { return };
@@ -482,7 +482,7 @@ impl Links<'_> {
         }
     }
 
-    /// Sends an event that has a number over a flow's connection.
+    /// Sends a numbered event over a flow's connection.
     fn send_by_session(&mut self, at: Token, number: u64) {
         let Protocol { outflows, connections, groups, .. } = &mut self.core.protocols.link;
         let Some(outflow) = outflows.get_mut(at) else { return };
@@ -503,7 +503,7 @@ impl Links<'_> {
         self.note_link_due(token);
     }
 
-    /// Does what is due by the clock for groups, here and of other services.
+    /// Performs the timers of groups, as sender and as receiver.
     pub(super) fn serve_groups_due(&mut self) {
         let now = self.core.cx.clock.now;
         self.core.protocols.link.groups.due = None;
@@ -529,7 +529,7 @@ impl Links<'_> {
         self.request_missing();
     }
 
-    /// Has flows of groups ask to join that are behind, and ends attempts that were not answered.
+    /// Has flows that are behind request to join, and ends requests without an answer.
     pub(super) fn look_after_groups(&mut self) {
         let now = self.core.cx.clock.now;
         let outflows = self.core.protocols.link.outflows.iter().filter(|(_, outflow)| outflow.group.is_some());
@@ -543,10 +543,10 @@ impl Links<'_> {
         }
     }
 
-    /// The far side has the events of its group up to a number.
+    /// Handles an acknowledgement of a group's events up to a number.
     ///
     /// # Errors
-    /// It cannot have that.
+    /// The number was not sent, or is lower than the last.
     fn acknowledge_group(&mut self, at: Token, join: u32, up_to: u64) -> Result<(), String> {
         let now = self.core.cx.clock.now;
         let Protocol { outflows, groups, .. } = &mut self.core.protocols.link;
@@ -580,7 +580,7 @@ impl Links<'_> {
         Ok(())
     }
 
-    /// The far side will never take an event of its group.
+    /// Handles a rejection of a group's event.
     fn reject_of_group(&mut self, at: Token, join: u32, number: u64, why: &str) {
         let now = self.core.cx.clock.now;
         let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) else { return };
@@ -598,7 +598,7 @@ impl Links<'_> {
         }
     }
 
-    /// What the far sides of a group's flows want together is what each of these flows gets: all have the same events, in the same order.
+    /// Subscribes all flows of a group to the union of their far sides' subscriptions, so that all have the same events in order.
     pub(super) fn subscribe_group(&mut self, place: Place) -> (bool, Vec<EventType>) {
         let link = &mut self.core.protocols.link;
         let is_of_it = |outflow: &Outflow| outflow.group.as_ref().is_some_and(|group| group.place == place);

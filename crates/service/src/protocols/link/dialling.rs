@@ -1,4 +1,4 @@
-//! Connections that this service makes for its links: addresses are found, tried one after the other, and tried again.
+//! Connections of links that this service makes: names are resolved, addresses tried in turn, and failures tried again.
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -23,31 +23,31 @@ use crate::protocols::link::outflow::{Backlog, Outflow};
 use crate::resolver;
 use std::sync::Arc;
 
-/// A connection is tried again after this long, and a channel that was refused.
+/// Interval between attempts to connect, and between attempts to open refused channels.
 const AGAIN: Duration = Duration::from_secs(1);
 const CHANNELS_AGAIN: Duration = Duration::from_secs(10);
-/// So long an attempt may take, the name's lookup and TLS included.
+/// Maximum duration of an attempt, including name resolution and TLS.
 pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
 /// A link that this service makes.
 pub(super) struct Link {
     pub(super) entry: LinkEntry,
     pub(super) connection: Option<Token>,
-    /// Its flows out, by channel as the configuration lists them; none where it does not send, or was refused.
+    /// The flows out, in the order of the configured channels. `None` for a link that does not send, and for refused channels.
     pub(super) outflows: Vec<Option<Token>>,
-    /// When what was refused is tried again.
+    /// Time of the next attempt to open refused channels.
     channels_again: Time,
     pub(super) is_paused: bool,
     pub(super) origin: LinkOrigin,
-    /// It was removed, and its connection is being closed; then another link may have its place.
+    /// Whether the link is removed: once its connection is closed, another link may take its number.
     pub(super) is_removed: bool,
-    /// Why it is down; nothing while it is up.
+    /// The reason why the link is down. `None` while it is up.
     pub(super) why: Option<String>,
-    /// Since when it is up, or down.
+    /// Since when the link is up, or down.
     pub(super) since: Time,
     pub(super) episode: Episode,
     next_try: Time,
-    /// Its thread, where the far end is a notification service, or reached through Zenoh.
+    /// The thread between the lane and a notification service or Zenoh.
     pub(super) gateway: Option<Gateway>,
 }
 
@@ -74,14 +74,14 @@ impl Link {
 }
 
 impl Link {
-    /// Has flows opened of channels that have none.
+    /// Has flows opened for channels without any, at the next check.
     pub(super) const fn open_channels_again(&mut self) {
         self.channels_again = Time(0);
     }
 }
 
 impl Links<'_> {
-    /// Has a link collect what is to go out, and makes its connection where there is none.
+    /// Has a link's consumers collect events, and dials if there is no connection.
     pub(super) fn keep_up_link(&mut self, number: usize, is_draining: bool) {
         let now = self.core.cx.clock.now;
         let link = self.core.protocols.link.links.get(number);
@@ -99,7 +99,7 @@ impl Links<'_> {
         }
     }
 
-    /// Asks for the consumers of a link's channels, and opens the flows in, where there are none.
+    /// Requests the missing consumers of a link's channels, and opens the missing flows in.
     fn add_flows(&mut self, number: usize) {
         let again = self.core.cx.clock.now + CHANNELS_AGAIN;
         let Some(link) = self.core.protocols.link.links.get_mut(number) else { return };
@@ -109,7 +109,7 @@ impl Links<'_> {
         if let Some(token) = connection.filter(|token| self.is_greeted(*token)) {
             self.open_flows(token, number);
         }
-        // An announcement that may be forged makes no consumers: the service has to be met first.
+        // An announcement may be forged, so it creates no consumers before the first connection.
         let is_met = connection.is_some_and(|token| self.is_greeted(token)) || outflows.iter().any(Option::is_some);
         if origin == LinkOrigin::Found && !is_met {
             return;
@@ -119,7 +119,7 @@ impl Links<'_> {
             let durable = own_durable(&entry.name);
             let refuses = entry.when_full == WhenFull::Refuse;
             let backlog = Backlog { bytes_max: entry.backlog_bytes_max, refuses };
-            // One that was restored has waited for its link.
+            // Replaces the flow that was restored for this link.
             let outflows = &mut self.core.protocols.link.outflows;
             let is_its = |of: &Outflow| of.served.is_some() && of.durable == durable && of.channel == *channel;
             let restored = outflows.iter().find(|(_, of)| is_its(of)).map(|(at, _)| at);
@@ -146,7 +146,7 @@ impl Links<'_> {
         }
     }
 
-    /// Begins to make a link's connection.
+    /// Begins to connect a link.
     fn dial(&mut self, number: usize) {
         let now = self.core.cx.clock.now;
         let Protocol { links, connections, own, settings, .. } = &mut self.core.protocols.link;
@@ -169,7 +169,7 @@ impl Links<'_> {
         }
     }
 
-    /// The addresses of a link's other end are known, the one to try first at the end.
+    /// Handles the addresses of a link's host; the last one is tried first.
     pub(super) fn link_resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>) {
         let Some(connection) = self.core.protocols.link.connections.get(token) else { return };
         if !matches!(connection.state, State::Resolving) {
@@ -181,7 +181,7 @@ impl Links<'_> {
         }
     }
 
-    /// Begins to connect to the last of the addresses that takes an attempt.
+    /// Begins to connect to the last of the addresses for which an attempt can be made.
     pub(super) fn try_addresses(&mut self, token: Token, mut others: Vec<SocketAddr>, failure: &str) {
         let mut failure = failure.to_owned();
         while let Some(address) = others.pop() {
@@ -203,7 +203,7 @@ impl Links<'_> {
         self.close_link(token, &failure);
     }
 
-    /// An attempt to connect has ended.
+    /// Handles the end of an attempt to connect.
     pub(super) fn go_on_dialling(&mut self, token: Token) {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         let State::Connecting(tcp, others) = core::mem::replace(&mut connection.state, State::Resolving) else {
@@ -230,7 +230,7 @@ impl Links<'_> {
         self.try_addresses(token, others, &why);
     }
 
-    /// Hands a connection over for its TLS handshake.
+    /// Begins the TLS handshake of a connection.
     pub(super) fn secure_link(&mut self, token: Token, tcp: Tcp, host: String) {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.state = State::Shaking;
@@ -240,7 +240,7 @@ impl Links<'_> {
         }
     }
 
-    /// The TLS handshake of a connection is over.
+    /// Handles the end of a TLS handshake.
     pub(super) fn link_secured(&mut self, token: Token, stream: Result<Stream, String>) {
         let Some(connection) = self.core.protocols.link.connections.get(token) else { return };
         if !matches!(connection.state, State::Shaking) {
@@ -257,7 +257,7 @@ impl Links<'_> {
         }
     }
 
-    /// The connection is there: this service says who it is.
+    /// Sends Hello on a new connection.
     fn open_link(&mut self, token: Token, stream: Stream) {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         net::bound_unsent(stream.tcp(), UNSENT_MAX);
@@ -268,7 +268,7 @@ impl Links<'_> {
         self.greet_far_side(token, &name);
     }
 
-    /// Opens the flows of a link's channels that are not open: those in when their suppliers are there.
+    /// Opens the missing flows of a link's channels: flows in once their suppliers exist.
     pub(super) fn open_flows(&mut self, token: Token, number: usize) {
         let Some(link) = self.core.protocols.link.links.get(number) else { return };
         let (entry, outflows) = (link.entry.clone(), link.outflows.clone());
@@ -278,7 +278,7 @@ impl Links<'_> {
         self.open_inflows(token, &entry);
     }
 
-    /// Opens the flows in that there are not.
+    /// Opens the missing flows in.
     fn open_inflows(&mut self, token: Token, entry: &LinkEntry) {
         for channel in entry.channels.iter().filter(|_| entry.direction.receives()) {
             let is_it = |inflow: &Inflow| inflow.connection() == token && inflow.channel == *channel;
@@ -291,7 +291,7 @@ impl Links<'_> {
         }
     }
 
-    /// A flow out can be opened: its connection and its consumer are there.
+    /// Opens a flow out, once its connection and its consumer exist.
     pub(super) fn open_outflow(&mut self, token: Token, at: Token) {
         let Some(outflow) = self.core.protocols.link.outflows.get(at) else { return };
         if !outflow.is_registered() || outflow.connection.is_some() {
@@ -309,7 +309,7 @@ impl Links<'_> {
         self.note_link_due(token);
     }
 
-    /// The number of a flow that this service opens on a connection.
+    /// The number for the next flow that this service opens on a connection.
     fn next_flow(&mut self, token: Token) -> u32 {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return 0 };
         connection.next_flow += 1;

@@ -1,8 +1,8 @@
-//! Names of channels that the two sides of a link tell each other, so that clients of one are led to the channels of the other.
+//! The exchange of channel names over a link, so that clients of one service reach the channels of the other.
 //!
-//! Administration has the names (`federation.rs` of the crate `corba`): it says what a far side is to be told, and is handed what a far side
-//! has told. Here lie the two tables of each connection, from which the changes follow that cross the line: at most
-//! [`DIRECTORY_ENTRIES_MAX`] each time that links are looked after, so that names leave the line to events.
+//! Administration owns the names (`federation.rs` of the crate `corba`): it decides which are sent to a far side, and gets those received.
+//! This module has the two tables of each connection, and sends the changes: at most [`DIRECTORY_ENTRIES_MAX`] each time that links are
+//! looked after, to leave the line to events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 use crate::protocols::local_proxies::Action;
 
-/// Octets that a name takes beside its text and its reference, which is kept as text and as it was read.
+/// Octets charged for a name beside its text and its reference, which is retained as text and decoded.
 const NAME_BYTES: u64 = 256;
 
 /// The names of one connection.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// By which administration knows it.
+    /// The handle by which administration knows the directory.
     peer: Peer,
-    /// What the far side is to be told: its own of this service, and of others.
+    /// The names to send: this service's own, and those of others.
     due: BTreeMap<Arc<str>, AdvertisedName>,
-    /// What it was told.
+    /// The names that the far side has received.
     advertised: BTreeMap<Arc<str>, AdvertisedName>,
-    /// Administration has said what it is to be told, and the last of it is not written.
+    /// Whether names from administration are yet to be sent.
     is_due: bool,
-    /// What it has told.
+    /// The names received from the far side.
     far: BTreeMap<Arc<str>, Arc<FarName>>,
-    /// It has told all once: from then on each change counts at once.
+    /// Whether the far side has sent all of its names once: from then on each change takes effect at once.
     is_whole: bool,
-    /// It has told something that administration has not been handed.
+    /// Whether administration has yet to get received changes.
     is_news: bool,
-    /// That there was no room for a name of it was logged.
+    /// Whether the lack of room for names was logged.
     is_full: bool,
 }
 
@@ -57,7 +57,7 @@ impl Directory {
         }
     }
 
-    /// The next changes that the far side is told, and whether there are more.
+    /// The next changes to send, and whether there are more.
     fn next_changes(&self) -> (Vec<(&str, Option<&AdvertisedName>)>, bool) {
         let is_new = |(name, told): &(&Arc<str>, &AdvertisedName)| self.advertised.get(*name) != Some(told);
         let new = self.due.iter().filter(is_new).map(|(name, told)| (&**name, Some(told)));
@@ -91,13 +91,12 @@ impl Directory {
         self.is_due = more;
     }
 
-    /// Takes over changes that the far side tells. Gives how many names there was no room for, and the counter of the address's quota if
-    /// that is why.
+    /// Applies changes from the far side. Returns the number of names without room, and the quota's counter if the quota is the reason.
     fn take(&mut self, own: u64, names: &NameEntries<'_>, account: &Arc<Account>) -> (u64, Option<Counter>) {
         let (mut rejected, mut quota) = (0, None);
         for NameEntry { distance, service, name, reference } in names.iter() {
             self.far.remove(name);
-            // What comes back is known here.
+            // Names of this service itself are not retained.
             if reference.is_empty() || service == own {
                 continue;
             }
@@ -119,7 +118,7 @@ impl Directory {
 }
 
 impl Links<'_> {
-    /// The far side of a connection is known: it is told names, and may tell some.
+    /// Begins the exchange of names once the far side is known.
     pub(super) fn begin_directory(&mut self, token: Token) {
         let link = &mut self.core.protocols.link;
         let names = link.settings.names;
@@ -138,7 +137,7 @@ impl Links<'_> {
         }
     }
 
-    /// Administration says which names a far side is told.
+    /// Handles administration's list of names to send to a far side.
     pub(super) fn names_changed(&mut self, peer: Peer, names: Vec<AdvertisedName>) {
         let link = &mut self.core.protocols.link;
         let Some(token) = link.directories.get(&peer).copied() else { return };
@@ -149,10 +148,10 @@ impl Links<'_> {
         link.look_after = Some(self.core.cx.clock.now);
     }
 
-    /// The far side of a connection tells names.
+    /// Handles names from the far side of a connection.
     ///
     /// # Errors
-    /// The reason for which the connection is to be closed.
+    /// The reason for closing the connection.
     pub(super) fn far_side_names(&mut self, token: Token, more: bool, names: &NameEntries<'_>) -> Result<(), String> {
         let named = self.link_named(token);
         let Protocol { connections, settings, service, .. } = &mut self.core.protocols.link;
@@ -173,7 +172,7 @@ impl Links<'_> {
         Ok(())
     }
 
-    /// Writes what a far side is to be told next, and hands over what it has told.
+    /// Writes the next changes for a far side, and passes received changes to administration.
     pub(super) fn look_after_directory(&mut self, token: Token) {
         let link = &mut self.core.protocols.link;
         let Some(connection) = link.connections.get_mut(token) else { return };
@@ -203,7 +202,7 @@ impl Links<'_> {
         self.core.cx.tell_administration(token.to_bits(), action, &account);
     }
 
-    /// A connection is closed: its names are forgotten after a while.
+    /// Ends the directory of a closed connection: administration drops its names after a while.
     pub(super) fn end_directory(&mut self, token: Token, connection: &mut Connection) {
         let Some(Directory { peer, .. }) = connection.directory.take() else { return };
         let link = &mut self.core.protocols.link;

@@ -1,8 +1,8 @@
-//! Services that find each other: each announces itself in a multicast group, and of two of one federation the one with the lower
-//! identity makes a link to the other, with the channels of the same names.
+//! Discovery of services: each announces itself in a multicast group. Of two services of one federation, the one with the lower identity
+//! makes a link to the other, with the channels of the same names.
 //!
-//! Found services and their links are not stored: one that is not heard for [`FORGOTTEN_AFTER`], and not connected, is forgotten, with
-//! what waited for it. [`Discovery`] is what is known, without a socket or a clock; the main lane reads, sends and dials for it.
+//! Found services and their links are not stored: after [`FORGOTTEN_AFTER`] without an announcement or a connection they are removed, with
+//! their backlogs. [`Discovery`] has no socket or clock; the main lane reads, sends and dials for it.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,41 +24,41 @@ use crate::lane::io::net::Datagrams;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
 
-/// Services that are known at once, and channels of each.
+/// Maximum found services, and channels of each.
 const FOUND_MAX: usize = 64;
 const CHANNELS_MAX: usize = 1_024;
-/// Channels of one link, as of one that is configured.
+/// Maximum channels of one link, as for a configured one.
 const LINKED_MAX: usize = 256;
-/// Datagrams that are looked at in a second.
+/// Maximum datagrams read in a second.
 const DATAGRAMS_MAX: u32 = 2_000;
-/// Services of which the last counter is remembered.
+/// Maximum services with a remembered counter.
 const COUNTERS_MAX: usize = 256;
-/// From one announcement to the next, with a jitter of a fifth; and at least, where there is news.
+/// Interval between announcements, with a jitter of a fifth; and the shortest interval, after changes.
 const ANNOUNCED_EVERY: Duration = Duration::from_secs(2);
 const ANNOUNCED_AGAIN: Duration = Duration::from_millis(500);
-/// A service that was not heard for so long is forgotten, if it is not connected.
+/// Time without an announcement after which a service is removed, unless it is connected.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
-/// What is rejected is logged once, until it did not happen for so long.
+/// Time without a rejection after which the next one is logged again.
 const EPISODE: Duration = Duration::from_secs(60);
 
-/// What a service announces, and where.
+/// The settings of a federation.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) name: String,
-    /// What the service is called.
+    /// The name of this service.
     pub(crate) service_name: String,
     pub(crate) group: SocketAddr,
     pub(crate) socket: Datagrams,
-    /// Host and ports at which the others dial: in the clear, and over TLS.
+    /// Host and ports for links to this service: in the clear, and over TLS.
     pub(crate) host: String,
     pub(crate) ports: [u16; 2],
     pub(crate) key: Option<Key>,
     pub(crate) tls: bool,
-    /// The channels at the start.
+    /// The shared channels at the start.
     pub(crate) channels: Vec<String>,
 }
 
-/// What is known of the federation.
+/// The known members of the federation.
 pub(super) struct Discovery {
     settings: Arc<Settings>,
     own: u64,
@@ -70,28 +70,27 @@ pub(super) struct Discovery {
     pub(super) next: Time,
     found: BTreeMap<u64, Found>,
     counters: BTreeMap<u64, u64>,
-    /// The second that is counted, and its datagrams.
+    /// The current second, and its number of datagrams.
     second: (u64, u32),
-    /// When each kind of rejection happened last.
+    /// Time of the last rejection of each kind.
     rejected: BTreeMap<Rejection, Time>,
     received: Received,
 }
 
-/// A service that was found.
 pub(super) struct Found {
     name: String,
-    /// Where it is dialled, as links have it.
+    /// The address for links, host and port.
     to: String,
     incarnation: u64,
     revision: u32,
-    /// The channels of each of its announcements, where that has come.
+    /// The channels in each part of the announcement. `None` for parts that have not arrived.
     parts: Vec<Option<Vec<String>>>,
     heard: Time,
-    /// The link that this service makes to it.
+    /// The number of this service's link to it.
     link: Option<usize>,
 }
 
-/// Why an announcement is not taken.
+/// The reason why an announcement is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rejection {
     Rate,
@@ -106,15 +105,15 @@ pub(super) enum Rejection {
 }
 
 impl Rejection {
-    /// Whether a bound was reached.
+    /// Whether a limit was reached.
     const fn is_bound(self) -> bool {
         matches!(self, Self::Rate | Self::Services | Self::Channels)
     }
 
-    /// What is logged, if it is worth a line.
+    /// The text for the log. `None` if the rejection is not logged.
     const fn text(self) -> Option<&'static str> {
         Some(match self {
-            // Another federation may have the same group.
+            // Another federation may use the same group.
             Self::Foreign => return None,
             Self::Rate => "more than 2,000 datagrams come in a second, and those beyond are not looked at",
             Self::Unreadable => "datagrams come that are no announcements of this version",
@@ -156,20 +155,20 @@ impl Discovery {
         }
     }
 
-    /// Announces these channels from now on.
+    /// Replaces the announced channels.
     fn set_channels(&mut self, channels: &[String], now: Time) {
         self.channels = channels.iter().take(CHANNELS_MAX).cloned().collect();
         self.revision = self.revision.wrapping_add(1);
         self.announce_soon(now);
     }
 
-    /// Has the next announcement go soon, since there is news.
+    /// Advances the next announcement, after a change.
     fn announce_soon(&mut self, now: Time) {
         let soon = now + Duration::from_millis(fastrand::u64(..100));
         self.next = self.next.min(soon.max(self.announced.map_or(Time(0), |last| last + ANNOUNCED_AGAIN)));
     }
 
-    /// The datagrams that announce this service, and the next time that they are due.
+    /// Creates the datagrams of an announcement, and schedules the next one.
     fn announcements(&mut self, (now, since_1970): (Time, Duration)) -> Vec<Vec<u8>> {
         let jitter = Duration::from_millis(fastrand::u64(..400));
         (self.announced, self.next) =
@@ -202,7 +201,7 @@ impl Discovery {
         let count = u8::try_from(parts.len()).unwrap_or(u8::MAX);
         let mut datagrams = Vec::new();
         for (part, channels) in (0..count).zip(parts) {
-            // Rises over restarts with the clock, and in any case within the process.
+            // The counter rises with the clock over restarts, and by one at least within the process.
             self.counter = milliseconds.max(self.counter + 1);
             let mut octets = Vec::new();
             Announcement { counter: self.counter, part, parts: count, ..head }.write(channels, &mut octets);
@@ -214,7 +213,7 @@ impl Discovery {
         datagrams
     }
 
-    /// Takes note of a datagram. The service that it is of; nothing if it is of this one.
+    /// Handles a datagram. Returns the service that sent it, `None` if it is this one.
     fn hear(&mut self, from: SocketAddr, octets: &[u8], now: Time) -> Result<Option<u64>, Rejection> {
         let second = now.0 / 1_000_000_000;
         if self.second.0 != second {
@@ -239,10 +238,10 @@ impl Discovery {
             return Err(Rejection::Code);
         }
         if said.service == self.own {
-            // What was sent comes back.
+            // The group returns own datagrams.
             return if said.incarnation == self.incarnation { Ok(None) } else { Err(Rejection::Twin) };
         }
-        // Without a key anybody may have made it, so that its counter proves nothing.
+        // Without a key the announcement may be forged, so its counter proves nothing.
         let is_authentic = self.settings.key.is_some();
         if is_authentic && self.counters.get(&said.service).is_some_and(|last| said.counter <= *last) {
             return Err(Rejection::Replay);
@@ -296,7 +295,7 @@ impl Discovery {
         if is_cut { Err(Rejection::Channels) } else { Ok(Some(said.service)) }
     }
 
-    /// The link that is to be made to a service, if this one makes it: where this one has the lower identity.
+    /// The link to make to a service, and whether its channels are cut off. `None` unless this service has the lower identity.
     fn link_for(&self, service: u64) -> Option<(LinkEntry, bool)> {
         let found = self.found.get(&service).filter(|found| self.own < service && !found.to.ends_with(":0"))?;
         let theirs: BTreeSet<&String> = found.parts.iter().flatten().flatten().collect();
@@ -312,7 +311,7 @@ impl Discovery {
         (!entry.channels.is_empty()).then_some((entry, common.next().is_some()))
     }
 
-    /// This service, and those that it has found.
+    /// This service and all found ones.
     pub(super) fn members(&self, now: Time) -> Vec<FederationMember> {
         let Settings { service_name, host, ports: [port, tls_port], tls, .. } = &*self.settings;
         let own = FederationMember {
@@ -336,31 +335,31 @@ impl Discovery {
         core::iter::once(own).chain(found).collect()
     }
 
-    /// What was rejected within an episode's time, as it is logged; empty if nothing was.
+    /// Texts of the rejections within the last [`EPISODE`]; empty if there were none.
     fn rejections(&self, now: Time) -> String {
         let recent = self.rejected.iter().filter(|(_, last)| **last + EPISODE > now);
         let texts: Vec<&str> = recent.filter_map(|(rejection, _)| rejection.text()).collect();
         texts.join("; ")
     }
 
-    /// The link that this service makes to a found one.
+    /// The number of this service's link to a found one.
     pub(super) fn link_to(&self, service: u64) -> Option<usize> {
         self.found.get(&service)?.link
     }
 
-    /// Whether a rejection begins an episode.
+    /// Notes a rejection. Returns whether it begins an episode.
     fn begins(&mut self, rejection: Rejection, now: Time) -> bool {
         self.rejected.insert(rejection, now).is_none_or(|last| last + EPISODE <= now)
     }
 }
 
-/// Host and port, as links have them.
+/// Host and port in the form that links use.
 fn address(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 impl Links<'_> {
-    /// Reads what has come in the group.
+    /// Reads the datagrams of the multicast group.
     pub(super) fn serve_group(&mut self) {
         let Some(mut discovery) = self.core.protocols.link.discovery.take() else { return };
         let (now, mut received) = (self.core.cx.clock.now, core::mem::take(&mut discovery.received));
@@ -397,7 +396,7 @@ impl Links<'_> {
         }
     }
 
-    /// Makes the link to a found service, or has the one that there is go to where the service is, with the channels that it has.
+    /// Makes the link to a found service, or updates the address and channels of an existing one.
     fn link_found(&mut self, discovery: &mut Discovery, service: u64) {
         if self.core.cx.reporting.draining.has_begun() {
             return;
@@ -432,7 +431,7 @@ impl Links<'_> {
         }
     }
 
-    /// Ends the flows of channels that this service or a found one has no more, so that none is made again.
+    /// Ends the flows of channels that this service or a found one has no longer, so that they are not opened again.
     fn unlink_channels(&mut self, discovery: &Discovery, service: u64) {
         let Some(found) = discovery.found.get(&service).filter(|found| found.parts.iter().all(Option::is_some)) else {
             return;
@@ -451,7 +450,7 @@ impl Links<'_> {
         }
     }
 
-    /// Announces this service, if it is time.
+    /// Announces this service, if that is due.
     pub(super) fn announce(&mut self) {
         let clock = (self.core.cx.clock.now, self.core.cx.clock.since_1970);
         let is_draining = self.core.cx.reporting.draining.has_begun();
@@ -462,7 +461,7 @@ impl Links<'_> {
                 let Settings { socket, group, .. } = &*discovery.settings;
                 match socket.send(*group, datagram, datagram.len()) {
                     Ok(()) => {}
-                    // It is announced again.
+                    // The next announcement is not far.
                     Err(error) if would_block(&error) => {}
                     Err(_) => self.reject(&mut discovery, Rejection::NotSent),
                 }
@@ -471,7 +470,7 @@ impl Links<'_> {
         self.core.protocols.link.discovery = Some(discovery);
     }
 
-    /// Announces and links these channels from now on.
+    /// Replaces the channels to announce and to link.
     pub(super) fn set_federated(&mut self, channels: &[String]) {
         let now = self.core.cx.clock.now;
         let Some(mut discovery) = self.core.protocols.link.discovery.take() else { return };
@@ -483,7 +482,7 @@ impl Links<'_> {
         self.core.protocols.link.discovery = Some(discovery);
     }
 
-    /// Whether a connection leads to another service than the one that was found there.
+    /// Whether a connection leads to another service than the one found at that address.
     pub(super) fn is_other_than_found(&self, token: Token, service: u64) -> bool {
         let link = &self.core.protocols.link;
         let (Some(discovery), Some(connection)) = (&link.discovery, link.connections.get(token)) else { return false };
@@ -492,7 +491,7 @@ impl Links<'_> {
         found.is_some_and(|(expected, _)| *expected != service)
     }
 
-    /// Forgets found services that are gone, with their links.
+    /// Removes found services that are gone, with their links.
     pub(super) fn forget_found(&mut self) {
         let now = self.core.cx.clock.now;
         let Some(mut discovery) = self.core.protocols.link.discovery.take() else { return };
@@ -501,7 +500,7 @@ impl Links<'_> {
             |connection: &Connection, service: u64| connection.far.as_ref().is_some_and(|far| far.service == service);
         let is_connected = |service: u64| link.connections.iter().any(|(_, connection)| is_of(connection, service));
         let forget_after = link.settings.forget_after;
-        // What waits for it waits as for a service that has made a link to this one.
+        // A backlog is kept as long as for a service that makes a link to this one.
         let is_kept = |found: &Found| {
             let link = found.link.and_then(|number| link.links.get(number));
             found.heard + forget_after > now && link.is_some_and(|link| self.has_no_backlog(link).is_err())

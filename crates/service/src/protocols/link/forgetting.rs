@@ -1,7 +1,7 @@
 //! What is forgotten: by this service, of others that made a link to it and have gone; by far sides, of what they have acknowledged.
 //!
-//! A service without a store has another identity when it begins again, and never asks for what is kept for the one before. That is
-//! dropped soon, or at once when the link of that name is made anew from there.
+//! A service without a store has another identity after a restart, and never requests the backlog of the earlier one. That backlog is
+//! dropped soon, or at once when that service makes the link of the same name again.
 //!
 //! A far side whose store is an older copy does not know persistent events that it has acknowledged. The sender says to each new process of a far side with a store which persistent events the ones before acknowledged last. Of these the
 //! far side has the origins in its store, and says how many it does not have. They cannot be sent again: both sides say so.
@@ -21,14 +21,14 @@ use super::{Links, is_storeless, served_durable};
 use crate::counters::Counter;
 use crate::lane::io::slots::{Slots, Token};
 
-/// The persistent events that the far side of a flow out acknowledged last.
+/// The last persistent events that a flow's far side has acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct LastAcknowledged(VecDeque<[u8; Origin::BYTES]>);
 
 impl LastAcknowledged {
-    /// Notes an event that was acknowledged.
+    /// Notes an acknowledged event.
     pub(super) fn note(&mut self, event: &Event) {
-        // The far side does not keep an event that came through as many services as may be.
+        // The far side does not store the origin of an event with the maximum of hops.
         let Some(origin) = event.origin().filter(|origin| origin.hops.len() + 1 < HOPS_MAX) else { return };
         if self.0.len() >= ORIGINS_MAX {
             self.0.pop_front();
@@ -37,7 +37,7 @@ impl LastAcknowledged {
         self.0.push_back(Origin { service, era, number }.to_bytes());
     }
 
-    /// Writes them, if there are any.
+    /// Writes the list, unless it is empty.
     pub(super) fn write(&mut self, flow: u32, out: &mut Vec<u8>) {
         if !self.0.is_empty()
             && let Some(origins) = Origins::new(self.0.make_contiguous())
@@ -48,10 +48,10 @@ impl LastAcknowledged {
 }
 
 impl Links<'_> {
-    /// Says how many of the events this service does not know that its former processes have acknowledged.
+    /// Reports how many of the events are unknown that earlier processes of this service have acknowledged.
     ///
     /// # Errors
-    /// The other side has said that already, or before the flow was open.
+    /// The far side has sent them already, or before the flow was open.
     pub(super) fn check_acknowledged(&mut self, at: Token, origins: Origins<'_>) -> Result<(), String> {
         let link = &mut self.core.protocols.link;
         let Some(inflow) = link.inflows.get_mut(at) else { return Ok(()) };
@@ -79,10 +79,10 @@ impl Links<'_> {
         Ok(())
     }
 
-    /// The far side of a flow out does not know events that it had acknowledged.
+    /// Handles the report that a flow's far side does not know events that it had acknowledged.
     ///
     /// # Errors
-    /// It was not asked for so many.
+    /// The number exceeds that of the events in question.
     pub(super) fn far_side_forgot(&mut self, at: Token, events: u32) -> Result<(), String> {
         let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) else { return Ok(()) };
         if events as usize > outflow.last_acknowledged.0.len() {
@@ -102,7 +102,7 @@ impl Links<'_> {
         Ok(())
     }
 
-    /// Ends the flows out of services that made a link to this one and have been away for too long, or will not come again.
+    /// Ends the flows out of other services' links that have been away for too long, or will not return.
     pub(super) fn forget_outflows(&mut self) {
         let now = self.core.cx.clock.now;
         let link = &self.core.protocols.link;
@@ -136,7 +136,7 @@ impl Links<'_> {
     }
 }
 
-/// Whether the service of a flow out is one without a store that has begun anew and made the link of that name again.
+/// Whether a flow's service has no store, and has made the link of the same name again after a restart.
 fn is_replaced(connections: &Slots<Connection>, outflow: &Outflow, away_since: Time) -> bool {
     let is_its_next = |connection: &Connection| {
         let Some(far) = connection.far.as_ref().filter(|far| !far.has_store) else { return false };
@@ -149,5 +149,5 @@ fn is_replaced(connections: &Slots<Connection>, outflow: &Outflow, away_since: T
     is_storeless(&outflow.durable) && connections.iter().any(|(_, connection)| is_its_next(connection))
 }
 
-/// So long events are kept for a service without a store, at most.
+/// Maximum time for which the backlog of a service without a store is kept.
 const STORELESS_AFTER: Duration = Duration::from_secs(60);

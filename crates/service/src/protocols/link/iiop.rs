@@ -1,10 +1,10 @@
-//! Links whose far end is any CosNotification service (`carrier = "iiop"`).
+//! Links to any CosNotification service (`carrier = "iiop"`).
 //!
-//! The far service knows nothing of links. A thread stands between ([`Gateway`]): to the main lane it is the other side of a link, with an
-//! identity that is made of the link's `to`; to the far service it is a supplier and a consumer ([`far`]). What the far service does not
-//! carry, an event's origin, goes as a property of its header ([`events`]).
+//! The far service does not know links. A thread acts as a gateway ([`Gateway`]): to the main lane it is the other side of a link, with an
+//! identity derived from the link's `to`; to the far service it is a supplier and a consumer ([`far`]). An event's origin, which the far
+//! service does not carry, is a property of the event's header ([`events`]).
 //!
-//! Each link has threads of its own: a far service that is mute has no other link wait.
+//! Each link has threads of its own: a mute far service does not delay other links.
 
 mod events;
 mod far;
@@ -26,17 +26,17 @@ use super::Protocol;
 use super::gateway::{Control, Gateway, Report, pair};
 use crate::config::{Config, LinkEntry};
 
-/// A far service that is not reached is tried again after so long at first, each time twice as long, and at most.
+/// First and longest interval between attempts to reach a far service; it doubles each time.
 const AGAIN_FIRST: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(30);
-/// A session that lasted so long begins the waiting anew.
+/// Duration of a session after which the interval starts anew.
 const LASTED: Duration = Duration::from_secs(10);
-/// Events in flight in one channel and direction.
+/// Maximum events in flight in one channel and direction.
 const OUTSTANDING_MAX: u32 = 256;
-/// What a wait for the session's end looks up for.
+/// Interval at which a wait for the session's end checks its orders.
 const LOOKS_UP: Duration = Duration::from_millis(250);
 
-/// What holds for all gateways.
+/// The settings of all gateways.
 #[derive(Debug, Clone)]
 pub(super) struct Options {
     message_bytes_max: usize,
@@ -55,21 +55,21 @@ impl Options {
     }
 }
 
-/// What a gateway is made with.
+/// The parameters of a gateway.
 #[derive(Debug)]
 struct Setup {
     entry: LinkEntry,
     options: Options,
-    /// The far service, as if it were one with links: it has no identity of its own.
+    /// The identity that stands for the far service, which has none of its own.
     service: u64,
-    /// This service.
+    /// The identity of this service.
     own: u64,
     incarnation: u64,
     limits: Limits,
 }
 
 impl Setup {
-    /// The channel at a place of the configuration's list.
+    /// The name of the channel at an index of the configured list.
     fn channel(&self, place: usize) -> &str {
         self.entry.channels.get(place).map_or("", String::as_str)
     }
@@ -89,7 +89,7 @@ pub(super) fn begin(protocol: &Protocol, number: usize) -> io::Result<Gateway> {
     Gateway::begin("link-iiop", move |control, report| run(setup, control, report))
 }
 
-/// The thread of a link: has its ends at the far service, and sessions with the lane one after the other.
+/// The gateway's thread: connects to the far service, and runs sessions with the lane one after the other.
 fn run(setup: Arc<Setup>, control: &Control, report: &SyncSender<Report>) {
     let mut far = Far::new(Arc::clone(&setup));
     let mut again = AGAIN_FIRST;
@@ -106,7 +106,7 @@ fn run(setup: Arc<Setup>, control: &Control, report: &SyncSender<Report>) {
         let began = Instant::now();
         let served = far.reach().and_then(|()| serve(&setup, &mut far, control, report));
         if let Err(why) = served {
-            // A report for which there is no room is one of many that say the same.
+            // A full channel has other reports of the same kind.
             let _full = report.try_send(Report::Down(why));
             if began.elapsed() >= LASTED {
                 again = AGAIN_FIRST;
@@ -121,10 +121,10 @@ fn run(setup: Arc<Setup>, control: &Control, report: &SyncSender<Report>) {
     far.leave();
 }
 
-/// One session with the lane, to its end.
+/// Serves one session with the lane, to its end.
 ///
 /// # Errors
-/// Says why the far service is not served any more; nothing if it was the lane that ended it.
+/// The reason why the far service is not served any longer, unless the lane ended the session.
 fn serve(setup: &Arc<Setup>, far: &mut Far, control: &Control, report: &SyncSender<Report>) -> Result<(), String> {
     let (own, lanes) = pair().map_err(|error| format!("no connection within the process: {error}"))?;
     let session = Session::begin(setup, own, far.outlets()).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What comes in over a link: a supplier of the far channel's, and what was seen of each origin, so that nothing is taken twice.
+//! Flows in of links: a supplier of the near channel, and the origins seen, so that no event is admitted twice.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -31,26 +31,26 @@ pub(crate) struct Inflow {
     key: Option<ProxyKey>,
     connection: Token,
     pub(super) flow: u32,
-    /// The handle of its supplier.
+    /// The handle of the supplier.
     pub(super) peer: Peer,
-    /// The other side has opened it, or was told that it is open.
+    /// Whether both sides know that the flow is open.
     pub(super) is_open: bool,
-    /// The subscriptions that the other side has.
+    /// The subscriptions last sent to the far side.
     pub(super) published: Option<Published>,
     receiver: Receiver,
-    /// How it listens to datagrams, if it does.
+    /// The state of listening to datagrams, if the flow does.
     pub(super) group: Option<Listening>,
     pub(super) account: Arc<Account>,
-    /// When it began.
+    /// When the flow was created.
     pub(super) since: Time,
     pub(super) received: u64,
     pub(super) repeats: u64,
-    /// Events that this service has acknowledged in former processes and does not know; none before the other side has said which.
+    /// Events acknowledged by earlier processes of this service and unknown to this one. `None` until the far side lists them.
     pub(super) forgotten: Option<u64>,
     pub(super) rejected: u64,
 }
 
-/// Recipient of the answer when an event of a link was taken in.
+/// The identity of an event of a link, for the answer of the intake.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     inflow: Token,
@@ -59,30 +59,30 @@ pub(crate) struct Claim {
     origin: Origin,
 }
 
-/// Number of an event that came.
+/// The number of a received event.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Number {
-    /// In its flow, over its session.
+    /// The event's number in its flow, over the session.
     Session(u64),
-    /// In its group.
+    /// The event's number in its group.
     Group(u64),
 }
 
-/// What was seen of each origin, by channel.
+/// The origins seen by each channel.
 #[derive(Debug, Default)]
 pub(super) struct Sightings {
     pub(super) seen: HashMap<ChannelId, Seen>,
-    /// Events that came by another way while they were being taken in, and wait for how that ends.
+    /// Repeats that arrived while the event was being admitted, and wait for the outcome.
     waiting: HashMap<(ChannelId, Origin), Vec<(Token, Number)>>,
 }
 
 impl Sightings {
-    /// Forgets channels that are gone.
+    /// Drops channels that are gone.
     pub(super) fn retain(&mut self, is_there: impl Fn(ChannelId) -> bool) {
         self.seen.retain(|channel, _| is_there(*channel));
     }
 
-    /// What was seen before the process began.
+    /// Restores the origins seen before the process began.
     pub(super) fn restored(seen: impl Iterator<Item = SeenOrigin>) -> Self {
         let mut all = Self::default();
         let mut eras = HashMap::new();
@@ -92,7 +92,7 @@ impl Sightings {
             let (count, least) = eras.entry((channel, service, era)).or_insert((0, number));
             (*count, *least) = (*count + 1, number.min(*least));
         }
-        // Where the store had no room for all, nothing is fresh that is older than what it has.
+        // If the store's limit was reached, numbers older than the stored ones count as stale.
         for ((channel, service, era), (_, least)) in eras.into_iter().filter(|(_, (count, _))| *count >= NUMBERS_MAX) {
             let number = least.saturating_sub(1);
             all.seen.entry(channel).or_default().restore_mark(Origin { service, era, number });
@@ -110,7 +110,7 @@ impl Inflow {
         self.connection
     }
 
-    /// Notes that an event is done with.
+    /// Completes a received event.
     fn complete(&mut self, number: Number) {
         match number {
             Number::Session(sequence) => _ = self.receiver.complete(sequence),
@@ -120,7 +120,7 @@ impl Inflow {
 }
 
 impl Links<'_> {
-    /// Asks for the supplier of a flow in, on behalf of a client.
+    /// Requests the supplier of a flow in, on behalf of a client.
     pub(super) fn add_inflow(&mut self, (token, flow): (Token, u32), channel: &str, account: &Arc<Account>) {
         let name = self.link_named(token);
         let link = &mut self.core.protocols.link;
@@ -155,7 +155,7 @@ impl Links<'_> {
         }
     }
 
-    /// Administration has made the supplier of a flow in, or says why not.
+    /// Handles administration's answer about the supplier of a flow in.
     pub(super) fn inflow_registered(&mut self, at: Token, proxy: Result<ProxyKey, String>) {
         let Protocol { inflows, connections, links, .. } = &mut self.core.protocols.link;
         let Some(inflow) = inflows.get_mut(at) else { return };
@@ -183,7 +183,7 @@ impl Links<'_> {
                             TypeInterest { domain, name, distance: 0 }
                         });
                         let types: Vec<TypeInterest<'_>> = types.collect();
-                        // Beyond the bound of the wire all types come, and those that are not wanted go no further.
+                        // Types beyond the limits of a frame: all are sent, and filtered here.
                         let types = Types::new(&types).unwrap_or(Types::NONE);
                         let constraint = entry.constraint.as_str();
                         let open = Open { flow, direction: Direction::In, channel: &channel, types, constraint };
@@ -196,7 +196,7 @@ impl Links<'_> {
         }
     }
 
-    /// The other side has opened a flow in that this service asked for.
+    /// Handles that the far side has opened a flow in at this service's request.
     pub(super) fn inflow_opened(&mut self, at: Token) {
         let Some(inflow) = self.core.protocols.link.inflows.get_mut(at) else { return };
         inflow.is_open = true;
@@ -205,7 +205,7 @@ impl Links<'_> {
         }
     }
 
-    /// A flow in ends. The other side is told why, if there is a reason.
+    /// Ends a flow in. The far side gets the reason, if there is one.
     pub(super) fn end_inflow(&mut self, at: Token, why: Option<&str>) {
         self.stop_listening(at);
         let Some(inflow) = self.core.protocols.link.inflows.remove(at) else { return };
@@ -222,10 +222,10 @@ impl Links<'_> {
         }
     }
 
-    /// Takes an event in that has come over a link.
+    /// Takes in an event that arrived over a session.
     ///
     /// # Errors
-    /// The reason for which the connection is to be closed.
+    /// The reason for closing the connection.
     pub(super) fn take_link_event(&mut self, at: Token, event: &wire::Event<'_>) -> Result<(), String> {
         let Some(inflow) = self.core.protocols.link.inflows.get_mut(at) else { return Ok(()) };
         if inflow.key.is_none() {
@@ -236,7 +236,7 @@ impl Links<'_> {
         Ok(())
     }
 
-    /// Takes an event in, whichever way it came.
+    /// Takes in an event from the session or the group.
     pub(super) fn take_numbered(&mut self, at: Token, number: Number, event: &wire::Event<'_>) {
         let Protocol { inflows, connections, sightings, service: own, .. } = &mut self.core.protocols.link;
         let Some(inflow) = inflows.get_mut(at) else { return };
@@ -244,7 +244,7 @@ impl Links<'_> {
         inflow.received += 1;
         self.core.cx.counters.add(Counter::LinkEventsReceived, 1);
         if self.core.cx.reporting.draining.has_begun() {
-            // It is not acknowledged, and comes again to the next process, if it is persistent.
+            // The event is not acknowledged: if persistent, it is sent again to the next process.
             return;
         }
         let far = connections.get(inflow.connection).and_then(|connection| connection.far.as_ref());
@@ -261,7 +261,7 @@ impl Links<'_> {
         #[cfg(test)]
         let verdict = if goes_wrong(Break::TakenTwice) { Verdict::Fresh } else { verdict };
         match verdict {
-            // It may be one that was never seen: it is not dropped in silence.
+            // The event may be a new one: it is rejected, not dropped silently.
             Verdict::Stale => {
                 self.reject_link_event(at, number, STALE);
                 return;
@@ -288,7 +288,7 @@ impl Links<'_> {
         }
     }
 
-    /// Hands an event to the engine. False if its outcome comes later.
+    /// Hands an event to the engine. False if its outcome is pending.
     fn admit_link_event(&mut self, claim: Claim, source: ProxyKey, sent: &wire::Event<'_>) -> Result<bool, Refused> {
         let mut permit = None;
         if self.core.access.is_on() {
@@ -315,7 +315,7 @@ impl Links<'_> {
             header.apply(event, &UtcClock::new(self.core.cx.clock.now, self.core.cx.clock.since_1970));
         }
         event.priority = sent.priority.or(event.priority);
-        // Of its lifetime is left what it has not spent on its way: the clocks of two services may differ by years.
+        // The rest of its lifetime is computed from its age, since the clocks of two services may differ by years.
         let left = sent.timeout_ns.map(|timeout| timeout.saturating_sub(sent.age_ns).max(1));
         event.timeout = left.map(Duration::from_nanos);
         event.thread_priority = sent.thread_priority;
@@ -328,7 +328,7 @@ impl Links<'_> {
         self.core.finish_submission(&submission)
     }
 
-    /// An event was taken in, or not.
+    /// Handles the outcome of an event's intake.
     pub(super) fn end_link_event(&mut self, claim: Claim, refused: Option<Refused>) {
         let Claim { inflow: at, number, channel, origin } = claim;
         let Protocol { sightings, .. } = &mut self.core.protocols.link;
@@ -348,7 +348,7 @@ impl Links<'_> {
         }
     }
 
-    /// An event is taken: that is acknowledged when the round ends.
+    /// Completes an event, which is acknowledged at the end of the round.
     fn complete_link_event(&mut self, at: Token, number: Number) {
         let Some(inflow) = self.core.protocols.link.inflows.get_mut(at) else { return };
         inflow.complete(number);
@@ -356,7 +356,7 @@ impl Links<'_> {
         self.note_link_due(token);
     }
 
-    /// An event is not taken: the other side is told so if it never will be, and otherwise sends it again over another connection.
+    /// Refuses an event: for good, or by closing the connection, after which the far side sends it again.
     fn refuse_link_event(&mut self, at: Token, number: Number, refused: &Refused) {
         let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
         let why = refused_because(refused);
@@ -367,7 +367,7 @@ impl Links<'_> {
         self.reject_link_event(at, number, &why);
     }
 
-    /// Tells the other side that an event will never be taken.
+    /// Rejects an event for good.
     fn reject_link_event(&mut self, at: Token, number: Number, why: &str) {
         let Protocol { inflows, connections, .. } = &mut self.core.protocols.link;
         let Some(inflow) = inflows.get_mut(at) else { return };
@@ -384,7 +384,7 @@ impl Links<'_> {
         }
         let connection = self.core.protocols.link.connections.get(token);
         if connection.is_some_and(|connection| self.core.protocols.link.is_gateway(connection)) {
-            // No other service counts it.
+            // The gateway has no counter of its own.
             self.core.cx.counters.add(Counter::LinkEventsRejected, 1);
         }
         self.note_link_due(token);
@@ -392,7 +392,7 @@ impl Links<'_> {
 }
 
 impl Protocol {
-    /// Writes what is to be acknowledged on a connection.
+    /// Writes the pending acknowledgements of a connection.
     pub(super) fn write_acknowledgements(&mut self, token: Token, spares: &mut Spares) {
         let Self { connections, inflows, .. } = self;
         let Some(Connection { flows, output, .. }) = connections.get_mut(token) else { return };
@@ -411,10 +411,10 @@ impl Protocol {
     }
 }
 
-/// Why an event is not taken that is older than what is remembered.
+/// The reason for rejecting an event older than the origins remembered.
 const STALE: &str = "so many later events of its origin came before it that it may be one that was taken";
 
-/// Whether an event may be taken at another time.
+/// Whether the event may be admitted at another time.
 const fn is_temporary(refused: &Refused) -> bool {
     match refused {
         Refused::NotStored(_) | Refused::TooManyAwaitingFilter => true,
@@ -424,7 +424,7 @@ const fn is_temporary(refused: &Refused) -> bool {
                 Refusal::OutboxFull { .. }
                     | Refusal::QueueFull { .. }
                     | Refusal::MemorySpent { .. }
-                    // Its supplier was ended, and is made anew with the next connection.
+                    // The supplier was removed, and is made anew with the next connection.
                     | Refusal::ChannelNotFound { .. }
                     | Refusal::ProxyNotFound { .. }
                     | Refusal::NotConnected { .. }

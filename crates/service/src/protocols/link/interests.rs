@@ -1,4 +1,4 @@
-//! What the far sides of links want: what they say is the near consumer's subscription, and what is wanted here is said to them.
+//! Subscriptions across links: the far side's become those of the near consumer, and the near channel's are sent to the far side.
 //!
 //! Administration tells what the consumers of a channel want, those of links left out. Beside that there is what the far sides of the
 //! channel's flows out want, each with a distance, so that a ring does not repeat for ever to itself what was wanted once ([`Interest`]).
@@ -15,28 +15,28 @@ use super::{Flow, Links, Protocol};
 use crate::lane::io::slots::Token;
 use crate::protocols::local_proxies::Action;
 
-/// What is wanted of a channel, here and beyond its links.
+/// The subscriptions to a channel, here and beyond its links.
 #[derive(Debug, Default)]
 pub(super) struct ChannelInterest {
     interest: Interest,
-    /// Administration has told what is wanted here.
+    /// Whether administration has reported the subscriptions here.
     is_known: bool,
 }
 
 impl Links<'_> {
-    /// Has administration tell what is wanted of the channel of a flow in.
+    /// Has administration report the subscriptions to the channel of a flow in.
     pub(super) fn watch_channel_of(&mut self, at: Token) {
         let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
         let Some(ProxyKey { channel, .. }) = inflow.key() else { return };
         let (peer, account) = (inflow.peer, Arc::clone(&inflow.account));
-        // One whose far side has yet to say what it subscribes counts as what it subscribed last.
+        // A consumer whose far side has not sent subscriptions yet counts with its last ones.
         let outflows = self.core.protocols.link.outflows.iter().filter(|(_, outflow)| outflow.subscribed.is_some());
         let of_links = outflows.filter_map(|(_, outflow)| outflow.key());
         let except = of_links.filter(|key| key.channel == channel).collect();
         self.core.cx.tell_administration(at.to_bits(), Action::WatchSubscribed { peer, channel, except }, &account);
     }
 
-    /// Does the same again for all flows in of a channel, since it has another consumer that is a link's.
+    /// Requests the report again for all flows in of a channel, since a link's consumer was added or removed.
     pub(super) fn watch_channel(&mut self, channel: ChannelId) {
         let is_of_it = |key: Option<ProxyKey>| key.is_some_and(|key| key.channel == channel);
         let inflows = self.core.protocols.link.inflows.iter().filter(|(_, inflow)| is_of_it(inflow.key()));
@@ -45,7 +45,7 @@ impl Links<'_> {
         }
     }
 
-    /// Administration tells what is wanted of a channel here.
+    /// Handles administration's report of a channel's subscriptions here.
     pub(super) fn channel_subscribed(&mut self, peer: Peer, subscribed: &Subscribed) {
         let Some(Flow::In(at)) = self.core.protocols.link.flows.get(&peer).copied() else { return };
         let Some(key) = self.core.protocols.link.inflows.get(at).and_then(|inflow| inflow.key()) else { return };
@@ -56,7 +56,7 @@ impl Links<'_> {
         self.publish_interest(key.channel);
     }
 
-    /// The far side of a flow out says what it wants.
+    /// Handles the subscriptions of a flow's far side.
     pub(super) fn far_side_subscribed(&mut self, at: Token, everything: Option<u8>, types: &Types<'_>) {
         let link = &mut self.core.protocols.link;
         let Some(outflow) = link.outflows.get_mut(at) else { return };
@@ -78,7 +78,7 @@ impl Links<'_> {
         let everything =
             everything.or(crate::simulation::goes_wrong(crate::simulation::Break::SentUnwanted).then_some(0));
         let mut is_all = everything.is_some();
-        // What the configuration lets through is not widened; where it names types, what is wanted is all of them or none.
+        // The configured types are never widened: the consumer subscribes to all of them or to none.
         if !outflow.types.is_empty() && (is_all || !wanted.is_empty()) {
             (is_all, wanted) = (false, outflow.types.clone());
         }
@@ -106,7 +106,7 @@ impl Links<'_> {
         }
     }
 
-    /// A flow out of a channel has ended: what its far side subscribed counts no more, unless it has another.
+    /// Drops the subscriptions of a far side whose flow out has ended, unless it has another of that channel.
     pub(super) fn forget_subscriptions(&mut self, channel: ChannelId, far: Option<u64>) {
         let Protocol { outflows, interests, .. } = &mut self.core.protocols.link;
         let is_of_it = |outflow: &Outflow| outflow.key().is_some_and(|key| key.channel == channel);
@@ -122,7 +122,7 @@ impl Links<'_> {
         }
     }
 
-    /// Tells the far sides of a channel's flows in what is wanted, those to which it is news.
+    /// Sends the subscriptions to the far sides of a channel's flows in, if they have changed.
     pub(super) fn publish_interest(&mut self, channel: ChannelId) {
         let link = &mut self.core.protocols.link;
         let Some(of_channel) = link.interests.get(&channel).filter(|of_channel| of_channel.is_known) else { return };
@@ -145,7 +145,7 @@ impl Links<'_> {
     }
 }
 
-/// Writes what is wanted. Beyond the bound of a frame that is everything.
+/// Writes the subscriptions. If they exceed the limits of a frame, a subscription to all types is written.
 fn write_interest(out: &mut Vec<u8>, flow: u32, published: &Published) {
     let entries: Vec<TypeInterest<'_>> = published.entries().collect();
     let (everything, types) = match Types::new(&entries) {

@@ -1,4 +1,4 @@
-//! What goes out over a link: a durable consumer of the near channel, which outlives connections, and what is on its way.
+//! Flows out of links: a durable consumer of the near channel, which outlives connections, and its events in flight.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -25,64 +25,64 @@ use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
 use crate::protocols::local_proxies::Action;
 
-/// Octets that wait to be written to a connection before its outboxes wait.
+/// Octets queued on a connection beyond which its flows are blocked.
 const GATHERED_MAX: usize = 256 << 10;
 
 /// A flow out.
 pub(crate) struct Outflow {
     pub(super) channel: String,
-    /// The name under which its consumer is kept.
+    /// The name of the durable consumer.
     pub(super) durable: String,
-    /// The link of this service's configuration that it is of; none if another service asked for it.
+    /// The number of the link in this service's list. `None` if another service made the link.
     pub(super) link: Option<usize>,
-    /// What may wait for it, and whether suppliers of persistent events are refused beyond.
+    /// The limits of its backlog.
     backlog: Backlog,
     key: Option<ProxyKey>,
-    /// Its consumer as the store has it, of a flow that another service asked for before the process began.
+    /// The stored consumer of a flow that another service opened in an earlier process.
     pub(super) stored: Option<ProxyKey>,
-    /// Where the far side is, and the number of the flow there.
+    /// The connection, and the flow's number on it.
     pub(super) connection: Option<(Token, u32)>,
-    /// The far side takes events.
+    /// Whether the far side has opened the flow.
     is_open: bool,
-    /// The outbox, once something was delivered from it; and whether it waits for room.
+    /// The outbox, once something was delivered from it; `is_blocked`: it waits for room.
     pub(super) outbox: Option<OutboxId>,
     is_blocked: bool,
-    /// Since when it is open, or not.
+    /// Since when the flow is open, or closed.
     pub(super) since: Time,
     pub(super) sender: Sender<Item>,
-    /// How it goes in datagrams, if it does.
+    /// The flow's membership in a group, if it uses datagrams.
     pub(super) group: Option<Grouped>,
-    /// The service at the far side, since it first was there; and its process that had what is on its way.
+    /// The identity of the far service, once known; and the incarnation that was sent the events in flight.
     pub(super) far: Option<u64>,
     incarnation: Option<u64>,
-    /// Of a flow that another service asked for: since when it is away, if it is.
+    /// For a flow that another service opened: since when that service is away, if it is.
     pub(super) served: Option<Option<Time>>,
-    /// Event types that cross at most, all if there are none, and those of them that a constraint lets through; and who asked for that.
+    /// Permitted event types, all if empty, and the constraint on them; `principal` is the client that requested them.
     pub(super) types: Vec<EventType>,
     constraint: String,
     pub(super) principal: (Option<IpAddr>, Option<String>),
-    /// What the far side has said that it subscribes, everything or these types, since the consumer was connected.
+    /// The far side's subscriptions, as set at the consumer since it was connected: all types, or these.
     pub(super) subscribed: Option<(bool, Vec<EventType>)>,
-    /// Why the other side takes nothing, if it says so.
+    /// The far side's reason for a refusal, if it gave one.
     pub(super) why: String,
     pub(super) subscriptions: String,
     pub(super) counts: Counts,
     pub(super) stall: Option<Stall>,
-    /// Another process of the far side has yet to say whether it knows what was acknowledged.
+    /// Whether a new process of the far side has not confirmed yet that it knows the acknowledged events.
     is_unchecked: bool,
     pub(super) last_acknowledged: LastAcknowledged,
-    /// Events that the far side had acknowledged and has forgotten.
+    /// Number of acknowledged events that the far side has lost.
     pub(super) forgotten: u64,
 }
 
-/// What may wait for a flow out.
+/// The limits of a flow's backlog.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Backlog {
     pub(super) bytes_max: u64,
     pub(super) refuses: bool,
 }
 
-/// What became of its events.
+/// Counts of a flow's events.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) sent: u64,
@@ -92,7 +92,7 @@ pub(super) struct Counts {
     pub(super) loops: u64,
 }
 
-/// An event on its way.
+/// An event in flight.
 pub(super) struct Item {
     pub(super) outbox: OutboxId,
     pub(super) serial: u32,
@@ -103,13 +103,13 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Its frame in a flow of this service's, yet without a number.
+    /// The event's frame, without its number in the flow.
     fn frame(&self, flow: u32, (own, incarnation): (u64, u64), now: Time) -> wire::Event<'_> {
         let Self { event, body, tag, is_persistent, .. } = self;
         let age_ns = now.since(event.arrived) + Duration::from_millis(event.older_by_ms.into());
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (supplied_priority, supplied_timeout) = event.supplied();
-        // An event that came before this service numbered them has the serial that its lane gave it.
+        // An event without an origin, from before origins were assigned, is identified by its serial on the lane.
         let unnumbered = Origin { service: own, era: incarnation ^ u64::MAX, number: event.serial + 1 };
         let origin = event.origin();
         let hops = origin.and_then(|origin| onward(origin.service, &origin.hops, own)).unwrap_or_default();
@@ -176,7 +176,7 @@ impl Outflow {
         }
     }
 
-    /// One that another service asked for before the process began. It is away.
+    /// Restores a flow that another service opened in an earlier process. That service is away.
     pub(super) fn served_before(
         (channel, durable, stored): (String, String, ProxyKey),
         backlog: Backlog,
@@ -186,7 +186,7 @@ impl Outflow {
         Self { served, stored: Some(stored), ..Self::new(channel, durable, (None, backlog), limits) }
     }
 
-    /// What the service calls the link that asked for it.
+    /// The name that the other service gave the link.
     pub(super) fn served_name(&self) -> &str {
         let of_own = self.durable.strip_prefix(OWN);
         of_own.or_else(|| self.durable.split_once(": ").map(|(_, name)| name)).unwrap_or(&self.durable)
@@ -212,12 +212,12 @@ impl Outflow {
         self.sender.in_flight() + self.group.as_ref().map_or(0, |group| group.member.in_flight())
     }
 
-    /// Whether its outbox waits for room that there is.
+    /// Whether the outbox waits for room, and there is some.
     fn can_go_on(&self) -> bool {
         self.is_blocked && self.is_open && self.sender.has_room(0)
     }
 
-    /// Decides how its next event goes, and has it sent if it goes in a datagram first.
+    /// Decides the path of the next event. A datagram is sent at once if the event has not been sent to the group yet.
     fn going(
         &mut self,
         at: Token,
@@ -239,7 +239,7 @@ impl Outflow {
         going
     }
 
-    /// Notes an event that goes with the group. It is given back with its outcome, if the far side was done with it before.
+    /// Notes an event sent with the group. If the far side has completed it already, returns it with its outcome.
     fn note_in_group(&mut self, number: u64, octets: usize, item: Item) -> Option<(Item, Outcome)> {
         let (item, is_rejected) = self.group.as_mut()?.member.note(number, octets, item)?;
         if item.is_persistent && !is_rejected {
@@ -250,8 +250,8 @@ impl Outflow {
         Some((item, if is_rejected { Outcome::Rejected } else { Outcome::Delivered }))
     }
 
-    /// Begins a session with a process of the far side. What is on its way is sent again, or goes back to the outbox; but what is not
-    /// persistent, and another process may have had, is lost: how many events, is returned and counted.
+    /// Begins a session with a process of the far side. Events in flight are sent again, or go back to the outbox. Events that are not
+    /// persistent are lost if another process may have received them: their number is returned and counted.
     fn restart(&mut self, incarnation: u64, sends_again: bool, cx: &mut Context) -> u64 {
         let is_same = self.incarnation.replace(incarnation).is_none_or(|before| before == incarnation);
         let (lane, now, mut lost) = (&mut cx.lane, cx.clock.now, 0);
@@ -272,7 +272,7 @@ impl Outflow {
 }
 
 impl Links<'_> {
-    /// Asks for the consumer of a flow out, on behalf of a client.
+    /// Requests the consumer of a flow out, on behalf of a client.
     pub(super) fn ask_for_consumer(
         &mut self,
         token: Token,
@@ -308,7 +308,7 @@ impl Links<'_> {
         }
     }
 
-    /// Administration has made the consumer of a flow out, or says why not.
+    /// Handles administration's answer about the consumer of a flow out.
     pub(super) fn outflow_registered(&mut self, token: Token, proxy: Result<ProxyKey, String>) {
         let Some(outflow) = self.core.protocols.link.outflows.get_mut(token) else { return };
         let (connection, name) = (outflow.connection, outflow.durable.clone());
@@ -334,7 +334,7 @@ impl Links<'_> {
                     self.refuse_flow(at, flow, &why);
                 }
                 if outflow_is_stored {
-                    // What is kept is another's, or is connected to the end of a former connection, and is kept on.
+                    // The stored consumer belongs to another client, or is still connected: it is kept.
                     self.core.protocols.link.flows.retain(|_, flow| *flow != Flow::Out(token));
                     self.outflow_refused(token, &why);
                 } else {
@@ -348,7 +348,7 @@ impl Links<'_> {
         self.core.protocols.link.connections.get(token).is_some_and(|connection| connection.far.is_some())
     }
 
-    /// Another service wants a channel's events.
+    /// Opens a flow out at another service's request.
     pub(super) fn serve_outflow(&mut self, (token, flow): (Token, u32), open: &Open<'_>, account: &Arc<Account>) {
         let Some(far) = self.core.protocols.link.connections.get(token).and_then(|connection| connection.far.clone())
         else {
@@ -392,14 +392,14 @@ impl Links<'_> {
         self.ask_for_consumer(at, (types, open.constraint.to_owned()), account);
     }
 
-    /// Whether the consumer of a flow out is for the same events and on behalf of the same principal.
+    /// Whether a flow's consumer has these types and this constraint, and was requested by the same principal.
     fn is_requested(&self, at: Token, (types, constraint): (&[EventType], &str), account: &Account) -> bool {
         let outflow = self.core.protocols.link.outflows.get(at);
         outflow
             .is_some_and(|of| of.types == types && of.constraint == constraint && of.principal == principal_of(account))
     }
 
-    /// The consumer of a flow out is to be connected anew: what is not acknowledged goes back to its outbox.
+    /// Disconnects the consumer of a flow out, to connect it anew: unacknowledged events go back to its outbox.
     fn disconnect_outflow(&mut self, at: Token, account: &Arc<Account>) {
         let link = &mut self.core.protocols.link;
         let far = link.outflows.get(at).and_then(|of| link.connections.get(of.connection?.0)?.far.as_ref());
@@ -411,7 +411,7 @@ impl Links<'_> {
         }
         if let (Some(key), Some(peer)) = (outflow.key.take(), peer) {
             link.flows.remove(&peer);
-            // Before the request to connect it, which is charged to the same client.
+            // Before the request to connect the consumer, which is charged to the same client.
             let charged = (account, link.settings.request_bytes_min);
             let action = Action::Disconnection(key, peer);
             if self.core.cx.request_of_administration(at.to_bits(), action, charged).is_err() {
@@ -420,7 +420,7 @@ impl Links<'_> {
         }
     }
 
-    /// Tells the other side that a flow which it asked for is open, and begins to send.
+    /// Answers the far side that the flow which it requested is open, and begins to send.
     fn confirm_flow(&mut self, token: Token, flow: u32, at: Token) {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         if connection.link.is_some() {
@@ -431,7 +431,7 @@ impl Links<'_> {
         self.outflow_opened(token, at);
     }
 
-    /// Tells the other side why a flow is not opened.
+    /// Answers the far side that a flow is refused.
     pub(super) fn refuse_flow(&mut self, token: Token, flow: u32, why: &str) {
         let Some(connection) = self.core.protocols.link.connections.get_mut(token) else { return };
         connection.flows.remove(&flow);
@@ -441,8 +441,8 @@ impl Links<'_> {
         }
     }
 
-    /// The far side takes events: what was on its way before goes again, but for what another process of it may have had and does not
-    /// know of.
+    /// Handles that the far side has opened a flow: events in flight before are sent again, except those that are lost with an earlier
+    /// process of it.
     pub(super) fn outflow_opened(&mut self, token: Token, at: Token) {
         let now = self.core.cx.clock.now;
         let Protocol { connections, outflows, .. } = &mut self.core.protocols.link;
@@ -478,7 +478,7 @@ impl Links<'_> {
         self.ask_to_listen(at);
     }
 
-    /// The far side does not take the events of a channel.
+    /// Handles that the far side refuses a channel.
     pub(super) fn outflow_refused(&mut self, at: Token, why: &str) {
         let link = &mut self.core.protocols.link;
         if let Some(outflow) = link.outflows.get_mut(at) {
@@ -487,7 +487,7 @@ impl Links<'_> {
         link.detach_outflow(at, self.core.cx.clock.now);
     }
 
-    /// Sends an event to the far side. The list is empty then.
+    /// Sends an event to the far side. `events` is empty afterwards.
     pub(super) fn send_over_link(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         let outcome = self.put_on_link(delivery, events);
         self.core.cx.release_events(events);
@@ -497,13 +497,13 @@ impl Links<'_> {
         self.go_on_with_groups();
     }
 
-    /// Writes an event. What became of it, if that is known at once; the event is taken out of `events` otherwise.
+    /// Writes an event. If the outcome is known at once it is returned; otherwise the event is taken out of `events`.
     fn put_on_link(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Option<Outcome> {
         let now = self.core.cx.clock.now;
         let Protocol { flows, outflows, connections, groups, settings, service: own, incarnation, .. } =
             &mut self.core.protocols.link;
         let flow = delivery.peer.and_then(|peer| flows.get(&peer));
-        // That its proxy goes is not for an event to bring about.
+        // The removal of the proxy is handled elsewhere.
         let Some(Flow::Out(at)) = flow else { return Some(Outcome::Unreachable) };
         let Some(outflow) = outflows.get_mut(*at) else { return Some(Outcome::Unreachable) };
         outflow.outbox = Some(delivery.outbox);
@@ -567,10 +567,10 @@ impl Links<'_> {
         None
     }
 
-    /// The far side has what came up to a number.
+    /// Handles an acknowledgement of all events up to a number.
     ///
     /// # Errors
-    /// It cannot have that.
+    /// The number was not sent, or is lower than the last.
     pub(super) fn acknowledge_outflow(&mut self, at: Token, up_to: u64) -> Result<(), String> {
         let now = self.core.cx.clock.now;
         let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) else { return Ok(()) };
@@ -595,10 +595,10 @@ impl Links<'_> {
         Ok(())
     }
 
-    /// The far side will never take an event.
+    /// Handles a rejection of an event.
     ///
     /// # Errors
-    /// It cannot have that.
+    /// The number was not sent, or was acknowledged.
     pub(super) fn reject_of_outflow(&mut self, at: Token, sequence: u64, why: &str) -> Result<(), String> {
         let now = self.core.cx.clock.now;
         let Some(outflow) = self.core.protocols.link.outflows.get_mut(at) else { return Ok(()) };
@@ -613,7 +613,7 @@ impl Links<'_> {
         Ok(())
     }
 
-    /// Has an outbox go on that waited for room.
+    /// Sends events left from the last session, and resumes the outbox if it waits for room.
     pub(super) fn resume_outflow(&mut self, at: Token) {
         let now = self.core.cx.clock.now;
         let Protocol { outflows, connections, service, incarnation, .. } = &mut self.core.protocols.link;
@@ -638,7 +638,7 @@ impl Links<'_> {
         }
     }
 
-    /// The socket of a connection has taken what was written.
+    /// Resumes the flows of a connection whose socket has taken its output.
     pub(super) fn unblock_outflows(&mut self, token: Token) {
         let count = self.core.protocols.link.connections.get(token).map_or(0, |connection| connection.flows.len());
         for _ in 0..count {
@@ -653,7 +653,7 @@ impl Links<'_> {
         }
     }
 
-    /// A flow out ends: its consumer is gone, or is not made.
+    /// Ends a flow out whose consumer is gone or was refused.
     pub(super) fn end_outflow(&mut self, token: Token, why: &str) {
         let Some(mut outflow) = self.core.protocols.link.outflows.remove(token) else { return };
         self.core.protocols.link.flows.retain(|_, flow| *flow != Flow::Out(token));
@@ -673,7 +673,7 @@ impl Links<'_> {
 }
 
 impl Protocol {
-    /// A flow out has no connection any more, and collects.
+    /// Notes that a flow out has lost its connection: events stay in its outbox.
     pub(super) fn detach_outflow(&mut self, token: Token, now: Time) {
         let Some(outflow) = self.outflows.get_mut(token) else { return };
         outflow.leave_group(token, &mut self.groups);

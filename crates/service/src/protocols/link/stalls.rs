@@ -1,5 +1,5 @@
-//! Flows out whose far side is there and acknowledges nothing: their connection is made anew after a while. And links that are closed again
-//! and again.
+//! Stalled flows out, whose far side is connected and acknowledges nothing: their connection is made anew after a while. And links that are
+//! closed repeatedly.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::config::Carrier;
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 
-/// An episode without acknowledgements, over all connections until there is one.
+/// An episode without acknowledgements. It lasts over reconnections until the next acknowledgement.
 #[derive(Debug)]
 pub(super) struct Stall {
     pub(super) since: Time,
@@ -22,13 +22,13 @@ pub(super) struct Stall {
 }
 
 impl Outflow {
-    /// Notes whether it is stalled, and gives the time without acknowledgement in this session.
+    /// Notes whether the flow is stalled, and returns the time without acknowledgement in this session.
     fn note_stall(&mut self, now: Time) -> Duration {
         let idle = self.sender().stalled_for(now.0);
         if idle >= Sender::<()>::STALLED_AFTER {
             self.stall.get_or_insert(Stall { since: Time(now.0 - idle), is_logged: false });
         } else if self.is_open() && self.sender().in_flight() == 0 && self.sender().unsent() == 0 {
-            // What was in flight has expired, or is lost.
+            // Events in flight have expired or are lost.
             self.stall = None;
         }
         Duration::from_nanos(idle)
@@ -36,7 +36,7 @@ impl Outflow {
 }
 
 impl Links<'_> {
-    /// Ends the connections with a flow out that has been stalled for too long.
+    /// Ends the connections with a flow out that is stalled beyond the limit.
     pub(super) fn look_after_stalls(&mut self) {
         let now = self.core.cx.clock.now;
         let link = &mut self.core.protocols.link;
@@ -44,7 +44,7 @@ impl Links<'_> {
         let mut over = Vec::new();
         for (at, outflow) in link.outflows.iter_mut() {
             let idle = outflow.note_stall(now);
-            // The far service of a gateway is looked at there, and its events wait for each other.
+            // A gateway checks its far service itself, and pushes events one after the other.
             let entry = outflow.link.and_then(|number| link.links.get(number)).map(|link| &link.entry);
             let is_of_gateway = entry.is_some_and(|entry| entry.carrier == Carrier::Iiop);
             let after = after.filter(|after| idle >= *after && !is_of_gateway);
@@ -58,7 +58,7 @@ impl Links<'_> {
         }
     }
 
-    /// Ends the connection of a flow out that is stalled, if the flow is the first of the connection.
+    /// Ends the connection of a stalled flow out. `is_first`: the flow is the connection's first that is stalled.
     fn end_stalled(&mut self, token: Token, at: Token, after: Duration, is_first: bool) {
         let named = self.link_named(token);
         let link = &mut self.core.protocols.link;
@@ -73,7 +73,7 @@ impl Links<'_> {
         }
         self.core.cx.counters.add(Counter::LinksStalled, 1);
         if was_logged {
-            // No news for the log when it is closed.
+            // The closing is not logged again.
             let dialled = connection.link.and_then(|number| link.links.get_mut(number));
             dialled.into_iter().for_each(|link| link.why = Some(why.clone()));
         } else {
@@ -84,7 +84,7 @@ impl Links<'_> {
         self.say_goodbye(token, &why);
     }
 
-    /// Says that a flow out goes on, if it was said that it was stalled.
+    /// Logs that a flow out goes on, if its stall was logged.
     pub(super) fn end_stall(&mut self, at: Token, stall: Stall) {
         let Some(outflow) = self.core.protocols.link.outflows.get(at).filter(|_| stall.is_logged) else { return };
         let (channel, seconds) = (outflow.channel.clone(), self.core.cx.clock.now.since(stall.since).as_secs());
@@ -94,12 +94,12 @@ impl Links<'_> {
         });
     }
 
-    /// For how long a connection lasts, at least, that begins another episode.
+    /// Minimum duration of a connection after which the next closing begins a new episode.
     pub(super) fn lasts(&self) -> Duration {
         self.core.protocols.link.settings.stalled_after.map_or(LASTED, |after| LASTED.max(after * 2))
     }
 
-    /// Logs closings that were not logged, of links that did not come back.
+    /// Logs closings of links that did not come back and were not logged before.
     pub(super) fn look_after_episodes(&mut self) {
         let now = self.core.cx.clock.now;
         let Protocol { links, episodes, .. } = &mut self.core.protocols.link;

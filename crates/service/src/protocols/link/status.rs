@@ -1,4 +1,4 @@
-//! How the flows of links stand, for operators, and what these order.
+//! The status of links for operators, and operators' commands.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -17,12 +17,12 @@ use crate::config::Carrier;
 use crate::lane::io::slots::Token;
 
 impl Protocol {
-    /// The number of the link of a name.
+    /// The number of the link with this name.
     pub(super) fn number_of(&self, name: &str) -> Option<usize> {
         self.links.iter().position(|link| !link.is_removed && link.entry.name == name)
     }
 
-    /// The status of the flows in some places, out and in. Nothing if there are no places from the first on.
+    /// The status of the flows at these indices, out and in. `None` if there are none from the first index on.
     pub(super) fn status_at(&self, lane: &Lane, now: Time, places: &Range<u32>) -> Option<Vec<LinkStatus>> {
         let count = places.end.saturating_sub(places.start);
         let (out, into) = (self.outflows.range(places.start, count), self.inflows.range(places.start, count));
@@ -36,7 +36,7 @@ impl Protocol {
         Some(out.chain(into).chain(links.flat_map(|link| self.status_of_closed(link, now))).collect())
     }
 
-    /// The status of the flows that a link is to take in, and that are not there now.
+    /// The status of the flows in of a link that are not open.
     fn status_of_closed(&self, link: &Link, now: Time) -> Vec<LinkStatus> {
         if link.is_removed || !link.entry.direction.receives() {
             return Vec::new();
@@ -119,7 +119,7 @@ impl Protocol {
         status
     }
 
-    /// This service, and those that it has found; none if it is of no federation.
+    /// This service and all found ones; empty without a federation.
     pub(super) fn federation(&self, now: Time) -> Vec<FederationMember> {
         let Some(discovery) = &self.discovery else { return Vec::new() };
         let mut members = discovery.members(now);
@@ -147,7 +147,7 @@ impl Protocol {
         members
     }
 
-    /// What is the same of flows out and in.
+    /// Fills in the fields that flows out and in have in common.
     fn fill(
         &self,
         status: &mut LinkStatus,
@@ -193,19 +193,19 @@ impl Protocol {
     }
 }
 
-/// Events that were dropped since there was no room for them.
+/// Number of events dropped for lack of room.
 fn dropped(stats: &OutboxStats) -> u64 {
     use DiscardReason::{MemorySpent, OutboxFull, OverflowLost, QueueFull};
     [OutboxFull, MemorySpent, QueueFull, OverflowLost].into_iter().map(|reason| stats.discards.of(reason)).sum()
 }
 
-/// How an outbox stands.
+/// The statistics of an outbox.
 pub(super) fn stats_of(lane: &Lane, outbox: OutboxId) -> Option<OutboxStats> {
     lane.outboxes_at(outbox.slot(), 1)?.find(|stats| stats.outbox == outbox)
 }
 
 impl Links<'_> {
-    /// Pauses a link that this service makes, or has it go on. Nothing if there is none of that name.
+    /// Pauses or resumes a link that this service makes. `None` if there is no link of that name.
     pub(super) fn pause_link(&mut self, name: &str, paused: bool) -> Option<Result<(), String>> {
         let now = self.core.cx.clock.now;
         let link = &mut self.core.protocols.link;

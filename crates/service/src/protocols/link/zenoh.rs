@@ -1,9 +1,9 @@
-//! Links that go through Zenoh (`carrier = "zenoh"`).
+//! Links carried by Zenoh (`carrier = "zenoh"`).
 //!
-//! Zenoh carries octets, as TCP does ([`zenoh_streams`](crate::zenoh)): a link's thread dials the far service by its name and hands the lane
-//! one end of a connection within the process; what the other services dial comes in at [`ZenohEnds`]. From there on all is as over
-//! TCP: TLS between both ends where the link has `tls`, subscriptions, numbers, acknowledgements, repeats. So nothing depends on what Zenoh
-//! promises, and what it loses is sent again when the stream is opened anew.
+//! Zenoh carries octets, as TCP does ([`zenoh_streams`](crate::zenoh)): a link's thread dials the far service by its name and hands the
+//! lane one end of a connection within the process; streams dialled by other services arrive at [`ZenohEnds`]. Everything else is as over
+//! TCP: TLS between both ends where the link has `tls`, subscriptions, numbers, acknowledgements, repeats. So nothing depends on Zenoh's
+//! guarantees, and lost data is sent again when the stream is opened anew.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
@@ -18,31 +18,31 @@ use super::gateway::Gateway;
 use crate::counters::Counter;
 use crate::lane::io::socket::Layer;
 
-/// The address of services whose links come through Zenoh, which knows none: of those to which nothing is routed (RFC 6666). For rules of
-/// access and quotas they are clients at one address, unless their certificates say more.
+/// The substitute address of services behind Zenoh, from the discard-only prefix (RFC 6666). For access rules and quotas they are clients
+/// at one address, unless they have certificates.
 pub(crate) const ZENOH_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1)), 0);
 
-/// A link of another service, which has come through Zenoh.
+/// A link of another service that arrived through Zenoh.
 #[derive(Debug)]
 pub(crate) struct FromZenoh {
     /// The lane's end of the connection to the thread that carries it.
     pub(crate) tcp: TcpStream,
-    /// What is spoken over it.
+    /// The layer of the connection: plain or TLS.
     pub(crate) layer: Layer,
 }
 
-/// What the main lane has of Zenoh.
+/// The main lane's access to Zenoh.
 #[derive(Debug, Default)]
 pub(crate) struct ZenohEnds {
-    /// For links that are dialled, and for counts.
+    /// The session, to dial links and for its counts.
     #[cfg(feature = "zenoh")]
     pub(crate) session: Option<Arc<zenoh_streams::Session>>,
-    /// Links that others have dialled, if they may.
+    /// Links dialled by other services, if that is permitted.
     pub(crate) taken: Option<Receiver<FromZenoh>>,
 }
 
 impl ZenohEnds {
-    /// The next link that has come.
+    /// The next link that has arrived.
     pub(super) fn next(&self) -> Option<FromZenoh> {
         self.taken.as_ref()?.try_recv().ok()
     }
@@ -59,7 +59,7 @@ impl ZenohEnds {
         false
     }
 
-    /// What the session has counted.
+    /// The counts of the session.
     #[cfg(feature = "zenoh")]
     pub(super) fn counts(&self) -> Vec<(Counter, u64)> {
         let Some(session) = &self.session else { return Vec::new() };
@@ -72,14 +72,14 @@ impl ZenohEnds {
         ]
     }
 
-    /// Nothing: there is no session.
+    /// An empty list: there is no session.
     #[cfg(not(feature = "zenoh"))]
     pub(super) const fn counts(&self) -> [(Counter, u64); 0] {
         []
     }
 }
 
-/// Both ends of a connection within the process, the thread's first. It holds little on the way to the thread, so that what waits does so in
+/// Creates both ends of a connection within the process, the thread's first. Its buffer towards the thread is small, so that events wait in
 /// the outbox, where priorities count.
 ///
 /// # Errors
@@ -101,10 +101,10 @@ pub(super) fn begin(_: &Protocol, _: usize) -> io::Result<Gateway> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this program was built without Zenoh"))
 }
 
-/// A far service that is not reached is tried again after so long.
+/// Interval between attempts to reach a far service.
 #[cfg(feature = "zenoh")]
 const AGAIN: Duration = Duration::from_secs(1);
-/// What a wait for a stream's end looks up for.
+/// Interval at which a wait for a stream's end checks its orders.
 #[cfg(feature = "zenoh")]
 const LOOKS_UP: Duration = Duration::from_millis(100);
 
@@ -129,7 +129,7 @@ pub(super) fn begin(protocol: &Protocol, number: usize) -> io::Result<Gateway> {
                 continue;
             }
             if let Err(why) = serve((&session, &to, is_secure), control, report) {
-                // A report for which there is no room is one of many that say the same.
+                // A full channel has other reports of the same kind.
                 let _full = report.try_send(super::gateway::Report::Down(why));
             }
             control.wait(AGAIN, |orders| orders.is_over);
@@ -137,10 +137,10 @@ pub(super) fn begin(protocol: &Protocol, number: usize) -> io::Result<Gateway> {
     })
 }
 
-/// One stream to the far service, to its end.
+/// Serves one stream to the far service, to its end.
 ///
 /// # Errors
-/// Says why there is none, or why it has ended; nothing if it was the lane that ended it.
+/// The reason why there is no stream, or why it has ended, unless the lane ended it.
 #[cfg(feature = "zenoh")]
 fn serve(
     (session, to, is_secure): (&zenoh_streams::Session, &str, bool),
@@ -156,11 +156,11 @@ fn serve(
     loop {
         if let Some(why) = carried.ended_within(LOOKS_UP) {
             let is_closed = why == zenoh_streams::CLOSED;
-            // The far side may have chosen the words.
+            // The far side may have chosen the text.
             return if is_closed { Ok(()) } else { Err(why.escape_debug().to_string()) };
         }
         if control.orders().is_over {
-            // The lane has closed its end, or is about to, after what it has to say.
+            // The lane closes its end after its last output.
             let _ended = carried.ended_within(super::session::CLOSING);
             return Ok(());
         }

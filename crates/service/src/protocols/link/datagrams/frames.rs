@@ -1,4 +1,4 @@
-//! What connections say about groups.
+//! Frames about groups.
 
 use links::wire::Frame;
 
@@ -7,10 +7,10 @@ use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 
 impl Links<'_> {
-    /// Takes a frame about a group.
+    /// Handles a frame about a group.
     ///
     /// # Errors
-    /// The reason for which the connection is to be closed.
+    /// The reason for closing the connection.
     pub(in crate::protocols::link) fn handle_group_frame(
         &mut self,
         token: Token,
@@ -74,7 +74,7 @@ impl Links<'_> {
         }
     }
 
-    /// The far side asks for events that did not come.
+    /// Sends the events that a far side requests again.
     fn repair(&mut self, at: Token, join: u32, ranges: impl Iterator<Item = (u64, u64)>) {
         if !self.is_attempt(at, join) || !self.is_in_step(at) {
             return;
@@ -84,7 +84,7 @@ impl Links<'_> {
         let Some(stream) = self.core.protocols.link.groups.stream(place) else { return };
         let numbers = stream.sender.numbers();
         for (first, last) in ranges {
-            // Others are not kept: the far side has said that it has them, or they were not sent.
+            // Others are not retained: the far side has acknowledged them, or they were not sent.
             for number in first.max(*numbers.start())..=last.min(*numbers.end()) {
                 self.core.cx.counters.add(Counter::LinkEventsRepaired, 1);
                 self.send_by_session(at, number);

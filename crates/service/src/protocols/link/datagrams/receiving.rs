@@ -1,4 +1,4 @@
-//! Datagrams of links, the receiving end: sockets, and the streams that this service listens to.
+//! Groups of links that share datagrams: the receiving end, with its sockets and streams.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,18 +20,18 @@ use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::protocols::Tag;
 
-/// Sockets for datagrams of links.
+/// Maximum sockets for datagrams of links.
 const SOCKETS_MAX: usize = 64;
-/// Octets of events that wait for earlier ones, of all links together.
+/// Maximum octets of frames that wait for earlier ones, of all links together.
 const RETAINED_BYTES_MAX: usize = 64 << 20;
 
-/// Where datagrams come in, and the flows that they are for.
+/// The sockets that receive datagrams, and the flows by their streams.
 #[derive(Default)]
 pub(in crate::protocols::link) struct Receiving {
     sockets: Vec<ReceivingSocket>,
     by_stream: HashMap<u64, Token>,
     received: Received,
-    /// Octets of events that wait for earlier ones.
+    /// Octets of frames that wait for earlier ones.
     retained: usize,
     frame: Vec<u8>,
     ranges: Vec<(u64, u64)>,
@@ -44,18 +44,18 @@ struct ReceivingSocket {
     users: usize,
 }
 
-/// The address of this host that a socket is of, and the group that it has joined.
+/// The local address of a socket, and the multicast group that it has joined.
 type ListensAt = (IpAddr, Option<SocketAddr>);
 
-/// A flow in that listens to a stream.
+/// The state of a flow in that listens to a stream.
 pub(in crate::protocols::link) struct Listening {
     pub(in crate::protocols::link) join: u32,
     stream: u64,
     key: Option<Key>,
     at: ListensAt,
-    /// The address that they come from, where that is not the connection's.
+    /// The sender's address, if it is not the connection's.
     from: Option<IpAddr>,
-    /// Since the first event with a number.
+    /// The receiver, since the first event with a number.
     receiver: Option<GroupReceiver>,
 }
 
@@ -66,7 +66,7 @@ impl Listening {
         }
     }
 
-    /// What carries the flow's events.
+    /// The current carrier of the flow's events.
     pub(in crate::protocols::link) const fn carrier(&self) -> &'static str {
         match (&self.receiver, self.at) {
             (None, _) => "tcp",
@@ -82,7 +82,7 @@ impl Listening {
 }
 
 impl Connection {
-    /// The address of this host's end.
+    /// The local address of the connection.
     pub(super) fn local_ip(&self) -> Option<IpAddr> {
         let State::Open(stream) = &self.state else { return None };
         stream.tcp().local_addr().ok().map(|address| address.ip().to_canonical())
@@ -94,7 +94,7 @@ impl Connection {
 }
 
 impl Links<'_> {
-    /// The far side of a flow in wants this service to listen to a stream.
+    /// Begins to listen to a stream at the request of a flow's far side.
     pub(super) fn listen_to_group(&mut self, at: Token, join: &GroupJoin<'_>) {
         self.stop_listening(at);
         let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
@@ -110,7 +110,7 @@ impl Links<'_> {
         self.note_link_due(token);
     }
 
-    /// The port of the socket, or why it does not listen.
+    /// Begins to listen. Returns the socket's port, or the reason for a refusal.
     fn begin_to_listen(&mut self, token: Token, at: Token, join: &GroupJoin<'_>) -> Result<u16, String> {
         let Protocol { connections, settings, receiving, inflows, .. } = &mut self.core.protocols.link;
         let connection = connections.get(token).ok_or("its connection is gone")?;
@@ -125,7 +125,7 @@ impl Links<'_> {
             }
             _ => {}
         }
-        // Behind the group, the address that its datagrams come from, where it is not the connection's.
+        // The address may be followed by that of the sender, if it is not the connection's.
         let (group, from) =
             join.address.split_once('@').map_or((join.address, None), |(group, from)| (group, Some(from)));
         let from = from.map(|from| from.parse::<IpAddr>().map_err(|_| "the address that it sends from is none"));
@@ -172,7 +172,7 @@ impl Links<'_> {
         Ok(port)
     }
 
-    /// A flow in listens no more.
+    /// Ends a flow's listening.
     pub(in crate::protocols::link) fn stop_listening(&mut self, at: Token) {
         let Protocol { inflows, receiving, .. } = &mut self.core.protocols.link;
         let Some(listening) = inflows.get_mut(at).and_then(|inflow| inflow.group.take()) else { return };
@@ -183,13 +183,13 @@ impl Links<'_> {
         {
             socket.users -= 1;
             if socket.users == 0 {
-                // The poll forgets it as it is closed.
+                // A closed socket leaves the poll by itself.
                 receiving.sockets.swap_remove(place);
             }
         }
     }
 
-    /// Events of a flow in come with the group from a number on.
+    /// Handles that a flow's events come with the group from this number on.
     pub(super) fn group_starts(&mut self, at: Token, join: u32, from: u64) {
         let listening = self.core.protocols.link.inflows.get_mut(at).and_then(|inflow| inflow.group.as_mut());
         if let Some(listening) = listening.filter(|listening| listening.join == join) {
@@ -198,7 +198,7 @@ impl Links<'_> {
         }
     }
 
-    /// Events of a flow in come over its connection again.
+    /// Handles that a flow's events come over its connection again.
     pub(super) fn group_ends(&mut self, at: Token, join: u32) {
         let listening = self.core.protocols.link.inflows.get(at).and_then(|inflow| inflow.group.as_ref());
         if listening.is_some_and(|listening| listening.join == join) {
@@ -206,7 +206,7 @@ impl Links<'_> {
         }
     }
 
-    /// An event of a group that comes over a connection.
+    /// Takes an event of a group that arrived over a connection.
     pub(super) fn take_group_event(&mut self, at: Token, event: &wire::Event<'_>) {
         let mut frame = core::mem::take(&mut self.core.protocols.link.receiving.frame);
         frame.clear();
@@ -217,7 +217,7 @@ impl Links<'_> {
         self.core.protocols.link.receiving.frame = frame;
     }
 
-    /// This service listens no more to the stream of a flow in, which goes over its connection.
+    /// Ends a flow's listening, and has the far side use the connection.
     fn leave_group(&mut self, at: Token, reason: &str) {
         let Protocol { inflows, connections, .. } = &mut self.core.protocols.link;
         let Some(inflow) = inflows.get(at) else { return };
@@ -233,7 +233,7 @@ impl Links<'_> {
         self.stop_listening(at);
     }
 
-    /// Takes a frame with a number, and those that waited for it.
+    /// Takes a numbered frame, and those that waited for it.
     fn take_group_frame(&mut self, at: Token, number: u64, frame: &[u8], is_of_session: bool) -> Option<Taken> {
         let now = self.core.cx.clock.now;
         let Protocol { inflows, groups, receiving, .. } = &mut self.core.protocols.link;
@@ -259,7 +259,7 @@ impl Links<'_> {
         }
     }
 
-    /// Takes frames that waited for their turn.
+    /// Takes retained frames that are next in order.
     fn take_retained(&mut self, at: Token) {
         while let Some(inflow) = self.core.protocols.link.inflows.get_mut(at)
             && let Some(receiver) = inflow.group.as_mut().and_then(|group| group.receiver.as_mut())
@@ -270,7 +270,7 @@ impl Links<'_> {
         }
     }
 
-    /// The same of all flows of a connection, since events that were under way are done with.
+    /// Takes retained frames of all flows of a connection, after pending events are complete.
     pub(in crate::protocols::link) fn take_retained_of(&mut self, token: Token) {
         let Protocol { connections, inflows, .. } = &self.core.protocols.link;
         let Some(connection) = connections.get(token) else { return };
@@ -351,7 +351,7 @@ impl Links<'_> {
         }
     }
 
-    /// Asks for what did not come.
+    /// Requests missing events.
     pub(super) fn request_missing(&mut self) {
         let now = self.core.cx.clock.now;
         let Protocol { receiving, inflows, connections, groups, .. } = &mut self.core.protocols.link;

@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::lane::io::net::Datagrams;
 
-/// A socket from which datagrams are sent from an address of this host, by the network that has it.
+/// Opens a socket for sending from a local address, over the network with that address.
 pub(super) fn sending(own: IpAddr, ttl: u8) -> io::Result<Datagrams> {
     let socket = UdpSocket::bind((own, 0))?;
     if own.is_ipv4() {
@@ -18,15 +18,15 @@ pub(super) fn sending(own: IpAddr, ttl: u8) -> io::Result<Datagrams> {
     Datagrams::new(socket)
 }
 
-/// A socket that takes datagrams which are sent to an address of this host, and its port.
+/// Opens a socket that receives datagrams to a local address. Returns it with its port.
 pub(super) fn receiving(own: IpAddr, port: u16) -> io::Result<(Datagrams, u16)> {
     let socket = UdpSocket::bind((own, port))?;
     let port = socket.local_addr()?.port();
     Ok((Datagrams::new(socket)?, port))
 }
 
-/// A socket that takes datagrams which are sent to a multicast group, on the network that an address of this host is of. Others may have
-/// that port as well.
+/// Opens a socket that receives datagrams to a multicast group, over the network of a local address. Other sockets may use that port as
+/// well.
 pub(super) fn receiving_group(group: SocketAddr, own: IpAddr) -> io::Result<Datagrams> {
     let family = if group.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;

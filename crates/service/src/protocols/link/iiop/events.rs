@@ -1,4 +1,4 @@
-//! Events as they are at either end: what the protocol of links has beside an event goes into its header, and comes from there.
+//! Conversion of events: between the frame of the link protocol and properties in the event's header.
 
 use client::notify::{Property, StructuredEvent};
 use corba::event;
@@ -9,12 +9,12 @@ use links::{Hops, Origin, wire};
 
 use crate::protocols::tempo::types::ENCODING;
 
-/// The property in the variable header by which an event is known again: where it was admitted first, and the services that it came through.
+/// The variable header's property that identifies an event: its origin, and the services that it passed through.
 pub(super) const ORIGIN: &str = "CampanileOrigin";
-/// Octets of its text at most.
+/// Maximum octets of the property's text.
 const ORIGIN_BYTES_MAX: usize = 256;
 
-/// An origin as text: `SERVICE.ERA.NUMBER`, and the services that the event came through, in hexadecimal digits.
+/// Formats an origin: `SERVICE.ERA.NUMBER`, and the services that the event passed through, in hexadecimal digits.
 fn text_of(origin: Origin, hops: &[u64]) -> String {
     let Origin { service, era, number } = origin;
     let all = [service, era, number];
@@ -22,7 +22,7 @@ fn text_of(origin: Origin, hops: &[u64]) -> String {
     parts.collect::<Vec<_>>().join(".")
 }
 
-/// What a text says that another service may have written.
+/// Parses an origin's text, which another service may have written.
 fn origin_of(text: &str) -> Option<(Origin, Hops)> {
     if text.len() > ORIGIN_BYTES_MAX {
         return None;
@@ -33,7 +33,7 @@ fn origin_of(text: &str) -> Option<(Origin, Hops)> {
     (service != 0 && number != 0).then_some((Origin { service, era, number }, Hops::new(hops)?))
 }
 
-/// The origin that an event's header says.
+/// The origin in an event's header.
 fn said(header: &[Property]) -> Option<(Origin, Hops)> {
     match &header.iter().find(|property| property.name == ORIGIN)?.value.value {
         Value::String(text) => origin_of(text),
@@ -41,17 +41,17 @@ fn said(header: &[Property]) -> Option<(Origin, Hops)> {
     }
 }
 
-/// An event of the lane's as the far service gets it. `own` is the service that it is sent by.
+/// Converts an event of the lane for the far service. `own` is the sending service.
 ///
 /// # Errors
-/// Says why it is none that can be sent.
+/// The reason why the event cannot be sent.
 pub(super) fn outgoing(sent: &wire::Event<'_>, own: u64) -> Result<StructuredEvent, String> {
     let mut event =
         StructuredEvent::read(&mut event::reader(sent.bytes, sent.tag)).map_err(|error| error.to_string())?;
     let header = &mut event.variable_header;
     let (mut origin, mut hops) = (sent.origin, sent.hops);
     if let Some((first, through)) = said(header).filter(|(first, _)| *first != sent.origin) {
-        // A client, or a link that another service has to this one, has published it here.
+        // The event was published here by a client, or by another service's link.
         if first.service == own || through.as_slice().contains(&own) {
             return Err(
                 "it was sent by this service before: two links, or a gateway beside one, go in a circle".to_owned()
@@ -69,7 +69,7 @@ pub(super) fn outgoing(sent: &wire::Event<'_>, own: u64) -> Result<StructuredEve
         header.push(Property::new("EventReliability", 1_i16));
     }
     if let Some(timeout_ns) = sent.timeout_ns {
-        // Of its lifetime is left what it has not spent on its way.
+        // The lifetime is reduced by the event's age.
         let left = timeout_ns.saturating_sub(sent.age_ns) / 100;
         header.retain(|property| property.name != "Timeout");
         header.push(Property::new("Timeout", left.max(1)));
@@ -78,7 +78,7 @@ pub(super) fn outgoing(sent: &wire::Event<'_>, own: u64) -> Result<StructuredEve
     Ok(event)
 }
 
-/// An event of the far service's as the lane gets it.
+/// An event of the far service, converted for the lane.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) origin: Origin,
@@ -89,10 +89,10 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// `service` stands for the far service; `unknown` is the origin of an event that says none.
+    /// Converts an event. `service` stands for the far service; `unknown` is the origin of an event without the property.
     ///
     /// # Errors
-    /// Says why the event is none that can be taken; nothing if it has crossed as many services as it may.
+    /// The reason why the event cannot be taken. `None` if it has passed through the maximum of services.
     pub(super) fn new(mut event: StructuredEvent, service: u64, unknown: Origin) -> Result<Self, Option<String>> {
         let value = |name: &str| event.variable_header.iter().find(|of| of.name == name).map(|of| &of.value.value);
         let (origin, hops) = match said(&event.variable_header) {
@@ -101,11 +101,11 @@ impl Incoming {
         };
         let is_persistent = matches!(value("EventReliability"), Some(Value::Short(1)));
         let timeout_ns = match value("Timeout") {
-            // In 100 ns; none is no limit.
+            // In 100 ns; 0 means no limit.
             Some(Value::ULongLong(timeout)) if *timeout > 0 => Some(timeout.saturating_mul(100)),
             _ => None,
         };
-        // It stays, so that what goes in a circle without other links' knowledge ends.
+        // The property stays, so that events do not go in circles unknown to the links.
         event.variable_header.retain(|property| property.name != ORIGIN);
         event.variable_header.push(Property::new(ORIGIN, text_of(origin, hops.as_slice())));
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! What a link has at the far service: for each channel a proxy that it pushes to, and one that pushes to it.
+//! A link's proxies at the far service: for each channel one to push to, and one that pushes to the link.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -19,21 +19,21 @@ use super::session::{Fate, Outlet, Shared};
 use crate::config::is_reference;
 use crate::random;
 
-/// How long a call may take, but for a push: a service may hold suppliers back for a slow consumer.
+/// Maximum duration of a call other than a push, since a service may block suppliers for a slow consumer.
 const CALL_WITHIN: Duration = Duration::from_secs(5);
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 const PUSH_WITHIN: Duration = Duration::from_secs(30);
-/// So long the far service's push of an event waits for the lane.
+/// Maximum time that the far service's push waits for the lane.
 const TAKE_WITHIN: Duration = Duration::from_secs(10);
-/// A far service is looked at so often. It is given up when it does not answer twice.
+/// Interval between checks of a far service, and failed checks after which it is given up.
 const LOOKED_AT: Duration = Duration::from_secs(3);
 const SILENT_MAX: u32 = 2;
-/// How long taking leave of each proxy may take.
+/// Maximum duration of the disconnection of each proxy.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
-/// Connections of the far service to this link.
+/// Maximum connections of the far service to this link.
 const CONNECTIONS_MAX: usize = 8;
 
-/// See the module.
+/// The proxies of a link at the far service.
 pub(super) struct Far {
     setup: Arc<Setup>,
     orb: Orb,
@@ -51,14 +51,14 @@ struct Channel {
     is_rejecting: Arc<AtomicBool>,
 }
 
-/// What is pushed to.
+/// The proxy to which the link pushes.
 struct Out {
     proxy: StructuredProxyPushConsumer,
     is_gone: Arc<AtomicBool>,
     _own: Activation,
 }
 
-/// What pushes to the link.
+/// The proxy that pushes to the link.
 struct In {
     proxy: StructuredProxyPushSupplier,
     filter: Option<Filter>,
@@ -66,12 +66,12 @@ struct In {
     _own: Activation,
 }
 
-/// Where calls of the far service find the session that there is.
+/// The current session, for calls of the far service.
 struct Inlet {
     setup: Arc<Setup>,
     session: Mutex<Option<Arc<Shared>>>,
     changed: Condvar,
-    /// Events of the far service are not taken, and that is logged, until one is.
+    /// Whether events of the far service are rejected, which is logged once until one is taken.
     is_rejecting: AtomicBool,
 }
 
@@ -92,10 +92,10 @@ impl Far {
         Self { setup, orb: Orb::new(options), channels, inlet: Arc::new(inlet), is_suspended: false }
     }
 
-    /// Has a proxy in each channel for each direction: those from before, if they are still there.
+    /// Connects the missing proxies of each channel and direction, and keeps those that still exist.
     ///
     /// # Errors
-    /// Says what is not there.
+    /// The proxy or service that is missing.
     pub(super) fn reach(&mut self) -> Result<(), String> {
         let setup = Arc::clone(&self.setup);
         if setup.entry.tls && setup.options.tls.is_none() {
@@ -103,7 +103,7 @@ impl Far {
                 "tls = true takes tls.ca, with the authorities that sign the far service's certificate".to_owned()
             );
         }
-        // The far service may have begun anew elsewhere, where its reference says by now.
+        // After a restart elsewhere, the far service may have another reference.
         let former = self.forget_gone();
         let direction = setup.entry.direction;
         let mut service = None;
@@ -128,17 +128,17 @@ impl Far {
         }
         if core::mem::take(&mut self.is_suspended) {
             for into in self.channels.iter().filter_map(|channel| channel.into.as_ref()) {
-                // One that is new is not suspended, and says so.
+                // A new proxy is not suspended, and returns an error.
                 let _active = into.proxy.resume_connection();
             }
         }
         Ok(())
     }
 
-    /// Drops the proxies that are gone.
+    /// Drops the proxies that no longer exist.
     ///
     /// # Errors
-    /// Says why it is not known of one.
+    /// The reason why the existence of one is unknown.
     fn forget_gone(&mut self) -> Result<(), String> {
         let to = &self.setup.entry.to;
         let is_gone = |flag: &AtomicBool, proxy: &ObjectRef| {
@@ -161,7 +161,7 @@ impl Far {
         Ok(())
     }
 
-    /// Where the events of each channel go.
+    /// The destinations of each channel's events.
     pub(super) fn outlets(&self) -> Vec<Outlet> {
         let outlet = |channel: &Channel| Outlet {
             proxy: channel.out.as_ref().map(Out::pushed_to),
@@ -174,13 +174,13 @@ impl Far {
         self.channels.iter().map(outlet).collect()
     }
 
-    /// What comes from the far service goes to this session, or waits.
+    /// Sets the session that gets the far service's events. `None`: they wait.
     pub(super) fn serve(&self, session: Option<Arc<Shared>>) {
         *self.inlet.session.lock().unwrap_or_else(PoisonError::into_inner) = session;
         self.inlet.changed.notify_all();
     }
 
-    /// Has the far service keep what comes, as long as the link is paused.
+    /// Has the far service queue events while the link is paused.
     pub(super) fn suspend(&mut self) {
         if core::mem::replace(&mut self.is_suspended, true) {
             return;
@@ -199,7 +199,7 @@ impl Far {
         Watch { looked: Instant::now(), silent: 0 }
     }
 
-    /// Ends what the link has at the far service, so that nothing is left there. A service that does not answer is not waited for long.
+    /// Disconnects all proxies at the far service. A service that does not answer is not waited for long.
     pub(super) fn leave(&mut self) {
         let limit = Some(LEAVE_WITHIN);
         for channel in &mut self.channels {
@@ -217,7 +217,7 @@ impl Far {
             {
                 let Setup { entry, .. } = &*self.setup;
                 log::warn!("link {:?}: proxies at {} are left there: {error}", entry.name, entry.to);
-                // The others of a service that does not answer are not tried.
+                // After a timeout the other proxies are not tried.
                 if !matches!(error, InvokeError::System { .. }) {
                     return;
                 }
@@ -226,17 +226,17 @@ impl Far {
     }
 }
 
-/// When the far service was looked at.
+/// The state of the checks of the far service.
 pub(super) struct Watch {
     looked: Instant,
     silent: u32,
 }
 
 impl Watch {
-    /// Looks whether the proxies are there, where it is time to.
+    /// Checks that the proxies exist, if a check is due.
     ///
     /// # Errors
-    /// Says why the far service is given up.
+    /// The reason for giving up the far service.
     pub(super) fn look(&mut self, far: &mut Far) -> Result<(), String> {
         const GONE: &str = "the notification service has ended the link's proxy; it is made anew";
         let told = |channel: &Channel| {
@@ -275,7 +275,7 @@ impl Out {
         let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());
         let is_gone = Arc::new(AtomicBool::new(false));
         let connected = orb.activate(Arc::new(SupplierServant::structured(Arc::clone(&is_gone)))).and_then(|own| {
-            // By it the far service finds out whether this process is still there.
+            // By its reference the far service checks that this process exists.
             proxy.connect_structured_push_supplier(Some(own.reference()))?;
             Ok(own)
         });
@@ -288,7 +288,7 @@ impl Out {
         }
     }
 
-    /// The proxy, with the time that a push may take, over a connection of its own.
+    /// The proxy, over a connection of its own, with the timeout of pushes.
     fn pushed_to(&self) -> StructuredProxyPushConsumer {
         let proxy = self.proxy.object().with_private_connection().with_reply_timeout(Some(PUSH_WITHIN));
         StructuredProxyPushConsumer::unchecked(proxy)
@@ -327,7 +327,7 @@ impl In {
     }
 }
 
-/// A filter of the far service's, for what crosses; none where everything does.
+/// Creates a filter at the far service for the link's types and constraint. `None` if all events cross.
 fn filter(channel: &EventChannel, inlet: &Inlet) -> Result<Option<Filter>, InvokeError> {
     let entry = &inlet.setup.entry;
     if entry.types.is_empty() && entry.constraint.trim().is_empty() {
@@ -351,10 +351,10 @@ fn filter(channel: &EventChannel, inlet: &Inlet) -> Result<Option<Filter>, Invok
 
 type OnDelivery = Box<dyn FnMut(Delivery<'_>) -> Result<(), ServantError> + Send>;
 
-/// What the far service pushes to.
+/// The consumer to which the far service pushes.
 fn consumer(inlet: &Arc<Inlet>, place: usize, is_gone: &Arc<AtomicBool>) -> CallbackConsumer<OnDelivery> {
     let (inlet, is_gone, mut number) = (Arc::clone(inlet), Arc::clone(is_gone), 0);
-    // Its numbers begin anew.
+    // Its numbers restart at 1.
     let era = random::identity();
     CallbackConsumer::structured(Box::new(move |delivery: Delivery<'_>| match delivery {
         Delivery::Structured(mut args) => {
@@ -371,7 +371,7 @@ fn consumer(inlet: &Arc<Inlet>, place: usize, is_gone: &Arc<AtomicBool>) -> Call
 }
 
 impl Inlet {
-    /// Takes an event, and returns when the lane has it.
+    /// Takes an event, and returns once the lane has it.
     fn take(&self, place: usize, event: StructuredEvent, unknown: Origin) -> Result<(), ServantError> {
         let rejected = |why: &str| {
             let channel = self.setup.channel(place);
@@ -386,7 +386,7 @@ impl Inlet {
         let event = match Incoming::new(event, self.setup.service, unknown) {
             Ok(event) => event,
             Err(Some(why)) => return rejected(&why),
-            // It has crossed as many services as it may.
+            // The event has passed through the maximum of services.
             Err(None) => return Ok(()),
         };
         let deadline = Instant::now() + TAKE_WITHIN;
@@ -402,7 +402,7 @@ impl Inlet {
             let session = session.unwrap_or_else(PoisonError::into_inner).0;
             let found = session.clone().filter(|_| is_new(&session));
             drop(session);
-            // It comes again.
+            // The far service pushes it again.
             let Some(session) = found else { return Err(ServantError::system(Kind::Transient)) };
             match session.take_in(place, &event, deadline) {
                 Fate::Taken => {
@@ -417,7 +417,7 @@ impl Inlet {
     }
 }
 
-/// Finds a channel of a link at the far service. `service` is what its `to` leads to, once that is known.
+/// Finds a channel of a link at the far service. `service` caches the object to which the link's `to` refers.
 fn find(orb: &Orb, setup: &Setup, place: usize, service: &mut Option<ObjectRef>) -> Result<EventChannel, String> {
     let entry = &setup.entry;
     let far = entry.far_channels.get(place).or_else(|| entry.channels.get(place)).map_or("", String::as_str);

@@ -1,7 +1,7 @@
-//! A session with the lane: the other side of a link, for a far service that knows nothing of links.
+//! A session with the lane, as the other side of a link, on behalf of a far service that does not know links.
 //!
-//! A thread reads the lane's frames. Another pushes the lane's events, one after the other, and acknowledges each that the far service has
-//! taken. What comes from the far service is written by the thread that serves the call, and answered when the lane has acknowledged it.
+//! One thread reads the lane's frames. Another pushes the lane's events in order, and acknowledges each that the far service has taken. The
+//! thread that serves a call of the far service writes the event to the lane, and replies once the lane has acknowledged it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read as _, Write as _};
@@ -19,49 +19,49 @@ use links::{Framer, Limits, Origin, Seen, VERSIONS, Verdict};
 use super::Setup;
 use super::events::{Incoming, outgoing};
 
-/// Octets that are read at once.
+/// Maximum octets of one read.
 const READ: usize = 64 << 10;
-/// How long the lane may take to have a frame taken, or to close its end.
+/// Maximum time for the lane to take a frame, or to close its end.
 const LANE_WITHIN: Duration = Duration::from_secs(10);
-/// An event that the far service does not take now is pushed again after so long at first, each time twice as long, and at most.
+/// First and longest interval between pushes of an event that the far service refuses for now; it doubles each time.
 const REFUSED_FIRST: Duration = Duration::from_millis(100);
 const REFUSED_MAX: Duration = Duration::from_secs(5);
-/// An event for which the far service fails so often, in a way that says neither "now" nor "never", is dropped. It is pushed again after so
-/// long at first, then twice as long.
+/// Failures that are neither temporary nor permanent after which an event is dropped. The interval between pushes is `FAILED_FIRST`, then
+/// twice as long.
 const FAILURES_MAX: u32 = 3;
 const FAILED_FIRST: Duration = Duration::from_secs(1);
 
-/// Where a channel's events go at the far service.
+/// The destination of a channel's events at the far service.
 #[derive(Clone)]
 pub(super) struct Outlet {
     pub(super) proxy: Option<StructuredProxyPushConsumer>,
-    /// What it has taken: the lane sends again what was not acknowledged when a session ended.
+    /// Origins that the far service has taken: the lane sends unacknowledged events again in the next session.
     pub(super) taken: Arc<Mutex<Seen>>,
     pub(super) receives: bool,
-    /// Its proxy is gone, and is to be made anew.
+    /// Whether the proxy is gone, and is to be made anew.
     pub(super) is_gone: Arc<AtomicBool>,
-    /// It refuses events, for now or for good, and that is logged, until it takes one.
+    /// Whether the far service refuses events for now (`is_refusing`) or for good, each logged once until it takes one.
     pub(super) is_refusing: Arc<AtomicBool>,
     pub(super) is_rejecting: Arc<AtomicBool>,
 }
 
-/// A session, as the thread of its link has it.
+/// The session's owner, in the thread of its link.
 pub(super) struct Session {
     shared: Arc<Shared>,
     pusher: JoinHandle<()>,
 }
 
-/// What its threads share.
+/// The state that the session's threads share.
 pub(super) struct Shared {
     setup: Arc<Setup>,
     state: Mutex<Lane>,
     changed: Condvar,
 }
 
-/// The lane's end.
+/// The connection to the lane, and its flows.
 struct Lane {
     tcp: TcpStream,
-    /// What it takes, once it has said that.
+    /// The limits in the lane's Hello, once received.
     limits: Option<Limits>,
     /// The channel of each flow.
     out: HashMap<u32, usize>,
@@ -91,20 +91,20 @@ struct ToPush {
     event: Result<StructuredEvent, String>,
 }
 
-/// What became of an event of the far service's.
+/// The outcome of an event of the far service.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Taken,
-    /// It never will be, and why.
+    /// The event will never be taken, for this reason.
     Rejected(String),
-    /// The session is over.
+    /// The session has ended.
     Ended,
-    /// The lane has not answered in time.
+    /// The lane has not acknowledged the event in time.
     Late,
 }
 
 impl Session {
-    /// Begins one, with the lane's other end and the far service's ends of each channel.
+    /// Begins a session, with one end of the connection to the lane and the outlets of each channel.
     ///
     /// # Errors
     /// If the system refuses a thread.
@@ -127,21 +127,21 @@ impl Session {
         Arc::clone(&self.shared)
     }
 
-    /// Ends it, and has the lane know why.
+    /// Ends the session, and sends the lane the reason.
     pub(super) fn end(&self, why: &str) {
         self.shared.end(why, false);
     }
 
-    /// Whether it is over, after so long at most.
+    /// Waits for the end of the session, for a limited time. Returns whether it has ended.
     pub(super) fn has_ended_within(&self, limit: Duration) -> bool {
         let state = self.shared.changed.wait_timeout_while(self.shared.lane(), limit, |lane| lane.ended.is_none());
         state.unwrap_or_else(PoisonError::into_inner).0.ended.is_some()
     }
 
-    /// Waits for the last push to be answered, so that none of the next session overtakes it, if `waits`.
+    /// Returns the session's outcome. `waits`: the last push is answered before, so that none of the next session overtakes it.
     ///
     /// # Errors
-    /// Says what the far service failed in.
+    /// The failure of the far service.
     pub(super) fn outcome(self, waits: bool) -> Result<(), String> {
         if waits {
             // A thread that panicked has said so on standard error.
@@ -172,14 +172,14 @@ impl Shared {
         if lane.ended.is_none() {
             lane.ended = Some(Ended { why: why.to_owned(), by_lane });
             let goodbye = if by_lane { Ok(()) } else { lane.write(&Frame::Goodbye { reason: why }) };
-            // Its end is closed already, then.
+            // The lane may have closed its end already.
             let _closed = goodbye.and_then(|()| lane.tcp.shutdown(Shutdown::Write));
             lane.events.clear();
         }
         self.changed.notify_all();
     }
 
-    /// Reads what the lane says until it closes its end. `offered`: which channels send, and which receive.
+    /// Reads the lane's frames until it closes its end. `offered`: for each channel, whether it sends and receives.
     fn read(&self, mut tcp: TcpStream, offered: &[(bool, bool)]) {
         let mut framer = Framer::new(self.setup.limits);
         let mut buffer = vec![0; READ];
@@ -257,7 +257,7 @@ impl Shared {
                 self.end(reason, true);
                 return Ok(());
             }
-            // What the lane's consumers subscribe, all of it comes.
+            // All events of the far service are sent, whatever the lane's consumers subscribe to.
             Frame::Interest { .. } | Frame::Pong { .. } | Frame::Opened { .. } => {}
             // The lane sends neither names nor datagrams on such a link.
             _ => {}
@@ -266,7 +266,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Opens a flow of a channel that the link has.
+    /// Opens a flow, if the link has its channel and direction.
     fn open(&self, lane: &mut Lane, open: &Open<'_>, offered: &[(bool, bool)]) -> io::Result<()> {
         let Open { flow, direction, channel, .. } = open;
         let place = self.setup.entry.channels.iter().position(|of| of == channel);
@@ -286,14 +286,14 @@ impl Shared {
         }
         lane.write(&Frame::Opened { flow: *flow })?;
         if *direction == Direction::Out {
-            // What its consumers subscribe is not asked for: other links of the lane have everything come.
+            // The far service's subscriptions are unknown: the lane sends all events.
             let everything = Frame::Interest { flow: *flow, everything: Some(0), types: Types::NONE };
             lane.write(&everything)?;
         }
         Ok(())
     }
 
-    /// Hands an event of the far service's to the lane, and waits for what becomes of it.
+    /// Hands an event of the far service to the lane, and waits for its outcome.
     pub(super) fn take_in(&self, place: usize, event: &Incoming, deadline: Instant) -> Fate {
         let mut lane = self.lane();
         let mut written = None;
@@ -332,7 +332,7 @@ impl Shared {
         }
     }
 
-    /// Pushes the lane's events until the session is over.
+    /// Pushes the lane's events until the session ends.
     fn push(&self, outlets: &[Outlet]) {
         let mut drops = false;
         loop {
@@ -375,11 +375,11 @@ impl Shared {
         }
     }
 
-    /// Pushes an event until it is taken. The reason for which it never will be, if there is one. `drops`: an event over which the service
-    /// failed was dropped since it took one.
+    /// Pushes an event until it is taken, or returns the reason why it never will be. `drops`: whether an event was dropped after failures
+    /// since the last one taken.
     ///
     /// # Errors
-    /// Says why nothing is pushed any more.
+    /// The reason why nothing more is pushed.
     fn push_one(
         &self,
         event: &StructuredEvent,
@@ -416,7 +416,7 @@ impl Shared {
                 failures += 1;
                 if failures >= FAILURES_MAX {
                     let why = format!("{error}, {failures} times");
-                    // A service that fails over one event after the other has other trouble than these.
+                    // A service that fails for one event after the other has a problem of its own.
                     return if core::mem::replace(drops, true) { Err(why) } else { Ok(Some(why)) };
                 }
                 self.pause(FAILED_FIRST * failures)?;
@@ -436,10 +436,10 @@ impl Shared {
         }
     }
 
-    /// Waits before a push is tried again.
+    /// Waits before the next attempt to push.
     ///
     /// # Errors
-    /// The session has ended meanwhile.
+    /// The session has ended.
     fn pause(&self, limit: Duration) -> Result<(), String> {
         let wait = self.changed.wait_timeout_while(self.lane(), limit, |lane| lane.ended.is_none());
         let has_ended = wait.unwrap_or_else(PoisonError::into_inner).0.ended.is_some();
@@ -450,19 +450,19 @@ impl Shared {
 /// Whether the far service can never take the event.
 fn is_for_good(error: &InvokeError) -> bool {
     const NAMES: [&str; 5] = ["BAD_PARAM", "BAD_QOS", "MARSHAL", "DATA_CONVERSION", "CODESET_INCOMPATIBLE"];
-    // What is no reply says nothing of the event.
+    // Errors without a reply are independent of the event.
     let is_of_service = matches!(error, InvokeError::System { .. });
     matches!(error, InvokeError::BadArguments { .. }) || is_of_service && NAMES.iter().any(|name| error.is(name))
 }
 
-/// Whether it may take the event later, over the same proxy.
+/// Whether the far service may take the event later, over the same proxy.
 fn is_for_now(error: &InvokeError) -> bool {
     const NAMES: [&str; 5] = ["IMP_LIMIT", "NO_RESOURCES", "NO_MEMORY", "PERSIST_STORE", "TRANSIENT"];
     let is_of_service = matches!(error, InvokeError::System { .. });
     is_of_service && NAMES.iter().any(|name| error.is(name))
 }
 
-/// Whether it failed, over this event as far as can be seen.
+/// Whether the far service failed, apparently because of this event.
 fn is_failure(error: &InvokeError) -> bool {
     let is_of_service = matches!(error, InvokeError::System { .. });
     is_of_service && ["UNKNOWN", "INTERNAL"].iter().any(|name| error.is(name))
