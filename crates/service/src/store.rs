@@ -142,7 +142,7 @@ pub(crate) struct StoreLimits {
     pub(crate) dead_letters: DeadLetterLimits,
 }
 
-/// The store's thread, as its user sees it.
+/// A handle of the store's thread.
 pub(crate) struct Store {
     batches: Sender<Changed>,
     /// The number of the last batch of changes on the disk.
@@ -310,8 +310,8 @@ const ENOUGH: usize = 128;
 
 impl Gathering {
     /// The number of further events to wait for, and the time left; `None` to wait no longer. Of the `awaited` events, `before` were posted
-    /// before the acknowledgements: their suppliers had their turn, and are expected again. A single supplier is not waited for, as it
-    /// wakes the store itself.
+    /// before the acknowledgements; the others are those of acknowledged suppliers, and are not expected twice. A single supplier is not
+    /// waited for, as it wakes the store itself.
     fn waits(&self, awaited: usize, before: usize) -> Option<(usize, Duration)> {
         let expected = (self.answered + before).min(ENOUGH);
         let left = self.until.saturating_duration_since(time::now());

@@ -186,7 +186,7 @@ impl Drop for Backlog {
     }
 }
 
-/// Whether a consumer of a record with this number is yet to read it.
+/// Whether the consumer has yet to read the record with this number.
 fn is_awaited(readers: &HashMap<ProxyId, Cursor>, away: &Away, number: u64) -> bool {
     readers.get(&away.consumer).is_some_and(|reader| reader.next <= number)
 }

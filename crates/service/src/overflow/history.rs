@@ -94,7 +94,7 @@ impl Histories {
         history.log.pending_mut().drain(..).map(|(_, event)| event).collect()
     }
 
-    /// Removes segments beyond the limits of age and size. Returns how many were removed for the total of all histories.
+    /// Removes segments beyond the limits. Returns how many were removed since all histories together were too large.
     pub(super) fn trim(&mut self, now: u64) -> u64 {
         self.channels.values_mut().for_each(|history| history.trim(now));
         let mut cut = 0;

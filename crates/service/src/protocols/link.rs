@@ -414,7 +414,7 @@ impl<'a> Links<'a> {
 }
 
 impl Links<'_> {
-    /// Has a connection's output written at the end of the round.
+    /// Schedules the write of a connection's output at the end of the round.
     fn note_link_due(&mut self, token: Token) {
         if let Some(connection) = self.core.protocols.link.connections.get_mut(token) {
             let socket = connection.socket(token);

@@ -114,7 +114,7 @@ pub(crate) struct Slot {
     thread: LaneThread,
     messages: Inbox<ToStore>,
     answers: BufferedMailbox<FromStore>,
-    /// Messages in the mailbox at the time of the last answers that are not taken yet.
+    /// Number of messages posted before the last answers and not taken yet.
     earlier: usize,
 }
 
@@ -405,8 +405,7 @@ impl Journal {
         self.slots.iter().for_each(|slot| slot.messages.look());
     }
 
-    /// Has lanes wake the store after about this many further events, instead of each. Called after [`look`](Self::look), before a limited
-    /// wait.
+    /// Lets lanes wake the store only after about this many further events. Called after [`look`](Self::look), before a limited wait.
     pub(crate) fn wait_for(&self, events: usize) {
         self.slots.iter().for_each(|slot| slot.messages.wait_for(events));
     }

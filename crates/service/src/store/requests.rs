@@ -132,8 +132,8 @@ impl Writer {
         }
     }
 
-    /// Has dead letters delivered once more: the first of them, as many as may be read at a time. They may exceed the budget of stored
-    /// events: dead letters have limits of their own, and each is removed as it is stored anew.
+    /// Delivers dead letters once more: the first of them, as many as may be read at a time. They may exceed the budget of stored events:
+    /// dead letters have limits of their own, and each is removed as it is stored anew.
     fn replay(&mut self, request: u64, dead_letters: Vec<DeadLetterId>) {
         let (mut octets, mut done, mut missing) = (0, 0, 0);
         for dead_letter in dead_letters {

@@ -367,7 +367,7 @@ impl Links<'_> {
         self.note_link_due(token);
     }
 
-    /// Handles that a flow's far side listens, at this port of its own address.
+    /// Notes that a flow's far side listens, at this port of its own address.
     fn far_side_listens(&mut self, at: Token, join: u32, port: u16) {
         let Protocol { outflows, connections, groups, settings, .. } = &mut self.core.protocols.link;
         let Some(outflow) = outflows.get_mut(at) else { return };
@@ -529,7 +529,7 @@ impl Links<'_> {
         self.request_missing();
     }
 
-    /// Has flows that are behind request to join, and ends requests without an answer.
+    /// Requests joins for flows that are behind, and ends requests without an answer.
     pub(super) fn look_after_groups(&mut self) {
         let now = self.core.cx.clock.now;
         let outflows = self.core.protocols.link.outflows.iter().filter(|(_, outflow)| outflow.group.is_some());

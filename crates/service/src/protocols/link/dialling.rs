@@ -74,14 +74,14 @@ impl Link {
 }
 
 impl Link {
-    /// Has flows opened for channels without any, at the next check.
+    /// Schedules the opening of missing flows for the next check.
     pub(super) const fn open_channels_again(&mut self) {
         self.channels_again = Time(0);
     }
 }
 
 impl Links<'_> {
-    /// Has a link's consumers collect events, and dials if there is no connection.
+    /// Requests a link's missing consumers, and dials if there is no connection.
     pub(super) fn keep_up_link(&mut self, number: usize, is_draining: bool) {
         let now = self.core.cx.clock.now;
         let link = self.core.protocols.link.links.get(number);

@@ -1,10 +1,11 @@
-//! What is forgotten: by this service, of others that made a link to it and have gone; by far sides, of what they have acknowledged.
+//! Lost state: backlogs dropped for other services that are gone for good, and events that far sides acknowledged and lost.
 //!
 //! A service without a store has another identity after a restart, and never requests the backlog of the earlier one. That backlog is
 //! dropped soon, or at once when that service makes the link of the same name again.
 //!
-//! A far side whose store is an older copy does not know persistent events that it has acknowledged. The sender says to each new process of a far side with a store which persistent events the ones before acknowledged last. Of these the
-//! far side has the origins in its store, and says how many it does not have. They cannot be sent again: both sides say so.
+//! A far side whose store is an older copy does not know persistent events that it has acknowledged. The sender lists the last acknowledged
+//! ones to each new process of a far side with a store. The far side reports how many of their origins its store lacks. They cannot be sent
+//! again: both sides log it.
 
 use core::time::Duration;
 use std::collections::VecDeque;

@@ -196,7 +196,7 @@ impl Links<'_> {
         }
     }
 
-    /// Handles that the far side has opened a flow in at this service's request.
+    /// Notes that the far side has opened a flow in at this service's request.
     pub(super) fn inflow_opened(&mut self, at: Token) {
         let Some(inflow) = self.core.protocols.link.inflows.get_mut(at) else { return };
         inflow.is_open = true;

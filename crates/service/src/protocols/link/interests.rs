@@ -24,7 +24,7 @@ pub(super) struct ChannelInterest {
 }
 
 impl Links<'_> {
-    /// Has administration report the subscriptions to the channel of a flow in.
+    /// Requests reports from administration about the subscriptions to the channel of a flow in.
     pub(super) fn watch_channel_of(&mut self, at: Token) {
         let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
         let Some(ProxyKey { channel, .. }) = inflow.key() else { return };

@@ -441,7 +441,7 @@ impl Links<'_> {
         }
     }
 
-    /// Handles that the far side has opened a flow: events in flight before are sent again, except those that are lost with an earlier
+    /// Begins to send on a flow that the far side has opened: events in flight before are sent again, except those lost with an earlier
     /// process of it.
     pub(super) fn outflow_opened(&mut self, token: Token, at: Token) {
         let now = self.core.cx.clock.now;
@@ -478,7 +478,7 @@ impl Links<'_> {
         self.ask_to_listen(at);
     }
 
-    /// Handles that the far side refuses a channel.
+    /// Notes that the far side refuses a channel, and detaches the flow.
     pub(super) fn outflow_refused(&mut self, at: Token, why: &str) {
         let link = &mut self.core.protocols.link;
         if let Some(outflow) = link.outflows.get_mut(at) {

@@ -1,5 +1,4 @@
-//! Stalled flows out, whose far side is connected and acknowledges nothing: their connection is made anew after a while. And links that are
-//! closed repeatedly.
+//! Reconnection of flows out whose far side is connected but acknowledges nothing; and logging of links that are closed repeatedly.
 
 use core::time::Duration;
 use std::collections::BTreeSet;

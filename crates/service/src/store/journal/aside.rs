@@ -55,7 +55,7 @@ impl Journal {
         is_removed
     }
 
-    /// Has a dead letter delivered to its consumer once more, under a new number, once that is on the disk. Until the lane has named the
+    /// Delivers a dead letter to its consumer once more, under a new number, once that is on the disk. Until the lane has named the
     /// consumer it is stored as a dead letter: if the process ends before, it is neither lost nor delivered to all.
     pub(crate) fn replay(&mut self, dead_letter: DeadLetterId, record: Vec<u8>) {
         let number = self.next;

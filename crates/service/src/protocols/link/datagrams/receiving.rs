@@ -189,7 +189,7 @@ impl Links<'_> {
         }
     }
 
-    /// Handles that a flow's events come with the group from this number on.
+    /// Notes that a flow's events come with the group from this number on.
     pub(super) fn group_starts(&mut self, at: Token, join: u32, from: u64) {
         let listening = self.core.protocols.link.inflows.get_mut(at).and_then(|inflow| inflow.group.as_mut());
         if let Some(listening) = listening.filter(|listening| listening.join == join) {
@@ -198,7 +198,7 @@ impl Links<'_> {
         }
     }
 
-    /// Handles that a flow's events come over its connection again.
+    /// Notes that a flow's events come over its connection again.
     pub(super) fn group_ends(&mut self, at: Token, join: u32) {
         let listening = self.core.protocols.link.inflows.get(at).and_then(|inflow| inflow.group.as_ref());
         if listening.is_some_and(|listening| listening.join == join) {

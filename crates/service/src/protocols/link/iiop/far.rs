@@ -180,7 +180,7 @@ impl Far {
         self.inlet.changed.notify_all();
     }
 
-    /// Has the far service queue events while the link is paused.
+    /// Suspends the far service's pushes while the link is paused.
     pub(super) fn suspend(&mut self) {
         if core::mem::replace(&mut self.is_suspended, true) {
             return;
