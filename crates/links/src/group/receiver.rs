@@ -51,7 +51,7 @@ impl GroupReceiver {
     pub const RANGES_MAX: usize = 64;
     /// Time after a later number's arrival until a number counts as missing, in ns.
     pub const REORDERED_WITHIN: Nanos = 2_000_000;
-    /// Number of datagrams after which it counts as missing, before [`Self::REORDERED_WITHIN`] has passed.
+    /// Number of later datagrams after which a number counts as missing at once.
     pub const REORDERED_DATAGRAMS: u32 = 3;
 
     /// Creates a receiver that begins at this number.

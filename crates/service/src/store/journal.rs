@@ -582,7 +582,7 @@ impl Journal {
 
     // ---- writing ----
 
-    /// Number of events that lanes wait for.
+    /// Number of events whose writing a lane waits for.
     pub(crate) fn awaited(&self) -> usize {
         self.pending.events.len()
     }
