@@ -36,7 +36,7 @@ use crate::protocols::tempo::types::DeclaredTypes;
 use crate::store::record::Record;
 use crate::{store, time};
 
-/// Interval between attempts to post to a lane whose mailbox is full.
+/// Interval between attempts to post to a lane with a full mailbox.
 const ROOM_IN: Duration = Duration::from_millis(2);
 /// Interval at which mailboxes are polled while there is a backlog: lanes post more often than they wake the thread.
 const LOOK_IN: Duration = Duration::from_millis(20);

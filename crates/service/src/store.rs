@@ -52,7 +52,7 @@ use crate::time;
 /// Changes by key: the new value, or `None` to remove the old one.
 pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// Interval between attempts to post to a lane whose mailbox is full.
+/// Interval between attempts to post to a lane with a full mailbox.
 const ROOM_IN: Duration = Duration::from_millis(2);
 /// Maximum time that the end of the service waits for the disk.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);

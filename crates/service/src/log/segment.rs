@@ -52,7 +52,7 @@ pub(crate) struct Origin {
 
 /// A segment, with data of its log's user.
 pub(crate) struct Segment<D> {
-    /// The file, whose length ends behind the last record.
+    /// The file. Its length counts up to the end of the last record.
     pub(super) file: UncachedFile,
     header: u64,
     /// First and last record's number, and the count of records.

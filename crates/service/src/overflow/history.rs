@@ -197,7 +197,7 @@ fn encode(clock: &UtcClock) -> impl Fn(&Event, &mut Vec<u8>) -> u64 {
     }
 }
 
-/// The channel whose history is in this folder. `None` for other folders.
+/// The channel of a history's folder. `None` for other folders.
 fn channel_of(folder: &Path) -> Option<ChannelId> {
     folder.file_name()?.to_str()?.strip_prefix("channel-")?.parse().ok().map(ChannelId)
 }

@@ -433,7 +433,7 @@ impl Links<'_> {
         }
     }
 
-    /// Ends the flow whose proxy was removed elsewhere.
+    /// Ends a flow after its proxy was removed elsewhere.
     fn proxy_gone(&mut self, peer: Peer) {
         const WHY: &str = "the channel is gone, or an operator ended the link's proxy";
         match self.core.protocols.link.flows.remove(&peer) {

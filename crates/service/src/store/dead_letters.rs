@@ -1,4 +1,4 @@
-//! Dead letters: undeliverable events of consumers whose channels name no `DeadLetterChannel`.
+//! Dead letters: undeliverable events of consumers in channels without a `DeadLetterChannel`.
 //!
 //! Such an event stays in its place on the disk, with a note in the list of its consumers. Each channel has limits of their number and
 //! octets: beyond either, the oldest is dropped.

@@ -1,4 +1,4 @@
-//! The file of the store: an embedded database, whose transactions make each batch atomic.
+//! The file of the store: an embedded database, which makes each batch atomic.
 
 use core::fmt;
 use core::ops::ControlFlow;

@@ -73,7 +73,7 @@ pub(crate) enum FromStore {
     Stored(PendingEvent, u64),
     /// The event is not stored.
     NotStored(PendingEvent, u64, StoreRefusal),
-    /// All consumers have a stored event whose posting requested this notice.
+    /// All consumers have a stored event. Its posting requested this notice.
     Completion(NonZeroU64),
     /// A dead letter is to be delivered once more.
     Again(Box<Again>),
@@ -272,7 +272,7 @@ impl Open {
 struct Pending {
     /// Events in ascending order of their numbers; refused events among them have number 0.
     events: Vec<Unwritten>,
-    /// Numbers of events whose list of unconfirmed consumers has changed. Some may have been removed since.
+    /// Numbers of events with a changed list of unconfirmed consumers. Some may have been removed since.
     changed: Vec<u64>,
     /// Events to remove from the disk.
     gone: Vec<Gone>,
@@ -582,7 +582,7 @@ impl Journal {
 
     // ---- writing ----
 
-    /// Number of events whose writing a lane waits for.
+    /// Number of events to be written that lanes wait for.
     pub(crate) fn awaited(&self) -> usize {
         self.pending.events.len()
     }

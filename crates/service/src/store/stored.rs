@@ -219,7 +219,7 @@ impl OfflineStore {
         Ok(file_bytes(&directory))
     }
 
-    /// Copies the store into a new one in another folder, with a compact file whose length in octets is returned.
+    /// Copies the store into a new one in another folder, with a compact file. Returns that file's length in octets.
     ///
     /// # Errors
     /// This store cannot be read, or the folder is not empty or cannot be written to.

@@ -29,7 +29,7 @@ impl Links<'_> {
         let Some(inflow) = self.core.protocols.link.inflows.get(at) else { return };
         let Some(ProxyKey { channel, .. }) = inflow.key() else { return };
         let (peer, account) = (inflow.peer, Arc::clone(&inflow.account));
-        // A consumer whose far side has not sent subscriptions yet counts with its last ones.
+        // Until its far side has sent subscriptions, a consumer counts with its last ones.
         let outflows = self.core.protocols.link.outflows.iter().filter(|(_, outflow)| outflow.subscribed.is_some());
         let of_links = outflows.filter_map(|(_, outflow)| outflow.key());
         let except = of_links.filter(|key| key.channel == channel).collect();
@@ -106,7 +106,7 @@ impl Links<'_> {
         }
     }
 
-    /// Drops the subscriptions of a far side whose flow out has ended, unless it has another of that channel.
+    /// Drops a far side's subscriptions at the end of its flow out, unless it has another flow out of that channel.
     pub(super) fn forget_subscriptions(&mut self, channel: ChannelId, far: Option<u64>) {
         let Protocol { outflows, interests, .. } = &mut self.core.protocols.link;
         let is_of_it = |outflow: &Outflow| outflow.key().is_some_and(|key| key.channel == channel);

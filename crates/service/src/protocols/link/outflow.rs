@@ -638,7 +638,7 @@ impl Links<'_> {
         }
     }
 
-    /// Resumes the flows of a connection whose socket has taken its output.
+    /// Resumes the flows of a connection after its socket has taken its output.
     pub(super) fn unblock_outflows(&mut self, token: Token) {
         let count = self.core.protocols.link.connections.get(token).map_or(0, |connection| connection.flows.len());
         for _ in 0..count {
@@ -653,7 +653,7 @@ impl Links<'_> {
         }
     }
 
-    /// Ends a flow out whose consumer is gone or was refused.
+    /// Ends a flow out after its consumer was removed or refused.
     pub(super) fn end_outflow(&mut self, token: Token, why: &str) {
         let Some(mut outflow) = self.core.protocols.link.outflows.remove(token) else { return };
         self.core.protocols.link.flows.retain(|_, flow| *flow != Flow::Out(token));
