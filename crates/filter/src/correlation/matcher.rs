@@ -6,7 +6,8 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Events that wait for others, by what they are correlated by, in bounded memory that is allocated at the beginning.
+/// Events that wait for others, by what they are correlated by, in bounded memory: about 300 octets for each of the most that have waited
+/// at once. Nothing is allocated while no more wait than did before.
 ///
 /// `H` is the caller's handle of an event. Each handle handed in is returned once: in a [`CompleteSet`], by
 /// [`poll_dropped`](Self::poll_dropped) or by [`displace_oldest`](Self::displace_oldest); or at once, by [`Offered::Unmatched`] or
@@ -86,7 +87,7 @@ pub struct CorrelationCounters {
 }
 
 impl<H: Copy> Matcher<H> {
-    /// A matcher without events, with memory for as many as the correlation keeps.
+    /// A matcher without events.
     #[must_use]
     pub fn new(correlation: &Correlation) -> Self {
         let keep = correlation.keep();
@@ -96,9 +97,9 @@ impl<H: Copy> Matcher<H> {
             within_ns: correlation.within_ns(),
             now_ns: 0,
             waiting: Waiting::new(keep),
-            keys: Keys::new(keep),
+            keys: Keys::default(),
             set: Vec::with_capacity(Assignment::TERMS),
-            dropped: VecDeque::with_capacity(keep as usize + 1),
+            dropped: VecDeque::new(),
             counters: CorrelationCounters::default(),
         }
     }
@@ -232,6 +233,8 @@ impl<H: Copy> Matcher<H> {
         }
         let Some(place) = self.keys.find_or_insert(key) else { return };
         let slot = self.waiting.push_back(event, terms, place, self.now_ns);
+        // All of them can be dropped at once.
+        self.dropped.reserve(self.waiting.slots.len() + 1);
         let Some(of_key) = self.keys.get_mut(place) else { return };
         let newest = core::mem::replace(&mut of_key.newest, slot);
         of_key.count(terms, 1);
@@ -290,8 +293,10 @@ struct Slot<H> {
 #[derive(Debug)]
 struct Waiting<H> {
     /// Places in use, and free ones.
-    slots: Box<[Option<Slot<H>>]>,
+    slots: Vec<Option<Slot<H>>>,
     free: Vec<u32>,
+    /// Most events.
+    keep: u32,
     oldest: u32,
     newest: u32,
     len: usize,
@@ -299,12 +304,11 @@ struct Waiting<H> {
 
 impl<H: Copy> Waiting<H> {
     fn new(keep: u32) -> Self {
-        let free = (0..keep).rev().collect();
-        Self { slots: vec![None; keep as usize].into(), free, oldest: NONE, newest: NONE, len: 0 }
+        Self { slots: Vec::new(), free: Vec::new(), keep, oldest: NONE, newest: NONE, len: 0 }
     }
 
     fn is_full(&self) -> bool {
-        self.free.is_empty()
+        self.len >= self.keep as usize
     }
 
     fn get(&self, slot: u32) -> Option<&Slot<H>> {
@@ -317,7 +321,12 @@ impl<H: Copy> Waiting<H> {
 
     /// Appends an event. There must be room.
     fn push_back(&mut self, event: H, terms: Terms, key: u32, at_ns: u64) -> u32 {
-        let Some(slot) = self.free.pop() else { return NONE };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.free.reserve(self.slots.len());
+            // The bound on events keeps all numbers far below 2^32.
+            u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
+        });
         let before = core::mem::replace(&mut self.newest, slot);
         if let Some(place) = self.slots.get_mut(slot as usize) {
             let (after, before_in_key, after_in_key) = (NONE, NONE, NONE);
@@ -380,20 +389,44 @@ impl OfKey {
 /// The keys of waiting events, in a table with lists. A key has one waiting event at least, so that there are never more keys than those.
 #[derive(Debug)]
 struct Keys {
-    places: Box<[OfKey]>,
-    /// The first place of each bucket. Their number is a power of two.
-    buckets: Box<[u32]>,
+    places: Vec<OfKey>,
+    /// The first place of each bucket. Their number is a power of two, and that of the places at least.
+    buckets: Vec<u32>,
     /// The first free place.
     free: u32,
     len: usize,
 }
 
+impl Default for Keys {
+    fn default() -> Self {
+        Self { places: Vec::new(), buckets: vec![NONE; 8], free: NONE, len: 0 }
+    }
+}
+
 impl Keys {
-    fn new(keep: u32) -> Self {
-        let places =
-            (0..keep).map(|place| OfKey { next: if place + 1 < keep { place + 1 } else { NONE }, ..OfKey::NEW });
-        let buckets = (keep as usize).next_power_of_two();
-        Self { places: places.collect(), buckets: vec![NONE; buckets].into(), free: 0, len: 0 }
+    /// A free place.
+    fn free_place(&mut self) -> u32 {
+        if let Some(free) = self.places.get(self.free as usize) {
+            return core::mem::replace(&mut self.free, free.next);
+        }
+        if self.places.len() == self.buckets.len() {
+            self.double_buckets();
+        }
+        self.places.push(OfKey::NEW);
+        u32::try_from(self.places.len() - 1).unwrap_or(NONE)
+    }
+
+    /// Doubles the number of buckets. All places are in use.
+    fn double_buckets(&mut self) {
+        let buckets = 2 * self.buckets.len();
+        self.buckets.clear();
+        self.buckets.resize(buckets, NONE);
+        for (place, at) in (0..).zip(0..self.places.len()) {
+            let bucket = self.places.get(at).map_or(0, |of_key| self.bucket(&of_key.key));
+            if let (Some(of_key), Some(first)) = (self.places.get_mut(at), self.buckets.get_mut(bucket)) {
+                of_key.next = core::mem::replace(first, place);
+            }
+        }
     }
 
     fn get(&self, place: u32) -> Option<&OfKey> {
@@ -425,16 +458,15 @@ impl Keys {
         }
     }
 
-    /// The place of a key, which is added if it is new. `None` only if there is no room.
+    /// The place of a key, which is added if it is new.
     fn find_or_insert(&mut self, key: &Key) -> Option<u32> {
         if let Some(place) = self.find(key) {
             return Some(place);
         }
-        let (bucket, place) = (self.bucket(key), self.free);
+        let place = self.free_place();
+        let bucket = self.bucket(key);
         let first = core::mem::replace(self.buckets.get_mut(bucket)?, place);
-        let free = self.places.get_mut(place as usize)?;
-        self.free = free.next;
-        *free = OfKey { key: *key, next: first, ..OfKey::NEW };
+        *self.get_mut(place)? = OfKey { key: *key, next: first, ..OfKey::NEW };
         self.len += 1;
         Some(place)
     }

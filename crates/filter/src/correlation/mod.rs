@@ -41,7 +41,7 @@ pub struct CorrelationLimits {
     pub depth_max: u32,
     /// Most fields after `same`. Default 4.
     pub fields_max: u32,
-    /// Most events that a text may have wait (`keep`). Default 4,096.
+    /// Most events that a text may have wait (`keep`). Default 1,024.
     pub keep_max: u32,
 }
 
@@ -58,7 +58,7 @@ impl Default for CorrelationLimits {
             alternatives_max: 64,
             depth_max: 16,
             fields_max: 4,
-            keep_max: 4_096,
+            keep_max: 1_024,
         }
     }
 }
@@ -245,3 +245,12 @@ impl fmt::Debug for Correlation {
         f.debug_tuple("Correlation").field(&self.text).finish()
     }
 }
+
+/// Equal if the texts and the numbers of events kept are.
+impl PartialEq for Correlation {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text && self.keep == other.keep
+    }
+}
+
+impl Eq for Correlation {}
