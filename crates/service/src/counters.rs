@@ -92,7 +92,10 @@ counters! {
     DroppedWaitedOut = "lane_dropped_waited_out",
     /// Events dropped for a consumer that failed to take them and took a later one.
     DroppedUndeliverable = "lane_dropped_undeliverable",
-    /// Of these, events that went to their channel's `DeadLetterChannel`.
+    /// Events dropped for a consumer with `When` because they were in no set: none of the others came in time, too many events waited, or
+    /// they had no value to be correlated by.
+    DroppedUncorrelated = "lane_dropped_uncorrelated",
+    /// Of the undeliverable ones, events that went to their channel's `DeadLetterChannel`.
     DeadLetters = "lane_dead_letters",
     /// The same that it did not take: it is gone, or has no room.
     DeadLettersLost = "lane_dead_letters_lost",
@@ -707,6 +710,7 @@ impl Counter {
             DiscardReason::OverflowLost => Self::DroppedOverflowLost,
             DiscardReason::WaitedOut => Self::DroppedWaitedOut,
             DiscardReason::Undeliverable => Self::DroppedUndeliverable,
+            DiscardReason::Uncorrelated => Self::DroppedUncorrelated,
         }
     }
 
