@@ -15,7 +15,7 @@ UNITS ?= /etc/systemd/system
 # What makes the Debian package, in a folder of its own.
 CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 
-.PHONY: library run test check build lab build-with-dds build-with-zenoh test-zenoh soak static install deb try-deb container install-cpp java-package wheel dist \
+.PHONY: library run test check build lab lab-with-zenoh build-with-dds build-with-zenoh test-zenoh soak static install deb try-deb container install-cpp java-package wheel dist \
 	install-test-tools bench fuzz clean
 
 # A small observatory through a service of its own, with the console, until Ctrl-C. Other ports than 2809 and 2812:
@@ -31,6 +31,10 @@ build:
 # What measures it (`campanile-bench`, see lab/README.md): a workspace of its own, with the same target folder (lab/.cargo/config.toml).
 lab: build
 	cd lab && $(CARGO) build --release --locked
+
+# Both with Zenoh.
+lab-with-zenoh: build-with-zenoh
+	cd lab && $(CARGO) build --release --locked --features zenoh
 
 # The same service, which can join channels to DDS: needs a C and a C++ compiler and CMake.
 build-with-dds:
@@ -154,6 +158,9 @@ test-zenoh:
 	$(CARGO) test --locked -p campanile-zenoh
 	$(CARGO) test --locked -p campanile-service --features zenoh --test all link
 	$(CARGO) test --locked -p campanile-service --features zenoh --lib config
+	$(CARGO) build --locked -p campanile-cli --features zenoh
+	cd lab && $(CARGO) clippy --locked --features zenoh --all-targets -- -D warnings
+	cd lab && $(CARGO) test --locked --features zenoh -- links federation
 
 # Formatting, lints, and bounds of size and language (lab/house.py), the same here and in CI. Needs Python 3.
 check:

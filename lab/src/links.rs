@@ -1,10 +1,12 @@
 //! `campanile-bench links`: a channel at two services, beside a channel of one.
 //!
-//! Suppliers are at the near service, which makes two links to the far one: a straight one, and one over a [`Line`] that can be cut. What
+//! Suppliers are at the near service, which makes a link to the far one: of each [`Carrier`], straight or over a [`Line`] that can be cut. What
 //! is shown is how fast a linked channel is beside a channel of the near service alone and beside a bare relay more; that a line which is
 //! down, and a service that is killed, lose and repeat nothing that is persistent, and have no supplier wait; and that an important event
 //! does not wait behind a flood on a narrow line.
 
+#[cfg(feature = "zenoh")]
+pub(crate) mod bare;
 pub(crate) mod federation;
 mod line;
 mod nats;
@@ -12,8 +14,10 @@ mod nodes;
 pub(crate) mod subscribers;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::thread;
 
+use clap::ValueEnum;
 use client::notify::Property;
 use load::campanile::{Channel, setup};
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,13 +31,20 @@ use crate::durable::load::{Flood, Paced};
 use crate::durable::median;
 use crate::latency::{Recorder, ratio};
 use crate::loss::Losses;
-use crate::persistent::{Folder, Serving, Setting};
+use crate::persistent::{Folder, Serving, Setting, own_address};
 use crate::places::Places;
 use crate::report::{Aim, Reported, add};
 use crate::spin::Awake;
 use crate::{BenchError, Options, Output, clock};
 
-/// The linked channels, by their numbers: the first two over the straight link, the others over the line.
+/// What carries the link: to the port of the far service's, or through Zenoh, of which each service has a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Carrier {
+    Tcp,
+    Zenoh,
+}
+
+/// The linked channels, by their numbers.
 const ONE: i32 = 1;
 const TWENTY: i32 = 2;
 const KEPT: i32 = 3;
@@ -45,6 +56,9 @@ const CHANNELS: &str = "[[channels]]\nname = \"One\"\n[[channels]]\nname = \"Twe
     [[channels]]\nname = \"Narrow\"\n[channels.properties]\nOrderPolicy = 2\n\
     [[channels]]\nname = \"Killed\"\n[channels.properties]\nEventReliability = 1\nMarkRepeats = true\n\
     [[channels]]\nname = \"Long\"\n";
+
+const LINK: &str = "[[link]]\nname = \"line\"\ndirection = \"out\"\n\
+    channels = [\"One\", \"Twenty\", \"Kept\", \"Narrow\", \"Killed\", \"Long\"]\n";
 
 /// Rounds in which the ways of an event have their turns, with `--quick` and without.
 const ROUNDS: (usize, usize) = (4, 8);
@@ -69,7 +83,6 @@ const OF_RELAY_MAX: f64 = 1.25;
 const OF_OWN_MIN: f64 = 0.8;
 const NEAR_CPU_MIN: f64 = 3.0;
 const WIRE_MESSAGES_MAX: f64 = 1.01;
-const RECOVERY_MS_MAX: f64 = 2_000.0;
 const IMPORTANT_MS_MAX: f64 = 50.0;
 const FILLED_MIN: f64 = 0.8;
 const BESIDE_P99_MAX: f64 = 1.2;
@@ -109,41 +122,36 @@ impl Side {
         self.serving = Some(self.setting.start()?.0);
         Ok(())
     }
-
-    fn signal(&self, signal: Signal) -> Result<(), BenchError> {
-        let pid = i32::try_from(self.serving()?.process.pid()).ok().and_then(Pid::from_raw);
-        pid.map_or(Ok(()), |pid| kill_process(pid, signal)).map_err(BenchError::errno("stopping a service"))
-    }
 }
 
+/// Two services of which the near one has a link to the far one.
 struct Pair {
+    carrier: Carrier,
     near: Side,
     far: Side,
     line: Line,
+    _folders: [Folder; 2],
 }
 
 impl Pair {
-    fn start([near, far]: &[Folder; 2]) -> Result<Self, BenchError> {
-        let mut links: SocketAddr = Setting::new(far, "")?.listen.parse().map_err(setup("choosing an address"))?;
-        links.set_port(2816);
-        let far = Side::start(far, &format!("{CHANNELS}[links]\nlisten = \"{links}\"\n"))?;
-        let line = Line::to(links)?;
-        let link = |name: &str, to: SocketAddr, channels: &str| {
-            format!("[[link]]\nname = \"{name}\"\nto = \"{to}\"\nchannels = [{channels}]\ndirection = \"out\"\n")
+    /// One whose link is straight, or else over the line.
+    fn start(carrier: Carrier, is_straight: bool, on: Option<&Path>) -> Result<Self, BenchError> {
+        let folders = [Folder::new("links-near", on)?, Folder::new("links-far", on)?];
+        let [near, far] = &folders;
+        let port = SocketAddr::from((own_address(), 2816));
+        let line = Line::to(port)?;
+        let to = if is_straight { port } else { line.address };
+        let (of_far, of_near, link) = match carrier {
+            Carrier::Tcp => (format!("[links]\nlisten = \"{port}\"\n"), String::new(), format!("to = \"{to}\"\n")),
+            Carrier::Zenoh => (
+                format!("[links.zenoh]\nname = \"far\"\nlisten = [\"tcp/{port}\"]\naccept = true\n"),
+                format!("[links.zenoh]\nname = \"near\"\nconnect = [\"tcp/{to}\"]\n"),
+                "to = \"far\"\ncarrier = \"zenoh\"\n".to_owned(),
+            ),
         };
-        let straight = link("straight", links, "\"One\", \"Twenty\"");
-        let over_line = link("line", line.address, "\"Kept\", \"Narrow\", \"Killed\", \"Long\"");
-        let near = Side::start(near, &format!("{CHANNELS}{straight}{over_line}"))?;
-        Ok(Self { near, far, line })
-    }
-
-    /// Cuts the line, or mends it.
-    fn cut(&self, how: Option<Flow>, is_cut: bool) -> Result<(), BenchError> {
-        match how {
-            Some(flow) => self.line.set(if is_cut { flow } else { Flow::Everything }),
-            None => self.far.signal(if is_cut { Signal::STOP } else { Signal::CONT })?,
-        }
-        Ok(())
+        let far = Side::start(far, &format!("{CHANNELS}{of_far}"))?;
+        let near = Side::start(near, &format!("{CHANNELS}{of_near}{LINK}{link}"))?;
+        Ok(Self { carrier, near, far, line, _folders: folders })
     }
 
     fn near_counter(&self, name: &str) -> Result<u64, BenchError> {
@@ -174,9 +182,16 @@ impl Found {
     }
 }
 
-type Part = fn(&mut Pair, &Options, &mut Found) -> Result<Value, BenchError>;
-const PARTS: [(&str, Part); 6] =
-    [("speed", speed), ("narrow", narrow), ("long", long), ("cuts", cuts), ("down", down), ("kills", kills)];
+/// A part, and whether the link is straight meanwhile.
+type Part = (fn(&mut Pair, &Options, &mut Found) -> Result<Value, BenchError>, bool);
+const PARTS: [(&str, Part); 6] = [
+    ("speed", (speed, true)),
+    ("narrow", (narrow, false)),
+    ("long", (long, false)),
+    ("cuts", (cuts, false)),
+    ("down", (down, false)),
+    ("kills", (kills, false)),
+];
 
 /// Runs the parts that are asked for, each by its name, and adds to the report what they found.
 fn run_parts<P: Copy>(
@@ -191,7 +206,7 @@ fn run_parts<P: Copy>(
     }
     let mut found = Found::default();
     for (name, part) in parts {
-        if options.only.is_empty() || options.only.iter().any(|only| only == name) {
+        if options.takes_part(name) {
             out.progress(name)?;
             add(report, run(*part, out, &mut found)?);
         }
@@ -204,15 +219,28 @@ fn run_parts<P: Copy>(
 }
 
 pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
-    let folder = |name| Folder::new(name, options.on.as_deref());
-    let folders = [folder("links-near")?, folder("links-far")?];
-    let mut pair = Pair::start(&folders)?;
-    // A part that was not asked for has nothing.
-    let mut report = json!({"wire_messages_per_event": null, "p50_ratio_to_direct": null, "p50_ratio_to_relay": null,
-        "throughput_ratio_to_own": null, "near_cpu_ratio_of_direct": null, "subscribers": null, "narrow": null, "long": null, "down": null,
-        "cut_seconds": null, "cuts": null, "recovery_ms": null, "kills": null});
-    let aims = run_parts(&PARTS, (options, out), &mut report, |part, _, found| part(&mut pair, options, found))?;
-    Ok((aims, json!({"tcp": report, "payload": options.payload})))
+    let built = if cfg!(feature = "zenoh") { Carrier::value_variants() } else { &[Carrier::Tcp] };
+    let carriers = if options.carriers.is_empty() { built } else { &options.carriers };
+    let mut report = json!({"tcp": null, "zenoh": null, "zenoh_bare": null, "payload": options.payload});
+    let mut aims = Vec::new();
+    for &carrier in carriers {
+        // A part that was not asked for has nothing.
+        let mut of_one = json!({"wire_messages_per_event": null, "p50_ratio_to_direct": null, "p50_ratio_to_relay": null,
+            "throughput_ratio_to_own": null, "near_cpu_ratio_of_direct": null, "subscribers": null, "narrow": null, "long": null,
+            "down": null, "cut_seconds": null, "cuts": null, "recovery_ms": null, "kills": null});
+        let name = if carrier == Carrier::Tcp { "tcp" } else { "zenoh" };
+        let found = run_parts(&PARTS, (options, out), &mut of_one, |(part, is_straight), _, found| {
+            part(&mut Pair::start(carrier, is_straight, options.on.as_deref())?, options, found)
+        })?;
+        aims.extend(found.into_iter().map(|aim| Aim { aim: format!("{name}: {}", aim.aim), ..aim }));
+        add(&mut report, json!({name: of_one}));
+    }
+    #[cfg(feature = "zenoh")]
+    if carriers.contains(&Carrier::Zenoh) && options.takes_part("cuts") {
+        out.progress("cuts, Zenoh alone")?;
+        add(&mut report, json!({"zenoh_bare": bare::cuts(options)?}));
+    }
+    Ok((aims, report))
 }
 
 fn speed(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
@@ -252,7 +280,9 @@ fn speed_of(
     let near_cpu = of(0, 1, |turns| &turns.near_cpu_us);
     let aim = format!("messages on the line for an event to {count}: at most {WIRE_MESSAGES_MAX}");
     found.aim(aim, Some(wire_messages), |found| found <= WIRE_MESSAGES_MAX);
-    if count == 1 {
+    if pair.carrier == Carrier::Zenoh {
+        // What Zenoh costs is reported, and not judged.
+    } else if count == 1 {
         let aim = format!("p50 over a link: at most {OF_RELAY_MAX} × that of a bare relay more");
         found.aim(aim, of_relay, |found| found <= OF_RELAY_MAX);
         let aim = format!("throughput of a linked channel: at least {OF_OWN_MIN} × a channel's own");
@@ -313,15 +343,22 @@ fn narrow(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value
     subscribers.await_all(sent)?;
     found.add(subscribers.losses(sent));
     let [p50_ms, p99_ms] = [0.5, 0.99].map(|part| (latency.count() > 0).then(|| latency.quantile_us(part) / 1e3));
-    let aim =
-        format!("ms of an important event (p50) beside a flood on a line of 200 KB/s: at most {IMPORTANT_MS_MAX}");
-    found.aim(aim, p50_ms, |found| found <= IMPORTANT_MS_MAX);
+    // Through Zenoh a window of 64 KiB is before it.
+    if pair.carrier == Carrier::Tcp {
+        let aim =
+            format!("ms of an important event (p50) beside a flood on a line of 200 KB/s: at most {IMPORTANT_MS_MAX}");
+        found.aim(aim, p50_ms, |found| found <= IMPORTANT_MS_MAX);
+    }
     let narrow = json!({"important_p50_ms": p50_ms, "important_p99_ms": p99_ms, "important_events": latency.count()});
     Ok(json!({"narrow": narrow}))
 }
 
 /// As much as a long line takes, and more.
 fn long(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
+    // Through Zenoh the configured window says how much it takes.
+    if pair.carrier == Carrier::Zenoh {
+        return Ok(json!({}));
+    }
     let (near, subscribers) = (pair.near.channel(LONG)?, Subscribers::connect(&pair.far.channel(LONG)?, 1, false)?);
     // The link is made anew: one that has measured a shorter line believes that for 10 s.
     pair.line.set(Flow::Closed);
@@ -348,38 +385,67 @@ fn long(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, 
     Ok(json!({"long": {"filled": filled, "events": sent}}))
 }
 
-/// How the line is cut: by what it does then, or, where that is nothing, by stopping the far service; and whether again and again.
-const CUTS: [(&str, Option<Flow>, bool); 4] = [
-    ("far side stopped", None, false),
-    ("line stalled", Some(Flow::Stalled), false),
-    ("line closed", Some(Flow::Closed), false),
-    ("line flapping", Some(Flow::Closed), true),
+/// How the line is cut: by what it does then, or, where that is nothing, by stopping the process at its far end; and whether again and again.
+struct Cut {
+    name: &'static str,
+    flow: Option<Flow>,
+    flaps: bool,
+}
+
+const CUTS: [Cut; 4] = [
+    Cut { name: "far side stopped", flow: None, flaps: false },
+    Cut { name: "line stalled", flow: Some(Flow::Stalled), flaps: false },
+    Cut { name: "line closed", flow: Some(Flow::Closed), flaps: false },
+    Cut { name: "line flapping", flow: Some(Flow::Closed), flaps: true },
 ];
 
+impl Cut {
+    /// For how many nanoseconds.
+    fn lasts(&self, options: &Options) -> Result<u64, BenchError> {
+        let seconds = options.seconds.unwrap_or_default();
+        Options::check("--seconds", seconds, 3_600.0)?;
+        Ok(if self.flaps && !options.quick { FLAPS_NS } else { clock::nanoseconds(seconds) })
+    }
+
+    /// Cuts a line, after half a second, for so long, and says right before it is mended.
+    fn make(&self, lasts_ns: u64, line: &Line, far: u32, mends: impl FnOnce()) -> Result<(), BenchError> {
+        let set = |is_cut: bool| match self.flow {
+            Some(flow) => {
+                line.set(if is_cut { flow } else { Flow::Everything });
+                Ok(())
+            }
+            None => {
+                let pid = i32::try_from(far).ok().and_then(Pid::from_raw);
+                let stopped =
+                    pid.map_or(Ok(()), |pid| kill_process(pid, if is_cut { Signal::STOP } else { Signal::CONT }));
+                stopped.map_err(BenchError::errno("stopping a process"))
+            }
+        };
+        clock::sleep_until(clock::now() + clock::SECOND / 2)?;
+        let (mended, mut is_cut) = (clock::now() + lasts_ns, true);
+        set(true)?;
+        while self.flaps && clock::now() + clock::SECOND < mended {
+            clock::sleep_until(clock::now() + clock::SECOND)?;
+            is_cut = !is_cut;
+            set(is_cut)?;
+        }
+        clock::sleep_until(mended)?;
+        mends();
+        set(false)
+    }
+}
+
 fn cuts(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
-    let seconds = options.seconds.unwrap_or_default();
-    Options::check("--seconds", seconds, 3_600.0)?;
-    let cut_ns = clock::nanoseconds(seconds);
     let (near, subscribers) = (pair.near.channel(KEPT)?, Subscribers::connect(&pair.far.channel(KEPT)?, 1, false)?);
     subscribers.join(&near)?;
     let mut flood = Flood::of(&near, 1..9, options.payload as usize, 1, &[])?;
     let (mut sent, mut slowest, mut rows) = (0, Some(0.0_f64), Vec::new());
-    for (name, cut, flaps) in CUTS {
-        let cut_ns = if flaps && !options.quick { FLAPS_NS } else { cut_ns };
+    for cut in &CUTS {
+        let (name, cut_ns, far) = (cut.name, cut.lasts(options)?, pair.far.serving()?.process.pid());
         let blocked = pair.near_counter("lane_suppliers_blocked")?;
         let pushes = thread::scope(|scope| {
             let pushing = scope.spawn(|| flood.run(cut_ns + 2 * clock::SECOND, Some(CUT_RATE)));
-            clock::sleep_until(clock::now() + clock::SECOND / 2)?;
-            let (mended, mut is_cut) = (clock::now() + cut_ns, true);
-            pair.cut(cut, true)?;
-            while flaps && clock::now() + clock::SECOND < mended {
-                clock::sleep_until(clock::now() + clock::SECOND)?;
-                is_cut = !is_cut;
-                pair.cut(cut, is_cut)?;
-            }
-            clock::sleep_until(mended)?;
-            subscribers.await_first(clock::now());
-            pair.cut(cut, false)?;
+            cut.make(cut_ns, &pair.line, far, || subscribers.await_first(clock::now()))?;
             joined(pushing)?
         })?;
         sent += pushes.count();
@@ -396,10 +462,10 @@ fn cuts(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, 
         );
     }
     found.add(subscribers.losses(sent));
-    found.aim(format!("ms until events flow again: at most {RECOVERY_MS_MAX}"), slowest, |found| {
-        found <= RECOVERY_MS_MAX
-    });
-    Ok(json!({"recovery_ms": slowest, "cut_seconds": clock::seconds(cut_ns), "cuts": rows}))
+    // A session of Zenoh's tries again each second to four.
+    let most = if pair.carrier == Carrier::Tcp { 2_000.0 } else { 5_000.0 };
+    found.aim(format!("ms until events flow again: at most {most}"), slowest, |found| found <= most);
+    Ok(json!({"recovery_ms": slowest, "cut_seconds": options.seconds, "cuts": rows}))
 }
 
 /// What a channel of the near service alone suffers beside a link that is down for long: a median p99 before, meanwhile and after.
@@ -419,7 +485,7 @@ fn down(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, 
         let flooding = scope.spawn(|| flood.run(total, Some(CUT_RATE)));
         let mut turns = Vec::new();
         for (time, is_down) in phases {
-            pair.cut(Some(Flow::Closed), is_down)?;
+            pair.line.set(if is_down { Flow::Closed } else { Flow::Everything });
             for _ in 0..(time / turn).max(1) {
                 let mut latency = Recorder::default();
                 beside.run(turn, RATE, &mut latency)?;

@@ -73,6 +73,10 @@ enum Hidden {
     /// Subscribers of a channel, at the node of a service
     #[command(hide = true, name = links::subscribers::COMMAND)]
     LinksSubscribers,
+    /// A subscriber of Zenoh alone
+    #[cfg(feature = "zenoh")]
+    #[command(hide = true, name = links::bare::COMMAND)]
+    LinksZenoh,
     /// The suppliers or the consumers of an experiment
     #[command(hide = true, name = experiments::party::COMMAND)]
     Party,
@@ -123,6 +127,8 @@ fn run(asked: Asked, out: &mut Output<'_>) -> Result<(), BenchError> {
             Hidden::FanOut { consumer } => performance::fan_out::run_process(&consumer, out),
             Hidden::End => performance::ends::run_process(out),
             Hidden::LinksSubscribers => links::subscribers::run_process(out),
+            #[cfg(feature = "zenoh")]
+            Hidden::LinksZenoh => links::bare::run_process(out),
             Hidden::Party => experiments::party::run_process(out),
             Hidden::Alma => experiments::alma::run_process(out),
             Hidden::Languages { what, channel } => experiments::languages::run_process(&what, &channel, out),

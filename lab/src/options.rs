@@ -12,6 +12,7 @@ use load::{CarriageOptions, ReportOptions};
 
 use crate::experiments::alma::Transport;
 use crate::experiments::{Bed, on_bed};
+use crate::links::Carrier;
 use crate::report::{self, Reported};
 use crate::{BenchError, Hidden, Output, scenarios};
 
@@ -86,6 +87,9 @@ pub(crate) struct Options {
     /// Only these transports in rows and floods [default: all]
     #[arg(long, value_name = "TRANSPORT", value_delimiter = ',')]
     pub(crate) transports: Vec<Transport>,
+    /// Only links of these carriers [default: all that this program was built with]
+    #[arg(long, value_name = "CARRIER", value_delimiter = ',')]
+    pub(crate) carriers: Vec<Carrier>,
     /// Have these contenders carry as many events at the same time, each with processes of its own [default: none]
     #[arg(long, value_name = "CONTENDER", value_delimiter = ',')]
     pub(crate) beside: Vec<String>,
@@ -240,6 +244,11 @@ impl Options {
             })
         };
         self.only.iter().map(named).collect()
+    }
+
+    /// Whether `--only` names a part, or nothing.
+    pub(crate) fn takes_part(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
 
     /// Refuses a number that is not above 0 and at most this.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use load::campanile::Service;
@@ -47,6 +47,12 @@ pub(crate) fn disk_bytes(folder: &Path) -> u64 {
         .sum()
 }
 
+/// An address of the loopback that no other benchmark has.
+pub(crate) fn own_address() -> Ipv4Addr {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 77, high, low.max(1))
+}
+
 /// What a service is started with.
 #[derive(Debug)]
 pub(crate) struct Setting {
@@ -61,12 +67,11 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// One in this folder, with this configuration, at an address of the loopback that no other benchmark has.
+    /// One in this folder, with this configuration, at this benchmark's address.
     pub(crate) fn new(folder: &Folder, config: &str) -> Result<Self, BenchError> {
-        let [_, _, high, low] = std::process::id().to_be_bytes();
         let path = folder.file("campanile.toml");
         fs::write(&path, config).map_err(BenchError::io("writing the service's configuration"))?;
-        let listen = format!("127.77.{high}.{}:0", low.max(1));
+        let listen = format!("{}:0", own_address());
         Ok(Self { listen, data: folder.file("store"), config: path, within: Vec::new() })
     }
 

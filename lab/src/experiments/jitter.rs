@@ -45,7 +45,7 @@ pub(crate) struct Saturation {
 }
 
 pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
-    let has = |part| options.only.is_empty() || options.only.iter().any(|only| only == part);
+    let has = |part| options.takes_part(part);
     let (warm_up, window) = bed.times(options, (0.3, 1.0), (1.0, 5.0));
     let (mut aims, mut rows, mut saturation) = (Vec::new(), Vec::new(), Vec::new());
     if has("rows") {

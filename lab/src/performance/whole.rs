@@ -65,7 +65,7 @@ fn measure_memory(quick: bool, out: &mut Output<'_>) -> (Option<memory::Found>, 
 
 fn about(contender: &'static Contender, missing: &Missing, options: &Options) -> About {
     let key = contender.key;
-    let left_out = !options.only.is_empty() && !options.only.iter().any(|only| only == key);
+    let left_out = !options.takes_part(key);
     let missing = missing.get(key).cloned().or_else(|| left_out.then(|| "left out by --only".to_owned()));
     About { key, name: contender.name, about: (contender.about)(), missing }
 }
