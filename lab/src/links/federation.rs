@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::nats::{Nats, NatsWay};
-use super::nodes::{Node, limit_line, on_the_wire, own_network};
+use super::nodes::{HERE, Node, limit_line, on_the_wire, own_network};
 use super::subscribers::{self, Subscribers, Turns, Way};
 use super::{Found, Side, run_parts};
 use crate::durable::load::Flood;
@@ -24,14 +24,19 @@ use crate::report::{Aim, Reported, add};
 use crate::{BenchError, Options, Output, clock};
 
 /// How events come to subscribers: a name, which is that of their channel, and what the links' configuration says of it.
-const WAYS: [(&str, &str); 5] = [
+const WAYS: &[(&str, &str)] = &[
     (DIRECT, ""),
     ("tcp", ""),
     ("udp", "carrier = \"udp\"\n"),
     ("multicast", "carrier = \"multicast\"\ngroup = \"239.192.7.1:2817\"\n"),
     ("iiop", "carrier = \"iiop\"\n"),
+    #[cfg(feature = "zenoh")]
+    (ZENOH, "carrier = \"zenoh\"\n"),
 ];
 const DIRECT: &str = "direct";
+/// Services of other nodes have sessions that connect to this node's, and are called as their nodes are addressed.
+const ZENOH: &str = "zenoh";
+const ZENOH_PORT: u16 = 7447;
 /// Where services take links.
 const PORT: u16 = 2816;
 /// Events a second of the supplier whose latencies are taken, so that twenty subscribers on these cores keep up.
@@ -154,6 +159,8 @@ impl<'n> Contender<'n> {
         let link = |(site, number): (&Site<'_>, usize)| {
             let to = if *name == "iiop" {
                 format!("corbaloc:iiop:{}/NotifyEventChannelFactory", site.side.setting.listen)
+            } else if *name == ZENOH {
+                site.node.address.to_string()
             } else {
                 format!("{}:{PORT}", site.node.address)
             };
@@ -168,7 +175,9 @@ impl<'n> Contender<'n> {
             let groups = if *name == "udp" { sites.len() as u64 } else { 1 };
             datagrams += &format!("bytes_per_s = {}\n", point.bytes_per_s() * 3 / 4 / groups);
         }
-        let near = Site::start(here, name, options, &(channels([*name], "") + &datagrams + &links))?;
+        let session = format!("[links.zenoh]\nname = \"near\"\nlisten = [\"tcp/{}:{ZENOH_PORT}\"]\n", here.address);
+        let session = if *name == ZENOH { session } else { String::new() };
+        let near = Site::start(here, name, options, &(channels([*name], "") + &datagrams + &session + &links))?;
         let places = sites.iter().map(|site| site.place(if is_direct { &near.side } else { &site.side }));
         let places = places.collect::<Result<Vec<_>, _>>()?;
         // Channels are numbered in their order, after the default one.
@@ -234,10 +243,13 @@ fn figure_point<'n>(
     found: &mut Found,
 ) -> Result<Vec<Value>, BenchError> {
     let (used, each) = if point.figure == 17 { (1, point.count) } else { (point.count as usize, 1) };
-    let names = WAYS.map(|(name, _)| name);
+    let names = WAYS.iter().map(|(name, _)| *name);
     let start = |node: &'n Node| {
-        let listen = format!("[links]\nlisten = \"{}:{PORT}\"\n[links.datagrams]\nkey_file = \"KEY\"\n", node.address);
-        Site::start(node, "far", options, &(channels(names, "") + &listen))
+        let at = node.address;
+        let listen = format!("[links]\nlisten = \"{at}:{PORT}\"\n[links.datagrams]\nkey_file = \"KEY\"\n");
+        let zenoh = format!("[links.zenoh]\nname = \"{at}\"\nconnect = [\"tcp/{HERE}:{ZENOH_PORT}\"]\naccept = true\n");
+        let zenoh = if cfg!(feature = "zenoh") { zenoh } else { String::new() };
+        Site::start(node, "far", options, &(channels(names.clone(), "") + &listen + &zenoh))
     };
     let sites = nodes.iter().take(used).map(start).collect::<Result<Vec<_>, _>>()?;
     let ways = WAYS.iter().zip(1..).map(|way| Contender::start(here, &sites, (point, each), way, options));
