@@ -78,7 +78,7 @@ fn links_benchmark_shows_that_cuts_and_kills_lose_and_repeat_nothing() {
         assert_eq!([&of_link["lost"], &of_link["twice"], &of_link["disordered"]], [&Json::from(0); 3], "{report}");
         assert!(of_link["kills"]["acknowledged"].as_u64() > Some(0), "{report}");
         assert!(of_link["recovery_ms"].is_number() && of_link["narrow"].is_null(), "{report}");
-        assert_eq!(of_link["cuts"].as_array().map(Vec::len), Some(4));
+        assert_eq!(of_link["cuts"].as_array().map(Vec::len), Some(5));
     }
     // What Zenoh alone loses is not for us to say, but where its line is closed it does.
     let lost = report["zenoh_bare"]["cuts"][2]["lost"].as_u64();
