@@ -92,8 +92,7 @@ counters! {
     DroppedWaitedOut = "lane_dropped_waited_out",
     /// Events dropped for a consumer that failed to take them and took a later one.
     DroppedUndeliverable = "lane_dropped_undeliverable",
-    /// Events dropped for a consumer with `When` because they were in no set: none of the others came in time, too many events waited, or
-    /// they had no value to be correlated by.
+    /// Events dropped for a consumer with `When` since they were in no set: the others did not come, too many waited, or a key is missing.
     DroppedUncorrelated = "lane_dropped_uncorrelated",
     /// Of the undeliverable ones, events that went to their channel's `DeadLetterChannel`.
     DeadLetters = "lane_dead_letters",
