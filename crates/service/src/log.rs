@@ -11,7 +11,7 @@
 //! One rule each, for all logs (the [store](crate::store) uses the same retry interval):
 //! - *A failed write* leaves its records in memory, and is [tried again](Attempts) each second; a removed segment is not continued.
 //! - *A failed read* is tried again in the same way, up to [`READ_TRIES`] times, unless the data is damaged or gone. Then the rest of the
-//! segment is passed over, and its user counts the lost events; reading continues behind it.
+//!   segment is passed over, and its user counts the lost events; reading continues behind it.
 //! - *A segment of an earlier process* is cut off behind its last whole record; one without any is removed.
 
 pub(crate) mod files;
