@@ -23,7 +23,7 @@ pub(super) use self::declared::{declare, declare_at};
 pub(super) use self::pools::{Pool, PoolKind};
 pub(super) use self::property::{
     ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, DEAD_LETTER_CHANNEL, EVENT_RELIABILITY, Effective, ErrorCode,
-    HOLD_GRANTED, Most, PropertyValue, RequestedProperties, START_FROM, WHEN,
+    HOLD_GRANTED, Most, PropertyValue, RequestedProperties, START_FROM,
 };
 use self::property::{Place, Property};
 pub(super) use self::property::{integer, write_null};

@@ -62,6 +62,7 @@ pub(crate) fn begin(config: &Config) -> Result<(Bridge, ZenohEnds), String> {
         tls: tls_files,
         window_bytes: zenoh.window_bytes,
         accepts: zenoh.accept,
+        absent_for: None,
     };
     let (session, incoming) = Session::open(options).map_err(|error| error.to_string())?;
     let session = Arc::new(session);

@@ -10,7 +10,6 @@ use crate::qos::Unknown;
 use crate::table::{AdminKey, Level};
 use accounts::{Account, Accounts, CertifiedName, Charge, Refused, Resource, Spent};
 use engine::{ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
-use filter::correlation::Correlation;
 use giop::ior::{Component, Ior, Profile};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -241,12 +240,6 @@ pub(crate) fn octets_of_types<'a>(types: impl IntoIterator<Item = &'a EventType>
     types.into_iter().map(|kind| (EACH + kind.domain.len() + kind.name.len()) as u64).sum()
 }
 
-/// Octets that a correlation takes, with the most events that may wait for others.
-pub(crate) fn octets_of_correlation(correlation: &Correlation) -> u64 {
-    const EACH: u64 = 300;
-    correlation.text().len() as u64 + EACH * u64::from(correlation.keep())
-}
-
 /// Octets that a name takes, with where it is found.
 pub(crate) fn octets_of_name(name: Option<&str>) -> u64 {
     const EACH: usize = 192;
@@ -410,9 +403,7 @@ impl Objects {
                 let client = client.map_or(0, |client| octets_of_reference(&client.address.ior));
                 let connected = if proxy.state == ProxyState::Unconnected { 0 } else { CLIENT };
                 let types = octets_of_types(proxy.subscription.types());
-                let correlation = proxy.correlation.as_deref().map_or(0, octets_of_correlation);
                 PROXY
-                    + correlation
                     + connected
                     + client
                     + types

@@ -2,7 +2,7 @@
 
 use super::clients::side_name;
 use super::validation_errors::Validation;
-use super::{Effect, Objects, Thing, octets_of_correlation, octets_of_types};
+use super::{Effect, Objects, Thing, octets_of_types};
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
 use crate::proxy_kind::ProxyKind;
@@ -15,10 +15,8 @@ use engine::{
     ChannelId, EventType, HierarchyPart, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, Side,
     SubscriptionTarget, SupplierSettings, Topics,
 };
-use filter::correlation::Correlation;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// Properties that the engine does not store, or stores in another form.
 #[derive(Debug, Default)]
@@ -49,7 +47,6 @@ impl Objects {
             most: self.most(),
             patch,
             limits: *channel.limits(),
-            correlation: self.correlation(level)?,
             pool: patch.pool.and_then(|pool| self.pool(pool)),
             discipline: None,
             profile: self.profile(level.channel()),
@@ -82,17 +79,10 @@ impl Objects {
             settings,
             supplier: patches.iter().fold(SupplierSettings::default(), |settings, patch| patch.over_supplier(settings)),
             limits: *channel.limits(),
-            correlation: self.correlation(level)?,
             pool: patches.iter().rev().find_map(|patch| patch.pool).filter(|_| !pulls).and_then(|pool| self.pool(pool)),
             profile: self.profile(channel.id()),
             topics: channel.topics().as_ref().clone(),
         })
-    }
-
-    /// The correlation of a consumer.
-    fn correlation(&self, level: Level) -> Result<Option<Arc<Correlation>>, Raised> {
-        let Level::Proxy(proxy, _) = level else { return Ok(None) };
-        Ok(self.hierarchy.proxy(proxy)?.correlation.clone())
     }
 
     /// The unknown properties of a level.
@@ -273,8 +263,7 @@ impl Objects {
         // Beyond the properties that every level has room for there are a channel's topics.
         let topics = requested.topics.by_type.iter().map(|(kind, _)| kind);
         let octets = if matches!(level, Level::Channel(_)) { octets_of_types(topics) } else { 0 };
-        let correlation = requested.correlation.as_deref().map_or(0, octets_of_correlation);
-        let octets = octets + requested.unknown.octets() + correlation;
+        let octets = octets + requested.unknown.octets();
         self.change_thing(level.into(), octets, |objects| objects.set_settings(level, requested))
     }
 
@@ -300,12 +289,7 @@ impl Objects {
             Level::Admin(AdminKey { channel, side, admin }) => {
                 self.hierarchy.set_admin_settings(channel, side, admin, patch)?;
             }
-            Level::Proxy(proxy, _) => {
-                self.hierarchy.set_proxy_settings(proxy, patch)?;
-                if self.correlation(level)? != requested.correlation {
-                    self.hierarchy.set_correlation(proxy, requested.correlation)?;
-                }
-            }
+            Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
         }
         self.ledger.note_threads(level.into(), threads);
         self.take_unknown(level, requested.unknown);

@@ -1,16 +1,14 @@
-//! New routing: channels and outboxes are added, changed and removed. Also consumers that the lane itself disconnects, and the backlogs of
-//! those that are gone.
+//! New routing: channels and outboxes are added, changed and removed. Also consumers that the lane itself disconnects.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::channel::{Bridge, ChannelState, ELSEWHERE, Quota, Whose};
 use super::destinations::Change;
-use super::outbox::{Backlog, Outbox};
+use super::outbox::Outbox;
 use super::{Lane, Notice};
 use crate::{
-    ChannelRoutes, ConsumerRoute, DiscardReason, DisconnectReason, FullOutbox, OutboxId, ProxyKey, Snapshot, StartFrom,
-    Time,
+    ChannelRoutes, ConsumerRoute, DiscardReason, DisconnectReason, FullOutbox, OutboxId, Snapshot, StartFrom, Time,
 };
 
 impl Lane {
@@ -127,7 +125,6 @@ impl Lane {
                         self.wait_for_again(slot);
                     }
                 }
-                self.follow_correlation(slot, route);
                 self.watch(slot);
                 self.watch_hold(slot);
                 self.note_room(slot);
@@ -136,9 +133,7 @@ impl Lane {
             (Some(route), None) => {
                 let new = |slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route);
                 let slot = self.outboxes.insert(new);
-                self.follow_correlation(slot, route);
-                let start = route.start.filter(|start| *start != StartFrom::New && route.correlates().is_none());
-                if let Some(start) = start {
+                if let Some(start) = route.start.filter(|start| *start != StartFrom::New) {
                     self.begin_in_history(slot, start, route.resumes);
                 }
                 slot
@@ -261,7 +256,6 @@ impl Lane {
     fn drop_backlog(&mut self, slot: u32, reason: DiscardReason) -> u64 {
         let elsewhere = self.drop_elsewhere(slot);
         self.leave_history(slot);
-        self.end_correlation(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let backlog = outbox.take_all();
         let count = backlog.len() as u64 + elsewhere;
@@ -287,64 +281,5 @@ impl Lane {
             }
         }
         count
-    }
-}
-
-// ---- orphaned backlogs ----
-//
-// That of a consumer that is gone can be a million events, and releasing them all at once would keep every other consumer waiting. They are
-// released a few at a time, and at once only as far as their channel needs the room.
-
-/// The backlog of a consumer that is gone.
-#[derive(Debug)]
-pub(super) struct OrphanedBacklog {
-    /// Its proxy, and the reason of the drops; of a bridge, whose events are dropped for no consumer, no reason.
-    key: ProxyKey,
-    reason: Option<DiscardReason>,
-    events: Backlog,
-}
-
-/// Orphaned events released per round.
-const EVENTS_PER_ROUND: usize = 256;
-
-impl Lane {
-    pub(super) fn leave(&mut self, key: ProxyKey, reason: Option<DiscardReason>, events: Backlog) {
-        if !events.is_empty() {
-            self.news.orphaned_backlogs.push_back(OrphanedBacklog { key, reason, events });
-        }
-    }
-
-    /// Releases the events of one round.
-    pub(super) fn release_orphaned(&mut self) {
-        for _ in 0..EVENTS_PER_ROUND {
-            if !self.release_orphaned_at(0) {
-                // No drops are left to be counted by the types of removed channels.
-                return self.types.release_leaving();
-            }
-        }
-    }
-
-    /// Releases one orphaned event of this channel. Returns whether there was one.
-    pub(super) fn release_orphaned_of(&mut self, channel: u32) -> bool {
-        let Some(id) = self.channels.get(channel).map(|state| state.id) else { return false };
-        let at = self.news.orphaned_backlogs.iter().position(|orphaned| orphaned.key.channel == id);
-        at.is_some_and(|at| self.release_orphaned_at(at))
-    }
-
-    fn release_orphaned_at(&mut self, at: usize) -> bool {
-        let Some(orphaned) = self.news.orphaned_backlogs.get_mut(at) else { return false };
-        let (key, reason) = (orphaned.key, orphaned.reason);
-        let event = orphaned.events.pop(&self.events);
-        if orphaned.events.is_empty() {
-            self.news.orphaned_backlogs.remove(at);
-        }
-        if let Some(event) = event {
-            if let Some(reason) = reason {
-                self.drops.count(key, self.events.event_type(event), reason, &mut self.types);
-                self.complete_orphaned(key, event, reason);
-            }
-            self.release_holder(event);
-        }
-        true
     }
 }

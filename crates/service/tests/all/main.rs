@@ -12,7 +12,6 @@ mod channel_names;
 mod client_names;
 mod clients;
 mod consumers;
-mod correlation;
 mod dead_letters;
 mod delivery;
 mod fairness;
