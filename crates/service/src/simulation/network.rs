@@ -314,7 +314,11 @@ impl Net {
         if end.arrived.is_empty() {
             return if end.has_ended { Ok(0) } else { Err(Trouble::WouldBlock) };
         }
-        buffer.extend(end.arrived.drain(..count));
+        let (first, second) = end.arrived.as_slices();
+        let of_first = count.min(first.len());
+        buffer.extend_from_slice(first.get(..of_first).unwrap_or_default());
+        buffer.extend_from_slice(second.get(..count - of_first).unwrap_or_default());
+        end.arrived.drain(..count);
         Ok(count)
     }
 
@@ -487,19 +491,19 @@ impl Net {
     /// Events of a poll, in random order.
     pub(crate) fn poll(&mut self, poll: Id) -> Vec<Ready> {
         self.waits += 1;
-        let mut ready = self.ready(poll);
+        let mut ready: Vec<_> = self.ready(poll).collect();
         self.rng.shuffle(&mut ready);
         ready
     }
 
     /// Whether a poll has events.
     pub(crate) fn is_ready(&self, poll: Id) -> bool {
-        !self.ready(poll).is_empty()
+        self.ready(poll).next().is_some()
     }
 
-    fn ready(&self, poll: Id) -> Vec<Ready> {
+    fn ready(&self, poll: Id) -> impl Iterator<Item = Ready> {
         let registered = self.polls.get(&poll).into_iter().flatten();
-        registered.filter_map(|(what, (socket, interest))| self.state(*what, *socket, *interest)).collect()
+        registered.filter_map(|(what, (socket, interest))| self.state(*what, *socket, *interest))
     }
 
     /// The event of one object in a poll, if there is any.

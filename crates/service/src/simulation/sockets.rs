@@ -358,7 +358,9 @@ pub(crate) fn write_vectored(stream: &Stream, slices: &[IoSlice<'_>]) -> io::Res
     match stream {
         Stream::System(stream) => system::write_vectored(stream, slices),
         Stream::Simulated(_) => {
-            write(stream, &slices.iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<u8>>())
+            let mut bytes = Vec::new();
+            slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
+            write(stream, &bytes)
         }
     }
 }

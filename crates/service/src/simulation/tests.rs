@@ -43,7 +43,7 @@ fn agree(seed: u64) -> Summary {
 }
 
 /// The seeds that are run with all tests.
-const USUAL: core::ops::Range<u64> = 0..60;
+const USUAL: core::ops::Range<u64> = 0..40;
 const USUAL_OF_LINKED: core::ops::Range<u64> = 0..24;
 
 /// Which seeds are run: those that the environment asks for, or some. One alone prints its log.

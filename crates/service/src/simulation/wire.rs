@@ -75,8 +75,10 @@ impl Wire {
 
     /// Reads up to `most` octets, and returns the complete lines.
     pub(super) fn read_lines(&mut self, most: usize) -> Vec<String> {
+        let before = self.arrived.len();
         self.receive(most);
-        let end = self.arrived.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
+        let new = self.arrived.get(before..).unwrap_or_default();
+        let end = new.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| before + at + 1);
         let lines: Vec<u8> = self.arrived.drain(..end).collect();
         String::from_utf8_lossy(&lines).lines().map(str::to_owned).collect()
     }

@@ -28,7 +28,7 @@ use crate::resolver::{Asking, known_without_asking};
 use crate::start::{Assembled, simulated};
 
 /// Maximum steps of a run: one that takes more does not come to rest. (A seed with consumers that had much to read took more than 400,000.)
-const STEPS_MAX: u64 = 2_000_000;
+const STEPS_MAX: u64 = 1_000_000;
 /// Time within which work must be due to be waited for, while clients are at work.
 const SOON: Duration = Duration::from_millis(400);
 /// Maximum time for which suppliers work: consumers that cannot be reached are tried again without end.
