@@ -52,8 +52,8 @@ impl Rig {
     fn start_by(name: &str, config: Config) -> Self {
         let token = TempPath::file(name, TOKEN);
         let http = Http { token_file: Some(token.to_path_buf()), ..config.http };
-        // A mute consumer is behind, and its connection is not replaced, however long the browser takes.
-        let delivery = Delivery { reply_timeout_ms: 86_400_000, ..config.delivery };
+        // A mute consumer is behind, and its connection is not given up, however long the browser takes.
+        let delivery = Delivery { connect_timeout_ms: 600_000, reply_timeout_ms: 86_400_000, ..config.delivery };
         let config = Config { listen: "127.0.0.1:0".into(), http, delivery, ..config };
         let service = Service::start(config.clone()).unwrap();
         let console = Console::start(&config, &service).unwrap();
