@@ -5,7 +5,6 @@
 //! down, and a service that is killed, lose and repeat nothing that is persistent, and have no supplier wait; and that an important event
 //! does not wait behind a flood on a narrow line.
 
-#[cfg(feature = "zenoh")]
 pub(crate) mod bare;
 pub(crate) mod federation;
 mod line;
@@ -24,6 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use self::line::{Flow, Line};
+use self::nats::Nats;
 use self::subscribers::{PACED, RATE, Subscribers, Way};
 use crate::crash::Parties;
 use crate::crash::ledger::Book;
@@ -182,6 +182,14 @@ impl Found {
         self.twice += repeated;
         self.disordered += out_of_order;
     }
+
+    /// Takes over what one carrier was found to do.
+    fn take(&mut self, carrier: &str, of_one: Self) {
+        self.aims.extend(of_one.aims.into_iter().map(|aim| Aim { aim: format!("{carrier}: {}", aim.aim), ..aim }));
+        self.lost += of_one.lost;
+        self.twice += of_one.twice;
+        self.disordered += of_one.disordered;
+    }
 }
 
 /// A part, and whether the link is straight meanwhile.
@@ -223,7 +231,7 @@ fn run_parts<P: Copy>(
 pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     let built = if cfg!(feature = "zenoh") { Carrier::value_variants() } else { &[Carrier::Tcp] };
     let carriers = if options.carriers.is_empty() { built } else { &options.carriers };
-    let mut report = json!({"tcp": null, "zenoh": null, "zenoh_bare": null, "payload": options.payload});
+    let mut report = json!({"tcp": null, "zenoh": null, "zenoh_bare": null, "nats": null, "nats_bare": null, "nats_jetstream": null, "payload": options.payload});
     let mut aims = Vec::new();
     for &carrier in carriers {
         // A part that was not asked for has nothing.
@@ -240,7 +248,14 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     #[cfg(feature = "zenoh")]
     if carriers.contains(&Carrier::Zenoh) && options.takes_part("cuts") {
         out.progress("cuts, Zenoh alone")?;
-        add(&mut report, json!({"zenoh_bare": bare::cuts(options)?}));
+        add(&mut report, json!({"zenoh_bare": bare::zenoh::cuts(options)?}));
+    }
+    if options.takes_part("cuts")
+        && let Some(version) = Nats::version()
+    {
+        out.progress("cuts, NATS alone")?;
+        let (core, jetstream) = (bare::nats::cuts(options, false)?, bare::nats::cuts(options, true)?);
+        add(&mut report, json!({"nats": version, "nats_bare": core, "nats_jetstream": jetstream}));
     }
     Ok((aims, report))
 }
@@ -409,6 +424,9 @@ const CUTS: [Cut; 5] = [
     Cut { name: "line flapping", means: Means::Line(Flow::Closed), flaps: true },
 ];
 
+/// Sets what a line passes.
+type SetLine<'l> = dyn Fn(Flow) -> Result<(), BenchError> + 'l;
+
 impl Cut {
     /// For how many nanoseconds.
     fn lasts(&self, options: &Options) -> Result<u64, BenchError> {
@@ -421,8 +439,8 @@ impl Cut {
     fn make(
         &self,
         lasts_ns: u64,
-        (line, near, far): (&Line, u32, u32),
-        mends: impl FnOnce(),
+        (line, near, far): (&SetLine<'_>, u32, u32),
+        mends: impl FnOnce() -> Result<(), BenchError>,
     ) -> Result<(), BenchError> {
         let stop = |pid: u32, is_cut: bool| {
             let signal = if is_cut { Signal::STOP } else { Signal::CONT };
@@ -432,10 +450,7 @@ impl Cut {
         let set = |is_cut: bool| match self.means {
             Means::Near => stop(near, is_cut),
             Means::Far => stop(far, is_cut),
-            Means::Line(flow) => {
-                line.set(if is_cut { flow } else { Flow::Everything });
-                Ok(())
-            }
+            Means::Line(flow) => line(if is_cut { flow } else { Flow::Everything }),
         };
         clock::sleep_until(clock::now() + clock::SECOND / 2)?;
         let (mended, mut is_cut) = (clock::now() + lasts_ns, true);
@@ -446,7 +461,7 @@ impl Cut {
             set(is_cut)?;
         }
         clock::sleep_until(mended)?;
-        mends();
+        mends()?;
         set(false)
     }
 }
@@ -454,36 +469,66 @@ impl Cut {
 fn cuts(pair: &mut Pair, options: &Options, found: &mut Found) -> Result<Value, BenchError> {
     let (near, subscribers) = (pair.near.channel(KEPT)?, Subscribers::connect(&pair.far.channel(KEPT)?, 1, false)?);
     subscribers.join(&near)?;
-    let mut flood = Flood::of(&near, 1..9, options.payload as usize, 1, &[])?;
-    let (mut sent, mut slowest, mut rows) = (0, Some(0.0_f64), Vec::new());
-    for cut in &CUTS {
-        let (name, cut_ns) = (cut.name, cut.lasts(options)?);
-        let [near, far] = [pair.near.serving()?.process.pid(), pair.far.serving()?.process.pid()];
-        let blocked = pair.near_counter("lane_suppliers_blocked")?;
-        let pushes = thread::scope(|scope| {
-            let pushing = scope.spawn(|| flood.run(cut_ns + 2 * clock::SECOND, Some(CUT_RATE)));
-            cut.make(cut_ns, (&pair.line, near, far), || subscribers.await_first(clock::now()))?;
-            joined(pushing)?
-        })?;
-        sent += pushes.count();
-        subscribers.await_all(sent)?;
-        let blocked = pair.near_counter("lane_suppliers_blocked")? - blocked;
-        let [recovery_ms, caught_up_ms] = subscribers.recovery_ms();
-        slowest = slowest.zip(recovery_ms).map(|(slowest, recovery_ms)| slowest.max(recovery_ms));
-        let longest_ms = pushes.quantile_us(1.0) / 1e3;
-        let aim = format!("ms of the longest push, {name}: no supplier is blocked, and none waits for half of the cut");
-        // A service that is stopped answers no supplier meanwhile.
-        let answers = |found: f64| cut.means == Means::Near || found < clock::seconds(cut_ns) * 500.0;
-        found.aim(aim, Some(longest_ms), |found| blocked == 0 && answers(found));
-        rows.push(
-            json!({"cut": name, "recovery_ms": recovery_ms, "caught_up_ms": caught_up_ms, "longest_push_ms": longest_ms,
-                         "blocked": blocked, "events": pushes.count()}),
-        );
-    }
-    found.add(subscribers.losses(sent));
+    let set_line = |flow| {
+        pair.line.set(flow);
+        Ok(())
+    };
     let most = if pair.carrier == Carrier::Tcp { RECOVERY_MS_MAX.0 } else { RECOVERY_MS_MAX.1 };
-    found.aim(format!("ms until events flow again: at most {most}"), slowest, |found| found <= most);
-    Ok(json!({"recovery_ms": slowest, "cut_seconds": options.seconds, "cuts": rows}))
+    let linked = Linked { near: pair.near.serving()?, far: pair.far.serving()?, line: &set_line };
+    let mut found_here = linked.cut(CUTS.iter(), (&near, &subscribers), Some(most), options, found)?;
+    add(&mut found_here, json!({"cut_seconds": options.seconds}));
+    Ok(found_here)
+}
+
+/// Two services, and the line of a link between them.
+struct Linked<'l> {
+    near: &'l Serving,
+    far: &'l Serving,
+    line: &'l SetLine<'l>,
+}
+
+impl Linked<'_> {
+    /// Cuts the line while a channel has events, which come to subscribers at the far service. Events are to flow again after so many ms at
+    /// most.
+    fn cut<'c>(
+        &self,
+        cuts: impl Iterator<Item = &'c Cut>,
+        (channel, subscribers): (&Channel, &Subscribers),
+        most_ms: Option<f64>,
+        options: &Options,
+        found: &mut Found,
+    ) -> Result<Value, BenchError> {
+        let mut flood = Flood::of(channel, 1..9, options.payload as usize, 1, &[])?;
+        let (mut sent, mut slowest, mut rows) = (0, Some(0.0_f64), Vec::new());
+        let [near, far] = [self.near.process.pid(), self.far.process.pid()];
+        let suppliers_blocked = || self.near.service.counter("lane_suppliers_blocked");
+        for cut in cuts {
+            let (name, cut_ns, blocked) = (cut.name, cut.lasts(options)?, suppliers_blocked()?);
+            let pushes = thread::scope(|scope| {
+                let pushing = scope.spawn(|| flood.run(cut_ns + 2 * clock::SECOND, Some(CUT_RATE)));
+                cut.make(cut_ns, (self.line, near, far), || subscribers.await_first(clock::now()))?;
+                joined(pushing)?
+            })?;
+            sent += pushes.count();
+            subscribers.await_all(sent)?;
+            let blocked = suppliers_blocked()? - blocked;
+            let [recovery_ms, caught_up_ms] = subscribers.recovery_ms();
+            slowest = slowest.zip(recovery_ms).map(|(slowest, recovery_ms)| slowest.max(recovery_ms));
+            let longest_ms = pushes.quantile_us(1.0) / 1e3;
+            let aim =
+                format!("ms of the longest push, {name}: no supplier is blocked, and none waits for half of the cut");
+            // A service that is stopped answers no supplier meanwhile.
+            let answers = |found: f64| cut.means == Means::Near || found < clock::seconds(cut_ns) * 500.0;
+            found.aim(aim, Some(longest_ms), |found| blocked == 0 && answers(found));
+            rows.push(json!({"cut": name, "recovery_ms": recovery_ms, "caught_up_ms": caught_up_ms,
+                             "longest_push_ms": longest_ms, "blocked": blocked, "events": pushes.count()}));
+        }
+        found.add(subscribers.losses(sent));
+        if let Some(most) = most_ms {
+            found.aim(format!("ms until events flow again: at most {most}"), slowest, |found| found <= most);
+        }
+        Ok(json!({"recovery_ms": slowest, "cuts": rows}))
+    }
 }
 
 /// What a channel of the near service alone suffers beside a link that is down for long: a median p99 before, meanwhile and after.

@@ -75,7 +75,7 @@ enum Hidden {
     LinksSubscribers,
     /// A subscriber of Zenoh alone
     #[cfg(feature = "zenoh")]
-    #[command(hide = true, name = links::bare::COMMAND)]
+    #[command(hide = true, name = links::bare::zenoh::COMMAND)]
     LinksZenoh,
     /// The suppliers or the consumers of an experiment
     #[command(hide = true, name = experiments::party::COMMAND)]
@@ -128,7 +128,7 @@ fn run(asked: Asked, out: &mut Output<'_>) -> Result<(), BenchError> {
             Hidden::End => performance::ends::run_process(out),
             Hidden::LinksSubscribers => links::subscribers::run_process(out),
             #[cfg(feature = "zenoh")]
-            Hidden::LinksZenoh => links::bare::run_process(out),
+            Hidden::LinksZenoh => links::bare::zenoh::run_process(out),
             Hidden::Party => experiments::party::run_process(out),
             Hidden::Alma => experiments::alma::run_process(out),
             Hidden::Languages { what, channel } => experiments::languages::run_process(&what, &channel, out),

@@ -37,7 +37,7 @@ scenarios! {
         "A consumer that comes late to a channel that keeps its history";
     "links" ("quick only carriers rounds=20/4 seconds=9/4 down_for=300/4 payload=128 seed interop on") => Alone(links::run):
         "A channel at two services: beside one service alone, over a narrow line, over cuts, and while either is killed";
-    "federation" ("quick only loads=1,5,10,20/1,5 line_mbit=0,100,10/0,10 rounds=4/2 payload=128 on") => Alone(links::federation::run):
+    "federation" ("quick only loads=1,5,10,20/1,5 line_mbit=0,100,10/0,10 rounds=4/2 seconds=9/4 payload=128 on") => Alone(links::federation::run):
         "A channel of services at nodes of their own: subscribers there (Deng et al., figures 17 and 18), and a mesh of ten services";
     "tls" ("quick events=20000/2000 payload=128 rate=1000") => Alone(tls::run):
         "What TLS costs an event, beside a bare relay";

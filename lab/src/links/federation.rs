@@ -4,6 +4,8 @@
 //! its own; they are subscribers of the publisher's service (`direct`), or of services of their nodes that are linked to it. The line of the
 //! publisher's node has no limit, or one. And ten services that find each other, of which one leaves and comes back.
 
+mod cuts;
+
 use std::ffi::OsString;
 use std::process::Command;
 
@@ -57,14 +59,14 @@ const WIRE_MESSAGES_MAX: f64 = 1.01;
 const WIRE_DATAGRAMS_MAX: f64 = 1.1;
 
 type Part = fn(&Options, &mut Output<'_>, &mut Found) -> Result<Value, BenchError>;
-const PARTS: [(&str, Part); 2] = [("figures", figures), ("mesh", mesh)];
+const PARTS: [(&str, Part); 3] = [("figures", figures), ("cuts", cuts::cuts), ("mesh", mesh)];
 
 pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     own_network()?;
     let began = clock::now();
     // Of a development build only ratios mean anything.
     let build = if cfg!(debug_assertions) { "development" } else { "release" };
-    let mut report = json!({"quick": options.quick, "build": build, "payload": options.payload, "core": null, "rows": [], "nats": null, "mesh": null});
+    let mut report = json!({"quick": options.quick, "build": build, "payload": options.payload, "core": null, "rows": [], "nats": null, "cuts": null, "cut_seconds": null, "mesh": null});
     let aims = run_parts(&PARTS, (options, out), &mut report, |part, out, found| part(options, out, found))?;
     add(&mut report, json!({"seconds": clock::seconds(clock::now() - began)}));
     Ok((aims, report))
@@ -119,6 +121,32 @@ fn channels<'n>(names: impl IntoIterator<Item = &'n str>, properties: &str) -> S
     names.into_iter().map(|name| format!("[[channels]]\nname = \"{name}\"\n{properties}")).collect()
 }
 
+/// The link to a site over one of [`WAYS`].
+fn link_to(site: &Site<'_>, number: usize, (name, carrier): (&str, &str)) -> String {
+    let to = if name == "iiop" {
+        format!("corbaloc:iiop:{}/NotifyEventChannelFactory", site.side.setting.listen)
+    } else if name == ZENOH {
+        site.node.address.to_string()
+    } else {
+        format!("{}:{PORT}", site.node.address)
+    };
+    format!("[[link]]\nname = \"{number}\"\nto = \"{to}\"\nchannels = [\"{name}\"]\ndirection = \"out\"\n{carrier}")
+}
+
+/// The session of this node's service with such links.
+fn near_session(name: &str) -> String {
+    let session = format!("[links.zenoh]\nname = \"near\"\nlisten = [\"tcp/{HERE}:{ZENOH_PORT}\"]\n");
+    if name == ZENOH { session } else { String::new() }
+}
+
+/// Where the service of another node takes links.
+fn far_listens(node: &Node) -> String {
+    let at = node.address;
+    let listen = format!("[links]\nlisten = \"{at}:{PORT}\"\n[links.datagrams]\nkey_file = \"KEY\"\n");
+    let zenoh = format!("[links.zenoh]\nname = \"{at}\"\nconnect = [\"tcp/{HERE}:{ZENOH_PORT}\"]\naccept = true\n");
+    if cfg!(feature = "zenoh") { listen + &zenoh } else { listen }
+}
+
 /// One point of a figure: Mbit/s of the line or 0, where the subscribers are, and how many.
 #[derive(Clone, Copy)]
 pub(super) struct Point {
@@ -156,28 +184,16 @@ impl<'n> Contender<'n> {
         options: &Options,
     ) -> Result<Self, BenchError> {
         let is_direct = *name == DIRECT;
-        let link = |(site, number): (&Site<'_>, usize)| {
-            let to = if *name == "iiop" {
-                format!("corbaloc:iiop:{}/NotifyEventChannelFactory", site.side.setting.listen)
-            } else if *name == ZENOH {
-                site.node.address.to_string()
-            } else {
-                format!("{}:{PORT}", site.node.address)
-            };
-            format!(
-                "[[link]]\nname = \"{number}\"\nto = \"{to}\"\nchannels = [\"{name}\"]\ndirection = \"out\"\n{carrier}"
-            )
-        };
-        let links: String = sites.iter().zip(0..).filter(|_| !is_direct).map(link).collect();
+        let links = sites.iter().zip(0..).filter(|_| !is_direct);
+        let links: String = links.map(|(site, number)| link_to(site, number, (name, carrier))).collect();
         let mut datagrams = "[links.datagrams]\nkey_file = \"KEY\"\n".to_owned();
         if point.mbit > 0 {
             // Together they leave a quarter of the line to all else. Each link of "udp" is a group of its own.
             let groups = if *name == "udp" { sites.len() as u64 } else { 1 };
             datagrams += &format!("bytes_per_s = {}\n", point.bytes_per_s() * 3 / 4 / groups);
         }
-        let session = format!("[links.zenoh]\nname = \"near\"\nlisten = [\"tcp/{}:{ZENOH_PORT}\"]\n", here.address);
-        let session = if *name == ZENOH { session } else { String::new() };
-        let near = Site::start(here, name, options, &(channels([*name], "") + &datagrams + &session + &links))?;
+        let near = channels([*name], "") + &datagrams + &near_session(name) + &links;
+        let near = Site::start(here, name, options, &near)?;
         let places = sites.iter().map(|site| site.place(if is_direct { &near.side } else { &site.side }));
         let places = places.collect::<Result<Vec<_>, _>>()?;
         // Channels are numbered in their order, after the default one.
@@ -244,13 +260,7 @@ fn figure_point<'n>(
 ) -> Result<Vec<Value>, BenchError> {
     let (used, each) = if point.figure == 17 { (1, point.count) } else { (point.count as usize, 1) };
     let names = WAYS.iter().map(|(name, _)| *name);
-    let start = |node: &'n Node| {
-        let at = node.address;
-        let listen = format!("[links]\nlisten = \"{at}:{PORT}\"\n[links.datagrams]\nkey_file = \"KEY\"\n");
-        let zenoh = format!("[links.zenoh]\nname = \"{at}\"\nconnect = [\"tcp/{HERE}:{ZENOH_PORT}\"]\naccept = true\n");
-        let zenoh = if cfg!(feature = "zenoh") { zenoh } else { String::new() };
-        Site::start(node, "far", options, &(channels(names.clone(), "") + &listen + &zenoh))
-    };
+    let start = |node: &'n Node| Site::start(node, "far", options, &(channels(names.clone(), "") + &far_listens(node)));
     let sites = nodes.iter().take(used).map(start).collect::<Result<Vec<_>, _>>()?;
     let ways = WAYS.iter().zip(1..).map(|way| Contender::start(here, &sites, (point, each), way, options));
     let mut ways = ways.collect::<Result<Vec<_>, _>>()?;

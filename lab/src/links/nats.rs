@@ -1,9 +1,10 @@
-//! The same with NATS: a hub at this node, and leaf nodes at others, where `nats-server` is installed.
+//! The same as [`federation`] with NATS: a hub at this node, and leaf nodes at others, where `nats-server` is installed.
 //!
 //! Its publisher has as many unanswered messages as there are suppliers of ours; the server answers each as soon as it has it (`verbose`).
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use load::process::{Process, Subordinate};
@@ -39,28 +40,29 @@ impl Nats {
 
     pub(super) fn start(sites: &[Site<'_>]) -> Result<Self, BenchError> {
         let folder = Folder::new("federation-nats", None)?;
-        let start = |name: &str, words: &[OsString], config: String| {
-            let path = folder.file(name);
-            fs::write(&path, config).map_err(BenchError::io("writing the configuration of NATS"))?;
-            let words = [words, &["nats-server".into(), "--config".into(), path.into()]].concat();
-            let (program, arguments) =
-                words.split_first().map(|(program, rest)| (program.clone(), rest.to_vec())).unzip();
-            let ready = |line: &str| line.contains("Server is ready").then_some(());
-            let arguments: Vec<OsString> = arguments.unwrap_or_default();
-            Process::start_confined("nats-server", program.as_deref(), (None, None), &arguments, ready)
-                .map(|(process, ())| process)
-        };
         let beside = "max_pending: 256MB\n";
         let leafnodes = format!("leafnodes {{ listen: \"{HERE}:7422\", no_advertise: true }}\n");
-        let hub = start("hub", &[], format!("listen: \"{HERE}:{PORT}\"\n{beside}{leafnodes}"))?;
+        let hub = format!("listen: \"{HERE}:{PORT}\"\n{beside}{leafnodes}");
+        let hub = server(&[], &folder.file("hub"), &hub)?;
         let mut leaves = Vec::new();
         for (number, site) in sites.iter().enumerate() {
             let remote = format!("leafnodes {{ remotes = [{{ url: \"nats-leaf://{HERE}:7422\" }}] }}\n");
             let config = format!("listen: \"{}:{PORT}\"\n{beside}{remote}", site.node.address);
-            leaves.push(start(&format!("leaf-{number}"), &site.node.words(), config)?);
+            leaves.push(server(&site.node.words(), &folder.file(&format!("leaf-{number}")), &config)?);
         }
         Ok(Self { hub, leaves, _folder: folder })
     }
+}
+
+/// Starts a server, behind these words if there are any, with what it is configured with, which is written to that path.
+pub(super) fn server(words: &[OsString], path: &Path, config: &str) -> Result<Process, BenchError> {
+    fs::write(path, config).map_err(BenchError::io("writing the configuration of NATS"))?;
+    let words = [words, &["nats-server".into(), "--config".into(), path.into()]].concat();
+    let (program, arguments) = words.split_first().map(|(program, rest)| (program.clone(), rest.to_vec())).unzip();
+    let ready = |line: &str| line.contains("Server is ready").then_some(());
+    let arguments: Vec<OsString> = arguments.unwrap_or_default();
+    let (process, ()) = Process::start_confined("nats-server", program.as_deref(), (None, None), &arguments, ready)?;
+    Ok(process)
 }
 
 /// A publisher at the hub, subscribers there or at leaf nodes, and what their turns came to.

@@ -61,12 +61,14 @@ fn shell(script: &str) -> Result<(), BenchError> {
 pub(super) struct Node {
     /// None of the one that this process is.
     holder: Option<Dialogue>,
+    /// Its cable's end at this node.
+    device: Option<String>,
     pub(super) address: Ipv4Addr,
 }
 
 impl Node {
     pub(super) fn here() -> Self {
-        Self { holder: None, address: HERE }
+        Self { holder: None, device: None, address: HERE }
     }
 
     /// The node with this number, from 0 on.
@@ -82,7 +84,13 @@ impl Node {
              nsenter --net=/proc/{pid}/ns/net sh -ec 'ip addr add {address}/24 dev eth0; ip link set eth0 up
              ip route add {GROUPS} dev eth0'"
         ))?;
-        Ok(Self { holder: Some(holder), address })
+        Ok(Self { holder: Some(holder), device: Some(format!("node{number}")), address })
+    }
+
+    /// Puts its cable in or pulls it.
+    pub(super) fn set_cable(&self, is_in: bool) -> Result<(), BenchError> {
+        let Some(device) = &self.device else { return Ok(()) };
+        shell(&format!("ip link set {device} {}", if is_in { "up" } else { "down" }))
     }
 
     /// The words that begin a command which runs there.

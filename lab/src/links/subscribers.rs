@@ -84,6 +84,8 @@ impl Got {
 enum Order {
     /// Connect so many to a channel of the service there.
     Connect(String, i32, u32),
+    /// The first event after this time is the next first one.
+    AwaitFirst(u64),
     Tell,
 }
 
@@ -93,6 +95,7 @@ struct Told {
     has_any: bool,
     losses: Losses,
     latencies: Vec<(u64, u64)>,
+    first: [Option<u64>; 2],
     last: u64,
 }
 
@@ -111,6 +114,10 @@ pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
                 services.push(service);
                 say_answer(out, &())?;
             }
+            Order::AwaitFirst(since) => {
+                subscribers.await_first(since)?;
+                say_answer(out, &())?;
+            }
             Order::Tell => say_answer(out, &subscribers.each(Told::of).collect::<Vec<_>>())?,
         }
     }
@@ -120,11 +127,13 @@ pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
 impl Told {
     fn of(got: &mut Got) -> Self {
         let latency = std::mem::take(&mut got.latency);
-        Self { has_any: got.has_any, losses: got.losses(), latencies: latency.counts(), last: got.last }
+        let (latencies, first) = (latency.counts(), [got.first, got.first_new]);
+        Self { has_any: got.has_any, losses: got.losses(), latencies, first, last: got.last }
     }
 
     fn enter(self, got: &mut Got) {
         (got.has_any, got.elsewhere, got.last) = (self.has_any, self.losses, self.last);
+        [got.first, got.first_new] = self.first;
         self.latencies.into_iter().for_each(|(nanoseconds, count)| got.latency.record_many(nanoseconds, count));
     }
 }
@@ -230,8 +239,9 @@ impl Subscribers {
     }
 
     /// Has the next event be the first one.
-    pub(super) fn await_first(&self, since: u64) {
+    pub(super) fn await_first(&self, since: u64) -> Result<(), BenchError> {
         self.each(|got| (got.since, got.first, got.first_new) = (since, None, None)).for_each(drop);
+        self.elsewhere.borrow_mut().iter_mut().try_for_each(|process| process.ask(&Order::AwaitFirst(since)))
     }
 
     /// Milliseconds until that came, and until one came that was published afterwards: by then no others were left.
