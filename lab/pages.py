@@ -523,6 +523,16 @@ def experiment_tables(report):
             ("p99 µs", "p99_us"), ("near service's µs/event", "near_cpu_us"), ("all services' µs/event", "all_cpu_us"),
             ("messages/event", "messages_per_event"), ("packets/event", "packets_per_event"), ("octets/event", "octets_per_event"),
         ])
+        if report.get("cuts"):
+            cuts = [{"carrier": of_one["carrier"], "lost": of_one["lost"], "twice": of_one["twice"], **cut} for of_one in report["cuts"] for cut in of_one["cuts"]]
+            yield (
+                f"Persistent events, 500 a second, while either service is stopped for {report['cut_seconds']:.0f} s, the cable of the far node is "
+                "pulled for as long, or pulled and put in each second; lost and twice are of all cuts of a carrier"
+            ), table(cuts, [
+                ("carrier", "carrier"), ("cut", "cut"), ("events", "events"), ("lost", "lost"), ("twice", "twice"),
+                ("first event after ms", "recovery_ms"), ("all that waited after ms", "caught_up_ms"), ("longest push ms", "longest_push_ms"),
+                ("suppliers blocked", "blocked"),
+            ])
 
 
 # What the page says of an experiment: the name of its report, its command, and beside its figures what the paper did and what is done here.
@@ -651,7 +661,7 @@ CHAPTERS = [
             "subscribers' node, by their carriers; NATS has its server in the place of the service, and leaf nodes in the place of links. All "
             'take turns. NATS answers publishers and hears nothing of subscribers. All services and '
             'subscribers share the same cores, so where they are busy throughput tells of the work of all nodes together, and not of what the publisher\'s node alone '
-            "could send; its service's processor time tells that. Then three channels of ten services that find each other, of which one leaves and "
+            "could send; its service's processor time tells that. Then each carrier is cut. Then three channels of ten services that find each other, of which one leaves and "
             'comes back: flows of all in `campanile link ls` before, meanwhile and afterwards.'
         ),
     ),
