@@ -38,7 +38,7 @@ use self::dialling::Link;
 use self::discovery::Discovery;
 use self::episodes::Episodes;
 use self::gateway::Gateway;
-use self::inflow::{Claim, Inflow, Sightings};
+use self::inflow::{Claim, EndedSupplier, Inflow, Sightings};
 use self::interests::ChannelInterest;
 use self::outflow::{Backlog, Outflow};
 use self::session::{Connection, State};
@@ -106,6 +106,8 @@ pub(crate) struct Protocol {
     connections: Slots<Connection>,
     outflows: Slots<Outflow>,
     inflows: Slots<Inflow>,
+    /// Suppliers of flows in that have ended, by their tokens.
+    ended_suppliers: HashMap<u64, EndedSupplier>,
     /// Episodes of links that other services make.
     episodes: Episodes,
     /// Flows by the handles of their proxies.
@@ -192,6 +194,7 @@ impl WireProtocol for Protocol {
             connections: Slots::new(),
             outflows,
             inflows: Slots::new(),
+            ended_suppliers: HashMap::new(),
             episodes: Episodes::default(),
             flows: HashMap::new(),
             next_peer: Tag::Link.first_peer(),

@@ -13,7 +13,7 @@ impl log::Log for Printed {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        if let Some(now) = super::since_1970() {
+        if let Some(now) = super::network::with(|net| net.time()) {
             eprintln!("{:?} {} {}", now, record.level(), record.args());
         }
     }
@@ -54,7 +54,7 @@ fn requested_seeds(usual: core::ops::Range<u64>) -> core::ops::Range<u64> {
     let range = range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     let seeds = range.unwrap_or(usual);
     if seeds.end == seeds.start + 1 && log::set_logger(&Printed).is_ok() {
-        log::set_max_level(log::LevelFilter::Debug);
+        log::set_max_level(log::LevelFilter::Info);
     }
     seeds
 }

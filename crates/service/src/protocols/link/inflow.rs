@@ -38,6 +38,8 @@ pub(crate) struct Inflow {
     /// The subscriptions last sent to the far side.
     pub(super) published: Option<Published>,
     receiver: Receiver,
+    /// Number of events whose admission is pending.
+    admitting: u32,
     /// The state of listening to datagrams, if the flow does.
     pub(super) group: Option<Listening>,
     pub(super) account: Arc<Account>,
@@ -66,6 +68,17 @@ pub(super) enum Number {
     Session(u64),
     /// The event's number in its group.
     Group(u64),
+}
+
+/// The supplier of a flow in that has ended while admissions were pending. It is removed after the last of them: if it were removed earlier,
+/// they would be refused, and events that arrived on another way meanwhile would overtake them.
+#[derive(Debug)]
+pub(super) struct EndedSupplier {
+    key: ProxyKey,
+    connection: u64,
+    account: Arc<Account>,
+    /// Number of events whose admission is pending, at least 1.
+    admitting: u32,
 }
 
 /// The origins seen by each channel.
@@ -134,6 +147,7 @@ impl Links<'_> {
             is_open: false,
             published: None,
             receiver: Receiver::new(link.settings.limits),
+            admitting: 0,
             group: None,
             account: Arc::clone(account),
             since: self.core.cx.clock.now,
@@ -215,7 +229,13 @@ impl Links<'_> {
         }
         self.core.cx.tell_administration(at.to_bits(), Action::UnwatchSubscribed(inflow.peer), &inflow.account);
         if let Some(key) = inflow.key {
-            self.core.cx.remove_local_proxy(inflow.connection.to_bits(), key, &inflow.account);
+            let (connection, account, admitting) = (inflow.connection.to_bits(), inflow.account, inflow.admitting);
+            if admitting == 0 {
+                self.core.cx.remove_local_proxy(connection, key, &account);
+            } else {
+                let supplier = EndedSupplier { key, connection, account, admitting };
+                self.core.protocols.link.ended_suppliers.insert(at.to_bits(), supplier);
+            }
         }
         if let Some(why) = why {
             self.refuse_flow(inflow.connection, inflow.flow, why);
@@ -280,6 +300,7 @@ impl Links<'_> {
             }
             Verdict::Fresh => seen.begin(origin),
         }
+        inflow.admitting += 1;
         let claim = Claim { inflow: at, number, channel: key.channel, origin };
         match self.admit_link_event(claim, key, event) {
             Ok(true) => self.end_link_event(claim, None),
@@ -328,9 +349,25 @@ impl Links<'_> {
         self.core.finish_submission(&submission)
     }
 
+    /// Notes the end of an admission. After the last one of a flow that has ended, removes its supplier.
+    fn end_admission(&mut self, at: Token) {
+        let Protocol { inflows, ended_suppliers, .. } = &mut self.core.protocols.link;
+        if let Some(inflow) = inflows.get_mut(at) {
+            inflow.admitting = inflow.admitting.saturating_sub(1);
+        } else if let Some(supplier) = ended_suppliers.get_mut(&at.to_bits()) {
+            supplier.admitting = supplier.admitting.saturating_sub(1);
+            if supplier.admitting == 0
+                && let Some(EndedSupplier { key, connection, account, .. }) = ended_suppliers.remove(&at.to_bits())
+            {
+                self.core.cx.remove_local_proxy(connection, key, &account);
+            }
+        }
+    }
+
     /// Handles the outcome of an event's intake.
     pub(super) fn end_link_event(&mut self, claim: Claim, refused: Option<Refused>) {
         let Claim { inflow: at, number, channel, origin } = claim;
+        self.end_admission(at);
         let Protocol { sightings, .. } = &mut self.core.protocols.link;
         let waiting = sightings.waiting.remove(&(channel, origin)).unwrap_or_default();
         if let Some(seen) = sightings.seen.get_mut(&channel) {
