@@ -196,7 +196,7 @@ impl World {
     }
 
     fn strike(&mut self, fault: Fault) -> Result<(), String> {
-        log::debug!("{fault:?}");
+        log::info!("{fault:?}");
         match fault {
             Fault::Kill(site, power) => {
                 if self.sites[site].is_running() {

@@ -54,6 +54,7 @@ fn requested_seeds(usual: core::ops::Range<u64>) -> core::ops::Range<u64> {
     let range = range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     let seeds = range.unwrap_or(usual);
     if seeds.end == seeds.start + 1 && log::set_logger(&Printed).is_ok() {
+        // Lines for debugging go through administration: with them it is another run.
         log::set_max_level(log::LevelFilter::Info);
     }
     seeds
@@ -110,6 +111,12 @@ fn seeds_of_linked_services_keep_every_promise() {
     let linked::Summary { accepted, delivered, again, kills, cuts, repeats, loops, lost, missing, .. } = all;
     let happened = [accepted, delivered, again, kills, cuts, repeats, loops, lost, missing];
     assert!(!is_usual || happened.iter().all(|count| *count > 0), "{all:?}");
+}
+
+/// A seed in which a line is cut while an event of it is being stored, and the same event and a later one arrive on another way.
+#[test]
+fn an_event_that_is_stored_while_its_line_is_cut_keeps_its_order() {
+    agree_linked(757);
 }
 
 #[test]
