@@ -117,7 +117,7 @@ pub(crate) struct Rare {
 }
 
 /// Slot of an event among those of its lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct EventAt(pub(crate) u32);
 
 /// Size of one such slot, in bytes.

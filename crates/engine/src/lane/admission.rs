@@ -506,7 +506,10 @@ impl Lane {
                 true => self.map(chosen, (supplier, &plan.known), &offer, (forms, steps)),
                 false => None,
             };
-            let is_in = self.put_into(chosen.slot, (mapped, chosen.ask), &offer, &mut withheld);
+            let is_in = match self.is_correlating(chosen.slot) {
+                true => self.correlate(chosen, (mapped, &offer), (forms, steps), &mut withheld),
+                false => self.put_into(chosen.slot, (mapped, chosen.ask), &offer, &mut withheld),
+            };
             destinations += u32::from(is_in);
             if let Some(watch) = tells_of_each.filter(|_| is_in) {
                 self.complete_begins(watch, chosen.slot);
@@ -594,6 +597,14 @@ impl Lane {
         }
         self.events.hold(entry.event);
         outbox.push(entry, offer, &self.events, self.now);
+        self.note_put(slot, withheld);
+        true
+    }
+
+    /// Notes that an event was put into an outbox: when it is due, whether suppliers wait for it, whether a delivery can begin.
+    #[inline]
+    pub(super) fn note_put(&mut self, slot: u32, withheld: &mut Option<Withheld>) {
+        let Some(mut outbox) = self.outboxes.get_mut(slot) else { return };
         if outbox.waiting.is_special()
             && let Some(due) = outbox.waiting_due(&self.events, self.now)
         {
@@ -606,7 +617,7 @@ impl Lane {
                 // By its order the event precedes the late one.
                 (true, false) => {
                     self.end_outbox_hold(slot);
-                    let Some(again) = self.outboxes.get_mut(slot) else { return true };
+                    let Some(again) = self.outboxes.get_mut(slot) else { return };
                     outbox = again;
                 }
                 _ => {}
@@ -621,7 +632,6 @@ impl Lane {
             let ready = if outbox.bridge.is_some() { &mut self.agenda.ready_bridges } else { &mut self.agenda.ready };
             ready.push_back(slot);
         }
-        true
     }
 
     /// Queue entry of an event for one of its consumers, by the consumer's mapping filters.

@@ -329,6 +329,7 @@ impl Lane {
             } else if outbox.aside_until().is_some_and(|time| time <= self.now) {
                 self.counters.deliveries.put_back += outbox.end_aside(&self.events, self.now);
             }
+            self.expire_uncorrelated(slot);
             self.catch_up_within_budget(slot);
             self.look_at_late(slot);
             self.list_if_ready(slot);
@@ -585,6 +586,7 @@ fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
         pulled: handed.pulled,
         ask: handed.ask.filter_groups(),
         repeated: handed.ask.is_repeated(),
+        correlated: handed.correlated,
     }
 }
 

@@ -4,11 +4,12 @@
 //! `admission` (events in), `suppliers` (their settings), `handover` (from lane to lane), `pressure` (limits of a
 //! channel), `delivery` (deliveries and their outcomes), `placement` (new routing, backlogs of consumers
 //! that are gone), `drops` (drops by event type), `completion` (reports of complete events), `overflow`
-//! (backlogs stored elsewhere), `dead_letters` (events that a consumer never takes).
+//! (backlogs stored elsewhere), `dead_letters` (events that a consumer never takes), `correlating` (events that wait for others).
 
 mod admission;
 mod channel;
 mod completion;
+mod correlating;
 mod counters;
 mod dead_letters;
 mod delivery;
@@ -28,6 +29,7 @@ mod overflow;
 mod placement;
 mod pressure;
 mod queue;
+mod sets;
 mod slab;
 mod sorted;
 mod suppliers;
@@ -127,6 +129,17 @@ pub struct Delivery {
     pub ask: Option<RemoteFilterGroups>,
     /// Whether the consumer may have processed the events before: they were in a batch that it rejected, or after one.
     pub repeated: bool,
+    /// Set and place of the first event, if the consumer [has a correlation](crate::Hierarchy::set_correlation). All events are of that set.
+    pub correlated: Option<Correlated>,
+}
+
+/// An event's set, and its place in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Correlated {
+    /// Number of the set, from 1 in steps of 1 while the consumer is connected.
+    pub set: u64,
+    /// Place among the set's events in the order in which they came, from 0.
+    pub index: u32,
 }
 
 /// Outcome of a delivery.
@@ -291,6 +304,8 @@ struct Space {
     unfinished: Vec<u32>,
     blocked_long: Vec<u32>,
     done: Vec<EventAt>,
+    /// A complete set on its way into its outbox.
+    set: Vec<queue::Entry>,
 }
 
 impl Lane {
@@ -345,6 +360,7 @@ impl Lane {
                 unfinished: Vec::new(),
                 blocked_long: Vec::new(),
                 done: Vec::new(),
+                set: Vec::new(),
             },
         }
     }

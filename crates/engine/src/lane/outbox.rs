@@ -7,11 +7,14 @@ mod aside;
 mod deliveries;
 mod limits;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
 use self::aside::Aside;
+use super::Correlated;
+use super::correlating::Correlating;
 use super::counters::{Discards, Holding, OutboxState, OutboxStats};
 use super::events::Events;
 use super::history::CatchUp;
@@ -68,6 +71,8 @@ pub(super) struct Outbox {
     pub(super) back_until: Time,
     /// Position in the channel's history. While it is set, the consumer gets events of the history and no new ones.
     pub(super) catch_up: Option<CatchUp>,
+    /// The consumer's correlation, and the events that wait for others before they come into `waiting`.
+    pub(super) correlating: Option<Box<Correlating>>,
 
     /// Latest time of the lane's next look at the outbox; [`Entry::NEVER`] if it may not come.
     pub(super) looked_at: Time,
@@ -255,12 +260,15 @@ pub(super) struct Handed {
     pub(super) deadline: Time,
     pub(super) pulled: bool,
     pub(super) ask: Ask,
+    pub(super) correlated: Option<Correlated>,
 }
 
 impl Outbox {
     pub(super) fn new(id: OutboxId, channel: u32, route: &ConsumerRoute) -> Self {
         let mut outbox = Self::empty(id, channel, route.key, *route.settings, route.batches);
         outbox.connection = route.connection;
+        let policy = outbox.waiting.policy().of_sets(route.correlates().is_some());
+        outbox.waiting = Queue::new(policy);
         (outbox.terms.pull, outbox.terms.durable) = (route.pull, route.durable);
         (outbox.peer, outbox.terms.output_form, outbox.suspended) = (route.peer, route.output_form, route.suspended);
         outbox
@@ -317,6 +325,7 @@ impl Outbox {
             elsewhere: Elsewhere::default(),
             back_until: Time(0),
             catch_up: None,
+            correlating: None,
             looked_at: Entry::NEVER,
             listed: false,
             trouble: Trouble {
@@ -357,7 +366,8 @@ impl Outbox {
         self.terms.reply_nanos = nanos_of(route.settings.reply_timeout);
         self.terms.bound_nanos = nanos_of(route.settings.latency_bound);
         self.suspended = route.suspended;
-        self.waiting.set_policy(Policy::of(&route.settings, self.terms.batches), events);
+        let policy = Policy::of(&route.settings, self.terms.batches).of_sets(route.correlates().is_some());
+        self.waiting.set_policy(policy, events);
         if !has_other_client {
             return 0;
         }
@@ -631,6 +641,8 @@ impl Outbox {
             state,
             backlog_events: self.backlog() as u64 + self.elsewhere.events,
             elsewhere_events: self.elsewhere.events,
+            awaiting_set: self.correlating.as_ref().map_or(0, |correlating| correlating.waiting()),
+            sets: self.waiting.sets.as_ref().map_or(0, |sets| sets.begun()),
             backlog_bytes: self.weight,
             in_flight: u32::try_from(self.flight.unanswered.len()).unwrap_or(u32::MAX),
             delayed: self.waiting.delayed() as u64,

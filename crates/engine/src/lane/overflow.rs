@@ -280,7 +280,9 @@ impl Lane {
         let event: &mut Event = pending_event;
         let outboxes = &self.outboxes;
         self.space.filters.chosen.retain(|chosen| {
-            let Some(outbox) = outboxes.get(chosen.slot).filter(|outbox| outbox.catch_up.is_none()) else {
+            let Some(outbox) =
+                outboxes.get(chosen.slot).filter(|outbox| outbox.catch_up.is_none() && outbox.correlating.is_none())
+            else {
                 return true;
             };
             let goes = !outbox.elsewhere.is_over() || (is_half_full && outbox.weight >= backlog);

@@ -127,6 +127,7 @@ impl Lane {
                         self.wait_for_again(slot);
                     }
                 }
+                self.follow_correlation(slot, route);
                 self.watch(slot);
                 self.watch_hold(slot);
                 self.note_room(slot);
@@ -135,7 +136,9 @@ impl Lane {
             (Some(route), None) => {
                 let new = |slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route);
                 let slot = self.outboxes.insert(new);
-                if let Some(start) = route.start.filter(|start| *start != StartFrom::New) {
+                self.follow_correlation(slot, route);
+                let start = route.start.filter(|start| *start != StartFrom::New && route.correlates().is_none());
+                if let Some(start) = start {
                     self.begin_in_history(slot, start, route.resumes);
                 }
                 slot
@@ -258,6 +261,7 @@ impl Lane {
     fn drop_backlog(&mut self, slot: u32, reason: DiscardReason) -> u64 {
         let elsewhere = self.drop_elsewhere(slot);
         self.leave_history(slot);
+        self.end_correlation(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let backlog = outbox.take_all();
         let count = backlog.len() as u64 + elsewhere;

@@ -50,7 +50,7 @@ impl Lane {
         let (mut known, mut silent) = (true, SILENT_PER_EVENT);
         let result = loop {
             let Some(over) = self.over(channel, charge) else { break Ok(None) };
-            if self.release_orphaned_of(channel) {
+            if self.release_orphaned_of(channel) || self.displace_uncorrelated(channel, over) {
                 continue;
             }
             if over.queue && self.rejects_new_events(channel) {

@@ -7,8 +7,10 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
+use super::Correlated;
 use super::RemoteFilterGroups;
 use super::events::Events;
+use super::sets::Sets;
 use super::sorted::{Heap, Sorted};
 use crate::event::EventAt;
 use crate::{DiscardPolicy, OrderPolicy, OutboxSettings, Time};
@@ -98,6 +100,11 @@ impl Policy {
         Self { order: settings.order_policy, discard: settings.discard_policy, paced }
     }
 
+    /// The policy of a consumer that gets sets, which go in the order in which they were complete.
+    pub(super) fn of_sets(self, gets_sets: bool) -> Self {
+        if gets_sets { Self { order: OrderPolicy::Fifo, paced: false, ..self } } else { self }
+    }
+
     /// Whether the ring suffices.
     fn is_by_arrival(self) -> bool {
         matches!(self.order, OrderPolicy::Any | OrderPolicy::Fifo)
@@ -138,6 +145,8 @@ pub(super) struct Queue {
     latest: (Time, u64),
     /// `None` until something has to be sorted or expires.
     sorted: Option<Box<Sorted>>,
+    /// Sets that waiting and unanswered events belong to, if the consumer gets sets.
+    pub(super) sets: Option<Box<Sets>>,
 }
 
 impl Queue {
@@ -159,10 +168,23 @@ impl Queue {
         }
         if !policy.is_by_arrival() {
             while let Some(plain) = self.ring.pop_front() {
-                let (since, serial) = events.arrival_order(plain.event);
+                let (since, serial) = self.arrival_order(plain.event, events);
                 self.sort_in(Entry { since, ..plain.into_entry() }, serial, since);
             }
         }
+    }
+
+    /// Sort key of a waiting event: its arrival, or that of its set.
+    #[inline]
+    fn arrival_order(&self, event: EventAt, events: &Events) -> (Time, u64) {
+        let of_set = self.sets.as_ref().and_then(|sets| sets.order(event));
+        of_set.unwrap_or_else(|| events.arrival_order(event))
+    }
+
+    /// The set of a waiting or unanswered event, and its place there.
+    #[inline]
+    pub(super) fn place(&self, event: EventAt) -> Option<Correlated> {
+        self.sets.as_ref()?.place(event)
     }
 
     fn sort_in(&mut self, entry: Entry, serial: u64, now: Time) {
@@ -231,7 +253,7 @@ impl Queue {
 
     /// Puts an event back in its place.
     pub(super) fn put_back(&mut self, entry: Entry, events: &Events, now: Time) {
-        let (arrived, serial) = events.arrival_order(entry.event);
+        let (arrived, serial) = self.arrival_order(entry.event, events);
         let since = if entry.is_plain { arrived } else { entry.since };
         self.insert_sorted(Entry { since, ..entry }, serial, events, now);
     }
@@ -240,11 +262,11 @@ impl Queue {
         if entry.is_plain && self.policy.is_by_arrival() {
             let (arrival_order, Entry { event, priority, ask, .. }) = ((entry.since, serial), entry);
             let plain = Plain { event, priority, ask };
-            if self.ring.front().is_none_or(|first| arrival_order < events.arrival_order(first.event)) {
+            if self.ring.front().is_none_or(|first| arrival_order < self.arrival_order(first.event, events)) {
                 self.latest = self.latest.max(arrival_order);
                 return self.ring.push_front(plain);
             }
-            if self.ring.back().is_some_and(|last| events.arrival_order(last.event) < arrival_order) {
+            if self.ring.back().is_some_and(|last| self.arrival_order(last.event, events) < arrival_order) {
                 self.latest = self.latest.max(arrival_order);
                 return self.ring.push_back(plain);
             }
@@ -304,7 +326,7 @@ impl Queue {
         let stored = self.sorted.as_ref().and_then(|sorted| sorted.first_serial(Heap::Discard));
         let ringed = if lifo { self.ring.back() } else { self.ring.front() };
         let goes_first =
-            |plain: &&Plain| stored.is_none_or(|stored| (events.arrival_order(plain.event).1 > stored) == lifo);
+            |plain: &&Plain| stored.is_none_or(|stored| (self.arrival_order(plain.event, events).1 > stored) == lifo);
         ringed.filter(goes_first).copied()
     }
 
@@ -352,14 +374,17 @@ impl Queue {
     pub(super) fn oldest(&self, events: &Events) -> Option<Time> {
         let heap = if self.policy.ages() { Heap::Age } else { Heap::Order };
         let stored = self.first(heap).map(|entry| entry.since);
-        let ringed = self.ring.front().map(|plain| events.arrival_order(plain.event).0);
+        let ringed = self.ring.front().map(|plain| self.arrival_order(plain.event, events).0);
         stored.into_iter().chain(ringed).min()
     }
 
     /// Since when the next event to be delivered has waited.
     pub(super) fn next_since(&self, events: &Events) -> Option<Time> {
-        let ringed =
-            self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| events.arrival_order(plain.event).0);
+        let ringed = self
+            .ring
+            .front()
+            .filter(|_| self.is_ring_next(events))
+            .map(|plain| self.arrival_order(plain.event, events).0);
         ringed.or_else(|| self.first(Heap::Order).map(|entry| entry.since))
     }
 
@@ -380,6 +405,6 @@ impl Queue {
         let Some(plain) = self.ring.front() else { return false };
         let Some(sorted) = &self.sorted else { return true };
         let stored = sorted.first(Heap::Order).map(|entry| entry.since).zip(sorted.first_serial(Heap::Order));
-        stored.is_none_or(|stored| events.arrival_order(plain.event) < stored)
+        stored.is_none_or(|stored| self.arrival_order(plain.event, events) < stored)
     }
 }

@@ -12,6 +12,7 @@ mod answers;
 mod bounds;
 mod changes;
 mod completion;
+mod correlation;
 mod dead_letters;
 mod drops;
 mod durable;

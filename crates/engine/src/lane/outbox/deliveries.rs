@@ -113,18 +113,22 @@ impl Outbox {
     ) -> Option<Handed> {
         let entry = self.waiting.pop(events)?;
         let (serial, ask) = (self.flight.next_serial, entry.ask);
+        let correlated = self.waiting.place(entry.event);
         self.flight.next_serial = serial.wrapping_add(1);
         // The connection of the client that pulled reports the outcome.
         let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask.needs_filter_call()) };
         self.flight.in_flight += 1;
         taken(entry.event);
         self.flight.unanswered.push_back(Unanswered { entry, deadline, serial, credit, pulled });
+        // A set is one batch, whatever its size, unless its events are tried in smaller ones or the client takes fewer.
+        let is_whole = correlated.is_some() && self.terms.batches && !pulled && self.aside.deliveries == 0;
+        let most = if is_whole { u32::MAX } else { most };
         let most = if ask.is_repeated() { most.min(self.flight.split.batch_max) } else { most };
         // An event with remote filters to call comes alone.
         if most > 1 && !ask.needs_filter_call() {
             self.fill_batch(most - 1, Unanswered { entry, deadline, serial, credit: None, pulled }, events, taken);
         }
-        Some(Handed { serial, deadline, pulled, ask })
+        Some(Handed { serial, deadline, pulled, ask, correlated })
     }
 
     /// Adds up to `most` events to a delivery that has begun with `begun`.
@@ -134,10 +138,12 @@ impl Outbox {
             let Some((ask, next)) = self.waiting.next(events) else { return };
             let weight = events.weight(next);
             // Repeats are marked by the batch.
-            if ask != begun.entry.ask || weight > room {
+            let sets = [begun.entry.event, next].map(|event| self.waiting.place(event).map(|place| place.set));
+            let has_room = weight <= room || sets[0].is_some();
+            if ask != begun.entry.ask || !has_room || sets[0] != sets[1] {
                 return;
             }
-            room -= weight;
+            room = room.saturating_sub(weight);
             let Some(entry) = self.waiting.pop(events) else { return };
             taken(entry.event);
             self.flight.unanswered.push_back(Unanswered { entry, ..begun });

@@ -64,7 +64,9 @@ impl Outbox {
         let answers = self.flight.unanswered.iter().map(|event| self.deadline_of(event));
         let room = self.trouble.blocked.map(|blocked| blocked.deadline);
         let limits = answers.chain(room).filter(|due| *due != Entry::NEVER);
-        limits.chain(self.trouble.retry_at).chain(self.aside_until()).chain(self.waiting_due(events, now)).min()
+        let uncorrelated = self.correlating.as_ref().and_then(|correlating| correlating.next_expiry());
+        let waits = self.waiting_due(events, now).into_iter().chain(uncorrelated);
+        limits.chain(self.trouble.retry_at).chain(self.aside_until()).chain(waits).min()
     }
 
     /// When one of the waiting events next becomes due: it expires, reaches its start time, or a batch leaves without
