@@ -72,12 +72,12 @@ fn correlate(correlation: &Correlation, stream: &[u8]) {
         let terms = Terms::of(places.chain((matched == 0).then_some(usize::from(value % 16))));
         let key: Option<Key> = correlation.key(&Everywhere(value), &mut Steps::new(100));
         inside += 1;
-        match matcher.offer(terms, key.as_ref(), now_ns, number) {
+        match matcher.offer(terms, key.as_ref(), now_ns, number, &mut Steps::new(u32::from(value) * 8)) {
             Offered::Complete(set) => {
                 assert!(set.events.is_sorted() && set.events.last() == Some(&number));
                 inside -= set.events.len();
             }
-            Offered::Waits => {}
+            Offered::Waits | Offered::Cut => {}
             Offered::Unmatched(_) | Offered::WithoutKey(_) => inside -= 1,
         }
         while matcher.poll_dropped().is_some() {

@@ -31,6 +31,10 @@ pub const HOLDER_OVERHEAD_BYTES: u64 = 32;
 /// that has a `Timeout` or orders or discards by priority or deadline: such outboxes need more memory per event.
 pub const SORTED_OVERHEAD_BYTES: u64 = 128;
 
+/// [`HOLDER_OVERHEAD_BYTES`] of a consumer with a [correlation](crate::Hierarchy::set_correlation): also the event's place in a set, which
+/// may wait for a `StartTime`.
+pub const CORRELATED_OVERHEAD_BYTES: u64 = 320;
+
 /// An event: its bytes as they arrived, and the fields that were read from them once.
 #[derive(Clone, Debug, Default)]
 pub struct Event {

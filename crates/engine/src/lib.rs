@@ -67,8 +67,8 @@ pub mod wildcard;
 
 pub use activity::{Activity, WaitingPull};
 pub use event::{
-    Alternate, Alternates, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, NumberForm, NumberPlace,
-    ORIGIN_OVERHEAD_BYTES, PendingEvent, SORTED_OVERHEAD_BYTES, WATCH_OVERHEAD_BYTES,
+    Alternate, Alternates, CORRELATED_OVERHEAD_BYTES, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES,
+    NumberForm, NumberPlace, ORIGIN_OVERHEAD_BYTES, PendingEvent, SORTED_OVERHEAD_BYTES, WATCH_OVERHEAD_BYTES,
 };
 pub use forms::{Forms, NoFields};
 pub use hierarchy::{

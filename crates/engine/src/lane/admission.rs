@@ -13,8 +13,8 @@ use super::suppliers::{Supplier, say_all};
 use super::verdict::Verdict;
 use super::{Admission, Lane, Outbox};
 use crate::{
-    Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, PendingEvent, ProxyKey, Refusal, Reliability,
-    SORTED_OVERHEAD_BYTES, Ticket, Time,
+    CORRELATED_OVERHEAD_BYTES, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, PendingEvent, ProxyKey, Refusal,
+    Reliability, SORTED_OVERHEAD_BYTES, Ticket, Time,
 };
 
 /// Costs of an event that goes to the consumers in [`Filters::chosen`](super::filtering::Filters::chosen).
@@ -25,6 +25,8 @@ struct Plan {
     bridges: usize,
     /// Whether the event is stored in the channel's history.
     is_stored: bool,
+    /// Whether some consumers of the channel here have a correlation.
+    correlates: bool,
     weight: u64,
     charge: u64,
     /// Block suppliers if there is still no room once the event is in.
@@ -243,12 +245,14 @@ impl Lane {
         self.arrival.admitting = true;
         let state = self.channels.get(supplier.channel);
         let has_history = state.is_some_and(|state| state.history.is_some());
+        let correlates = state.is_some_and(|state| !state.correlating.is_empty());
         if state.is_some_and(ChannelState::may_overflow) {
             self.set_apart(supplier, &mut pending_event);
         }
         let is_stored = has_history && self.begin_storing(supplier, &mut pending_event);
         let weight = pending_event.weight();
-        let mut plan = Plan { known, destinations: 0, bridges: 0, is_stored, weight, charge: 0, hold: None };
+        let mut plan =
+            Plan { known, destinations: 0, bridges: 0, is_stored, correlates, weight, charge: 0, hold: None };
         let admission = match self.plan(&mut plan, supplier, &pending_event) {
             Some(refusal) => {
                 if let Some(state) = self.channels.get_mut(supplier.channel).filter(|_| !supplier.handed_over) {
@@ -354,6 +358,9 @@ impl Lane {
         let is_sorted = supplier.sorted || has_times || supplier.handed_over;
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
         plan.charge = plan.weight + holder * plan.holders(pending_event) as u64;
+        if plan.correlates {
+            plan.charge += (CORRELATED_OVERHEAD_BYTES - holder) * u64::from(self.correlating_destinations());
+        }
     }
 
     /// Destinations for the event's type, looked up or computed.
@@ -502,18 +509,22 @@ impl Lane {
         let mut destinations = 0;
         for index in 0..plan.destinations {
             let Some(chosen) = self.space.filters.chosen.get(index).copied() else { break };
+            if plan.correlates && self.is_correlating(chosen.slot) {
+                continue;
+            }
             let mapped = match supplier.mapped {
                 true => self.map(chosen, (supplier, &plan.known), &offer, (forms, steps)),
                 false => None,
             };
-            let is_in = match self.is_correlating(chosen.slot) {
-                true => self.correlate(chosen, (mapped, &offer), (forms, steps), &mut withheld),
-                false => self.put_into(chosen.slot, (mapped, chosen.ask), &offer, &mut withheld),
-            };
+            let is_in = self.put_into(chosen.slot, (mapped, chosen.ask), &offer, &mut withheld);
             destinations += u32::from(is_in);
             if let Some(watch) = tells_of_each.filter(|_| is_in) {
                 self.complete_begins(watch, chosen.slot);
             }
+        }
+        if plan.correlates {
+            let of = (supplier, &plan.known, tells_of_each);
+            destinations += self.correlate_all(of, &offer, (forms, steps), &mut withheld);
         }
         if is_elsewhere {
             destinations += self.keep_elsewhere(channel, offer.entry, &mut withheld);

@@ -28,8 +28,9 @@ pub(super) struct ChannelState {
     pub(super) bridges: Vec<Bridge>,
     /// Number of consumers here that have places on other lanes too.
     pub(super) parted: u32,
-    /// Slots of outboxes here whose consumers have a correlation.
+    /// Slots of outboxes here whose consumers have a correlation, and the place of the next one whose events make room.
     pub(super) correlating: Vec<u32>,
+    pub(super) displaced_next: usize,
     /// The lane's quota of the channel's limits.
     pub(super) quota: Quota,
     /// Memory pool of the events of all channels.
@@ -204,6 +205,7 @@ impl ChannelState {
             bridges: Vec::new(),
             parted: 0,
             correlating: Vec::new(),
+            displaced_next: 0,
             destinations: Destinations::default(),
             types: HashSet::new(),
             all: Room::default(),

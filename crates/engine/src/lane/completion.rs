@@ -155,7 +155,7 @@ impl Lane {
     /// Reports an event that leaves an outbox for good, or is not put into it, while the lane still holds it.
     #[inline]
     pub(super) fn complete(&mut self, slot: u32, event: EventAt, how: Disposition) {
-        if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting.sets.is_some()) {
+        if self.news.has_sets && self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting.sets.is_some()) {
             return self.complete_of_set(slot, event, how);
         }
         if self.news.completion.watched > 0 {

@@ -329,7 +329,7 @@ impl Lane {
             } else if outbox.aside_until().is_some_and(|time| time <= self.now) {
                 self.counters.deliveries.put_back += outbox.end_aside(&self.events, self.now);
             }
-            self.expire_uncorrelated(slot);
+            self.expire_awaiting(slot);
             self.catch_up_within_budget(slot);
             self.look_at_late(slot);
             self.list_if_ready(slot);

@@ -21,6 +21,8 @@ struct Place {
     event: Option<Arc<Event>>,
     /// Number of holders in the lane; of a free slot, the next free one.
     holders: u32,
+    /// Number of these where the event waits for others of its set.
+    awaiting: u32,
 }
 
 // There may be as many spare places as used ones.
@@ -43,7 +45,7 @@ impl Events {
     /// Inserts a finished pending event, with one holder.
     pub(super) fn insert(&mut self, pending_event: PendingEvent) -> EventAt {
         let at = self.next();
-        let content = Place { event: Some(pending_event.into_event()), holders: 1 };
+        let content = Place { event: Some(pending_event.into_event()), holders: 1, awaiting: 0 };
         match self.places.get_mut(at.0 as usize) {
             Some(place) => self.free = core::mem::replace(place, content).holders,
             None => self.places.push(content),
@@ -90,6 +92,20 @@ impl Events {
         if let Some(place) = self.places.get_mut(at.0 as usize) {
             place.holders += 1;
         }
+    }
+
+    /// Notes that the event waits for others of its set at one of its holders, or not any more.
+    pub(super) fn note_awaiting(&mut self, at: EventAt, waits: bool) {
+        if let Some(place) = self.places.get_mut(at.0 as usize) {
+            place.awaiting = if waits { place.awaiting + 1 } else { place.awaiting.saturating_sub(1) };
+        }
+    }
+
+    /// Whether the event does nothing but wait for others of its set, wherever it is held.
+    pub(super) fn only_awaits(&self, at: EventAt) -> bool {
+        let is_inside = |event: &Arc<Event>| Arc::strong_count(event) == 1;
+        let place = self.places.get(at.0 as usize);
+        place.is_some_and(|place| place.holders == place.awaiting && place.event.as_ref().is_some_and(is_inside))
     }
 
     /// Removes a holder. Returns the event if this was the last and there is none outside the lane either.

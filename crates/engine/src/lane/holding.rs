@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use super::channel::{Hold, Whose};
+use super::channel::{Hold, Over, Whose};
+use super::correlating::DISPLACED_AT_ONCE;
 use super::queue::Entry;
 use super::{Holding, Lane, Outbox, OutboxStats};
 use crate::{DiscardReason, DisconnectReason, Notice, Time};
@@ -174,10 +175,14 @@ impl Lane {
             if !hold.is_some_and(|hold| hold.is_by(slot)) {
                 continue;
             }
-            while let Some(over) = over(self).filter(|over| over.any()) {
+            let mut awaiting = DISPLACED_AT_ONCE;
+            while over(self).is_some_and(Over::any) {
                 if self.release_orphaned_of(channel) {
                     continue;
                 }
+                // What was dropped last may only wait for others by now.
+                let has_more = self.displace_awaiting((channel, whose), &mut awaiting, over);
+                let Some(over) = over(self).filter(|over| over.any() && !has_more) else { break };
                 if self.outboxes.get(slot).is_none_or(|outbox| outbox.waiting.is_empty()) {
                     break;
                 }

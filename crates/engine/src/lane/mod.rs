@@ -283,6 +283,8 @@ struct News {
     notices: VecDeque<Notice>,
     orphaned_backlogs: VecDeque<OrphanedBacklog>,
     completion: Completions,
+    /// Whether a consumer has had sets of events.
+    has_sets: bool,
     /// Instructions for events stored elsewhere, where that is possible.
     errands: Errands,
     may_overflow: bool,
@@ -344,6 +346,7 @@ impl Lane {
                 notices: VecDeque::new(),
                 orphaned_backlogs: VecDeque::new(),
                 completion: Completions::default(),
+                has_sets: false,
                 errands: Errands::new(),
                 may_overflow: false,
                 dead_letters: VecDeque::new(),

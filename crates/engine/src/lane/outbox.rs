@@ -45,6 +45,9 @@ const EPISODE_OVER_AFTER: Duration = Duration::from_secs(60);
 /// Largest total weight of one delivery's events, except that the first may have any size. The rest follow with the next.
 const BATCH_BYTES_MAX: u64 = 256 << 10;
 
+/// The same of a set's events, which are one delivery if they weigh no more.
+const SET_BYTES_MAX: u64 = 1 << 20;
+
 #[derive(Debug)]
 pub(super) struct Outbox {
     pub(super) id: OutboxId,
@@ -220,26 +223,45 @@ pub(super) struct Offer {
 /// Added to the expiry of events that never expire: they sort after all that do, and among themselves by their lifetimes.
 const NEVER_EXPIRES_LATER: Duration = Duration::from_secs(146 * 365 * 24 * 3600);
 
-/// All events of an outbox.
+/// All events of an outbox, and those that wait for others of their sets.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     unanswered: VecDeque<Unanswered>,
     waiting: Queue,
+    awaiting: Option<Box<Correlating>>,
+}
+
+/// An event of a backlog.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) event: EventAt,
+    /// Whether it waited for others of its set.
+    pub(super) is_awaiting: bool,
 }
 
 impl Backlog {
+    /// The events of a correlation that has ended.
+    pub(super) fn of(awaiting: Option<Box<Correlating>>) -> Self {
+        Self { awaiting, ..Self::default() }
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.unanswered.len() + self.waiting.len()
+        let awaiting = self.awaiting.as_ref().map_or(0, |awaiting| awaiting.len());
+        self.unanswered.len() + self.waiting.len() + awaiting
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Removes one event: unanswered ones first, then waiting ones, in the order of delivery.
-    pub(super) fn pop(&mut self, events: &Events) -> Option<EventAt> {
+    /// Removes one event: unanswered ones first, then waiting ones, in the order of delivery, then those that wait for others.
+    pub(super) fn pop(&mut self, events: &Events) -> Option<Left> {
         let unanswered = self.unanswered.pop_front().map(|unanswered| unanswered.entry);
-        unanswered.or_else(|| self.waiting.pop_any(events)).map(|entry| entry.event)
+        if let Some(entry) = unanswered.or_else(|| self.waiting.pop_any(events)) {
+            return Some(Left { event: entry.event, is_awaiting: false });
+        }
+        let entry = self.awaiting.as_mut()?.take_oldest()?;
+        Some(Left { event: entry.event, is_awaiting: true })
     }
 }
 
@@ -615,7 +637,8 @@ impl Outbox {
         self.flight.credits.clear();
         let empty = Queue::new(self.waiting.policy());
         let waiting = core::mem::replace(&mut self.waiting, empty);
-        Backlog { unanswered: core::mem::take(&mut self.flight.unanswered), waiting }
+        let awaiting = self.correlating.take();
+        Backlog { unanswered: core::mem::take(&mut self.flight.unanswered), waiting, awaiting }
     }
 
     // ---- what it is doing ----
@@ -641,7 +664,7 @@ impl Outbox {
             state,
             backlog_events: self.backlog() as u64 + self.elsewhere.events,
             elsewhere_events: self.elsewhere.events,
-            awaiting_set: self.correlating.as_ref().map_or(0, |correlating| correlating.waiting()),
+            awaiting_set: self.correlating.as_ref().map_or(0, |correlating| correlating.len() as u64),
             sets: self.waiting.sets.as_ref().map_or(0, |sets| sets.begun()),
             backlog_bytes: self.weight,
             in_flight: u32::try_from(self.flight.unanswered.len()).unwrap_or(u32::MAX),

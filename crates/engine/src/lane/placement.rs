@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::channel::{Bridge, ChannelState, ELSEWHERE, Quota, Whose};
 use super::destinations::Change;
-use super::outbox::{Backlog, Outbox};
+use super::outbox::{Backlog, Left, Outbox};
 use super::{Lane, Notice};
 use crate::{
     ChannelRoutes, ConsumerRoute, DiscardReason, DisconnectReason, FullOutbox, OutboxId, ProxyKey, Snapshot, StartFrom,
@@ -261,7 +261,7 @@ impl Lane {
     fn drop_backlog(&mut self, slot: u32, reason: DiscardReason) -> u64 {
         let elsewhere = self.drop_elsewhere(slot);
         self.leave_history(slot);
-        self.end_correlation(slot);
+        self.end_sets(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let backlog = outbox.take_all();
         let count = backlog.len() as u64 + elsewhere;
@@ -338,7 +338,10 @@ impl Lane {
         if orphaned.events.is_empty() {
             self.news.orphaned_backlogs.remove(at);
         }
-        if let Some(event) = event {
+        if let Some(Left { event, is_awaiting }) = event {
+            if is_awaiting {
+                self.events.note_awaiting(event, false);
+            }
             if let Some(reason) = reason {
                 self.drops.count(key, self.events.event_type(event), reason, &mut self.types);
                 self.complete_orphaned(key, event, reason);

@@ -6,6 +6,7 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 use super::channel::{ChannelState, Hold, Over, SlowConsumer, Whose};
+use super::correlating::DISPLACED_AT_ONCE;
 use super::queue::Entry;
 use super::{Lane, Outbox};
 use crate::{DiscardReason, DisconnectReason, Disposition, FullOutbox, Notice, ProxyId, Refusal};
@@ -37,6 +38,9 @@ impl Lane {
     /// are to be blocked; `Err` that the event is refused.
     pub(super) fn make_room(&mut self, channel: u32, charge: u64) -> Result<Option<Hold>, Refusal> {
         let whose = self.whose();
+        // Before anything else: no supplier waits, and no event is dropped or refused, for those that only wait for others of their sets.
+        let mut awaiting = DISPLACED_AT_ONCE;
+        self.displace_awaiting((channel, whose), &mut awaiting, |lane| lane.over(channel, charge));
         if let Some(room) = self.channels.get(channel).map(|state| state.room(whose)).filter(|room| room.hold.is_some())
         {
             // If no event waits, this one will. A hand-over also takes memory on the lane that it comes from, which limits its number.
@@ -49,9 +53,15 @@ impl Lane {
         let mut backlogs = core::mem::take(&mut self.space.backlogs);
         let (mut known, mut silent) = (true, SILENT_PER_EVENT);
         let result = loop {
-            let Some(over) = self.over(channel, charge) else { break Ok(None) };
-            if self.release_orphaned_of(channel) || self.displace_uncorrelated(channel, over) {
+            if self.over(channel, charge).is_some() && self.release_orphaned_of(channel) {
                 continue;
+            }
+            // What a consumer has lost may only wait for others of its set by now.
+            let has_more = self.displace_awaiting((channel, whose), &mut awaiting, |lane| lane.over(channel, charge));
+            let Some(over) = self.over(channel, charge) else { break Ok(None) };
+            if has_more {
+                // There are more of them than one admission drops. The next look at the channel goes on.
+                break Ok(over.memory.then_some(Hold::new(over, None)));
             }
             if over.queue && self.rejects_new_events(channel) {
                 if self.arrival.taking_over {
@@ -335,11 +345,11 @@ impl Lane {
         if let Some((slot, _)) = hold.by {
             self.note_full(slot, true, FullOutbox::Hold);
         }
-        if hold.for_keeper {
-            // Storage may stop.
+        self.note_if_short(channel, whose);
+        if hold.for_keeper || self.channels.get(channel).is_some_and(|state| !state.correlating.is_empty()) {
+            // Storage may stop; and events that nobody holds any more but to wait for others tell nothing of it.
             self.list_short_of_room(channel);
         }
-        self.note_if_short(channel, whose);
     }
 
     /// If a channel is blocked for want of room in the memory pool, checks for room from time to time.
@@ -547,12 +557,14 @@ impl Lane {
         for _ in 0..self.memory_pool.short_of_room.len().min(CHECKED_PER_ROUND) {
             let Some(channel) = self.memory_pool.short_of_room.pop_front() else { break };
             self.note_room_elsewhere(channel);
+            self.displace_where_blocked(channel);
             self.note_channel_room(channel);
             self.end_hold_for_keeper(channel);
             let is_short = |state: &ChannelState| {
                 let is_held = |whose: &Whose| {
                     let hold = state.room(*whose).hold;
-                    hold.is_some_and(|hold| hold.for_keeper || state.is_short_of_shared(*whose))
+                    let has_awaiting = !state.correlating.is_empty();
+                    hold.is_some_and(|hold| hold.for_keeper || has_awaiting || state.is_short_of_shared(*whose))
                 };
                 state.depot.is_short_of_shared() || Whose::ALL.iter().any(is_held)
             };

@@ -1,27 +1,29 @@
 //! The state of one consumer's correlation: the events that wait for others, and the sets that they complete.
 
 use super::{Correlation, Key, Terms};
+use crate::constraint::Steps;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Events that wait for others, by what they are correlated by, in bounded memory: about 300 octets for each of the most that have waited
-/// at once. Nothing is allocated while no more wait than did before.
+/// Events that wait for others, by what they are correlated by, in bounded memory: [`EVENT_BYTES`](Self::EVENT_BYTES) for each of the most
+/// that have waited at once. Nothing is allocated while no more wait than did before.
 ///
 /// `H` is the caller's handle of an event. Each handle handed in is returned once: in a [`CompleteSet`], by
-/// [`poll_dropped`](Self::poll_dropped) or by [`displace_oldest`](Self::displace_oldest); or at once, by [`Offered::Unmatched`] or
-/// [`Offered::WithoutKey`], and then the matcher does not have it.
+/// [`poll_dropped`](Self::poll_dropped), by [`displace_oldest`](Self::displace_oldest) or by [`displace`](Self::displace); or at once, by
+/// [`Offered::Unmatched`] or [`Offered::WithoutKey`], and then the matcher does not have it.
 ///
 /// # The rule that drives it
 ///
 /// After [`offer`](Self::offer) or [`expire`](Self::expire), call [`poll_dropped`](Self::poll_dropped) until it returns `None`; call
-/// [`expire`](Self::expire) at [`next_expiry_ns`](Self::next_expiry_ns). `offer` does so itself first, so that a late call changes no set.
+/// [`expire`](Self::expire) at [`next_expiry_ns`](Self::next_expiry_ns). A late call changes no set.
 ///
 /// # What it costs
 ///
 /// An event costs a look at the alternatives. Where all terms of one have a candidate, it costs a walk over the waiting events of its key,
-/// from the oldest one on until the set is complete.
+/// from the oldest one on until the set is complete. Each look takes a step of the event's [`Steps`]; without steps the search ends
+/// ([`Offered::Cut`]). No call drops more than [`DROPPED_PER_OFFER`](Self::DROPPED_PER_OFFER) events, or as many as it is told.
 #[derive(Debug)]
 pub struct Matcher<H> {
     alternatives: Box<[Terms]>,
@@ -45,6 +47,8 @@ pub enum Offered<'m, H> {
     Complete(CompleteSet<'m, H>),
     /// It waits for others.
     Waits,
+    /// It waits for others. The steps were spent before the search ended, so that there may be a set, which a later event completes.
+    Cut,
     /// It matches no term.
     Unmatched(H),
     /// It has no value to be correlated by.
@@ -84,6 +88,19 @@ pub struct CorrelationCounters {
     pub unmatched: u64,
     /// Events without a value to be correlated by.
     pub without_key: u64,
+    /// Events that wait since the steps were spent.
+    pub cut: u64,
+}
+
+/// The steps were spent.
+struct Spent;
+
+impl<H> Matcher<H> {
+    /// Most memory for each event of [`Correlation::keep`], in octets, if `H` takes no more than 24.
+    pub const EVENT_BYTES: u64 = 300;
+
+    /// Most events that have waited for too long and are dropped by [`offer`](Self::offer). Those beyond are in no set either.
+    pub const DROPPED_PER_OFFER: usize = 16;
 }
 
 impl<H: Copy> Matcher<H> {
@@ -106,8 +123,15 @@ impl<H: Copy> Matcher<H> {
 
     /// Hands in an event that matches these terms and has this key, at a time in nanoseconds from any beginning. A time before the latest
     /// one counts as the latest.
-    pub fn offer(&mut self, terms: Terms, key: Option<&Key>, at_ns: u64, event: H) -> Offered<'_, H> {
-        self.expire(at_ns);
+    pub fn offer(
+        &mut self,
+        terms: Terms,
+        key: Option<&Key>,
+        at_ns: u64,
+        event: H,
+        steps: &mut Steps,
+    ) -> Offered<'_, H> {
+        self.expire(at_ns, Self::DROPPED_PER_OFFER);
         let terms = terms.and(self.all_terms);
         if terms.is_empty() {
             self.counters.unmatched += 1;
@@ -117,26 +141,33 @@ impl<H: Copy> Matcher<H> {
             self.counters.without_key += 1;
             return Offered::WithoutKey(event);
         };
-        if let Some(place) = self.keys.find(key)
-            && let Some(chosen) = self.complete(place, terms)
-        {
-            return self.deliver(&chosen, event);
+        let found = match self.keys.find(key, steps) {
+            Some(place) => self.complete(place, terms, steps),
+            None => Ok(None),
+        };
+        if let Ok(Some(chosen)) = &found {
+            return self.deliver(chosen, event);
         }
         if self.alternatives.iter().any(|alternative| alternative.len() == 1 && !alternative.and(terms).is_empty()) {
             return self.deliver(&Assignment::default(), event);
         }
         self.wait(terms, key, event);
+        if found.is_err() {
+            self.counters.cut += 1;
+            return Offered::Cut;
+        }
         Offered::Waits
     }
 
-    /// Drops the events that have waited for longer than `within`.
-    pub fn expire(&mut self, now_ns: u64) {
+    /// Drops events that have waited for longer than `within`, `most` at most. Returns their number.
+    pub fn expire(&mut self, now_ns: u64, most: usize) -> usize {
         self.now_ns = self.now_ns.max(now_ns);
-        while self.next_expiry_ns().is_some_and(|expiry| expiry <= self.now_ns) {
-            let Some(event) = self.take(self.waiting.oldest) else { return };
-            self.counters.expired += 1;
-            self.dropped.push_back((event, Dropped::Expired));
+        let mut dropped = 0;
+        while dropped < most && self.next_expiry_ns().is_some_and(|expiry| expiry <= self.now_ns) {
+            self.drop_oldest();
+            dropped += 1;
         }
+        dropped
     }
 
     /// The next event that was dropped, in the order in which they were.
@@ -149,6 +180,27 @@ impl<H: Copy> Matcher<H> {
         let event = self.take(self.waiting.oldest)?;
         self.counters.displaced += 1;
         Some(event)
+    }
+
+    /// Removes the first event for which `goes` is true, as if a further event had displaced it. It looks at the event that has waited
+    /// longest, and then goes on where the last look ended; each look lowers `looks`, and it ends at 0.
+    pub fn displace(&mut self, looks: &mut u32, mut goes: impl FnMut(&H) -> bool) -> Option<H> {
+        let (oldest, resume) = (self.waiting.oldest, core::mem::replace(&mut self.waiting.look, NONE));
+        let mut slot = oldest;
+        while let Some(waiting) = self.waiting.get(slot) {
+            if *looks == 0 {
+                self.waiting.look = slot;
+                return None;
+            }
+            *looks -= 1;
+            if goes(&waiting.event) {
+                self.waiting.look = if slot == oldest { resume } else { waiting.after };
+                self.counters.displaced += 1;
+                return self.take(slot);
+            }
+            slot = if slot == oldest && resume != NONE && resume != oldest { resume } else { waiting.after };
+        }
+        None
     }
 
     /// The time at which the next waiting event is dropped, in nanoseconds.
@@ -179,34 +231,61 @@ impl<H: Copy> Matcher<H> {
     // ---- sets ----
 
     /// The waiting events that an event with these terms completes a set with, if there are.
-    fn complete(&self, place: u32, terms: Terms) -> Option<Assignment> {
-        let key = self.keys.get(place)?;
-        let is_covered = |alternative: &&Terms| alternative.without(terms.or(key.terms())).is_empty();
-        let concerned = self.alternatives.iter().filter(|alternative| !alternative.and(terms).is_empty());
-        concerned.filter(is_covered).find_map(|alternative| self.choose(key.oldest, *alternative, terms))
+    fn complete(&self, place: u32, terms: Terms, steps: &mut Steps) -> Result<Option<Assignment>, Spent> {
+        let Some(key) = self.keys.get(place) else { return Ok(None) };
+        let of_key = terms.or(key.terms());
+        for alternative in &self.alternatives {
+            if !steps.take(1) {
+                return Err(Spent);
+            }
+            let is_covered = !alternative.and(terms).is_empty() && alternative.without(of_key).is_empty();
+            if is_covered && let Some(chosen) = self.choose(key.oldest, *alternative, terms, steps)? {
+                return Ok(Some(chosen));
+            }
+        }
+        Ok(None)
     }
 
     /// The oldest waiting events of a key that fill an alternative together with an event of these terms.
     ///
     /// Events that can have different terms each are the independent sets of a matroid, so that taking each event that still fits, from
     /// the oldest on, ends with the set whose events are the oldest, and fills the alternative if any set does.
-    fn choose(&self, oldest: u32, alternative: Terms, terms: Terms) -> Option<Assignment> {
+    ///
+    /// The terms that were tried for an event that did not fit are *tight*: as many events have them as there are, and can have no others.
+    /// An event of tight terms only does not fit later either, so that at most as many events are tried in vain as there are terms.
+    fn choose(
+        &self,
+        oldest: u32,
+        alternative: Terms,
+        terms: Terms,
+        steps: &mut Steps,
+    ) -> Result<Option<Assignment>, Spent> {
         let mut chosen = Assignment::default();
-        // Terms of events that did not fit. None with the same terms fits later.
-        let mut misfits = Misfits::default();
-        if !chosen.add(terms.and(alternative), NONE) {
-            return None;
+        let mut tight = Terms::NONE;
+        if chosen.add(terms.and(alternative), NONE, &mut tight).is_err() {
+            return Ok(None);
         }
         let mut slot = oldest;
         while chosen.len < alternative.len() {
-            let waiting = self.waiting.get(slot)?;
+            let Some(waiting) = self.waiting.get(slot) else { return Ok(None) };
+            if !steps.take(1) {
+                return Err(Spent);
+            }
             let fitting = waiting.terms.and(alternative);
-            if !fitting.is_empty() && !misfits.has(fitting) && !chosen.add(fitting, slot) {
-                misfits.add(fitting);
+            if !fitting.without(tight).is_empty() && !self.is_over(waiting) {
+                let (Ok(tried) | Err(tried)) = chosen.add(fitting, slot, &mut tight);
+                if !steps.take(tried) {
+                    return Err(Spent);
+                }
             }
             slot = waiting.after_in_key;
         }
-        Some(chosen)
+        Ok(Some(chosen))
+    }
+
+    /// Whether an event has waited for longer than `within`.
+    fn is_over(&self, waiting: &Slot<H>) -> bool {
+        self.within_ns.is_some_and(|within| self.now_ns - waiting.at_ns > within)
     }
 
     /// Takes the chosen events out, and returns them with the event that completes them.
@@ -226,15 +305,17 @@ impl<H: Copy> Matcher<H> {
     // ---- waiting events ----
 
     fn wait(&mut self, terms: Terms, key: &Key, event: H) {
-        if self.waiting.is_full()
-            && let Some(oldest) = self.displace_oldest()
-        {
-            self.dropped.push_back((oldest, Dropped::Displaced));
+        if self.waiting.is_full() {
+            self.drop_oldest();
         }
-        let Some(place) = self.keys.find_or_insert(key) else { return };
+        let keep = self.waiting.keep as usize;
+        let Some(place) = self.keys.find_or_insert(key, keep) else { return };
         let slot = self.waiting.push_back(event, terms, place, self.now_ns);
         // All of them can be dropped at once.
-        self.dropped.reserve(self.waiting.slots.len() + 1);
+        let places = self.waiting.slots.capacity();
+        if self.dropped.capacity() < places {
+            self.dropped.reserve_exact(places - self.dropped.len());
+        }
         let Some(of_key) = self.keys.get_mut(place) else { return };
         let newest = core::mem::replace(&mut of_key.newest, slot);
         of_key.count(terms, 1);
@@ -246,6 +327,16 @@ impl<H: Copy> Matcher<H> {
         if let Some(waiting) = self.waiting.get_mut(slot) {
             waiting.before_in_key = newest;
         }
+    }
+
+    /// Drops the event that has waited longest.
+    fn drop_oldest(&mut self) {
+        let is_over = self.waiting.get(self.waiting.oldest).is_some_and(|oldest| self.is_over(oldest));
+        let Some(event) = self.take(self.waiting.oldest) else { return };
+        let why = if is_over { Dropped::Expired } else { Dropped::Displaced };
+        self.counters.expired += u64::from(is_over);
+        self.counters.displaced += u64::from(!is_over);
+        self.dropped.push_back((event, why));
     }
 
     /// Takes an event out of the lists.
@@ -299,12 +390,22 @@ struct Waiting<H> {
     keep: u32,
     oldest: u32,
     newest: u32,
+    /// Where the next look for an event to be displaced goes on after the oldest one.
+    look: u32,
     len: usize,
+}
+
+/// Makes room for one more in a list that has `most` at most, and takes no more memory than these need.
+fn make_room<T>(list: &mut Vec<T>, most: usize) {
+    if list.len() == list.capacity() {
+        let left = most.saturating_sub(list.len()).max(1);
+        list.reserve_exact(list.len().max(8).min(left));
+    }
 }
 
 impl<H: Copy> Waiting<H> {
     fn new(keep: u32) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), keep, oldest: NONE, newest: NONE, len: 0 }
+        Self { slots: Vec::new(), free: Vec::new(), keep, oldest: NONE, newest: NONE, look: NONE, len: 0 }
     }
 
     fn is_full(&self) -> bool {
@@ -322,8 +423,10 @@ impl<H: Copy> Waiting<H> {
     /// Appends an event. There must be room.
     fn push_back(&mut self, event: H, terms: Terms, key: u32, at_ns: u64) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
+            make_room(&mut self.slots, self.keep as usize);
             self.slots.push(None);
-            self.free.reserve(self.slots.len());
+            // All of them can be free at once.
+            self.free.reserve_exact(self.slots.capacity());
             // The bound on events keeps all numbers far below 2^32.
             u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
         });
@@ -342,6 +445,9 @@ impl<H: Copy> Waiting<H> {
 
     fn remove(&mut self, slot: u32) -> Option<Slot<H>> {
         let removed = self.slots.get_mut(slot as usize)?.take()?;
+        if self.look == slot {
+            self.look = removed.after;
+        }
         match self.get_mut(removed.before) {
             Some(before) => before.after = removed.after,
             None => self.oldest = removed.after,
@@ -405,13 +511,14 @@ impl Default for Keys {
 
 impl Keys {
     /// A free place.
-    fn free_place(&mut self) -> u32 {
+    fn free_place(&mut self, most: usize) -> u32 {
         if let Some(free) = self.places.get(self.free as usize) {
             return core::mem::replace(&mut self.free, free.next);
         }
         if self.places.len() == self.buckets.len() {
             self.double_buckets();
         }
+        make_room(&mut self.places, most);
         self.places.push(OfKey::NEW);
         u32::try_from(self.places.len() - 1).unwrap_or(NONE)
     }
@@ -438,7 +545,7 @@ impl Keys {
     }
 
     fn bucket(&self, key: &Key) -> usize {
-        // FNV-1a. Keys chosen to share a bucket cost a walk over them; there are at most as many as events wait.
+        // FNV-1a. Keys chosen to share a bucket cost a walk over them, which is charged; there are at most as many as events wait.
         let hash = key
             .as_bytes()
             .iter()
@@ -447,9 +554,11 @@ impl Keys {
         usize::try_from(folded).unwrap_or(0)
     }
 
-    fn find(&self, key: &Key) -> Option<u32> {
+    /// The place of a key. Each look takes a step, and goes on without.
+    fn find(&self, key: &Key, steps: &mut Steps) -> Option<u32> {
         let mut place = *self.buckets.get(self.bucket(key))?;
         loop {
+            steps.take(1);
             let found = self.get(place)?;
             if found.key == *key {
                 return Some(place);
@@ -459,11 +568,12 @@ impl Keys {
     }
 
     /// The place of a key, which is added if it is new.
-    fn find_or_insert(&mut self, key: &Key) -> Option<u32> {
-        if let Some(place) = self.find(key) {
+    fn find_or_insert(&mut self, key: &Key, most: usize) -> Option<u32> {
+        // The look was charged before.
+        if let Some(place) = self.find(key, &mut Steps::new(0)) {
             return Some(place);
         }
-        let place = self.free_place();
+        let place = self.free_place(most);
         let bucket = self.bucket(key);
         let first = core::mem::replace(self.buckets.get_mut(bucket)?, place);
         *self.get_mut(place)? = OfKey { key: *key, next: first, ..OfKey::NEW };
@@ -509,14 +619,21 @@ struct Assignment {
 impl Assignment {
     const TERMS: usize = 16;
 
-    /// Adds an event if all events can still have a term each.
-    fn add(&mut self, terms: Terms, slot: u32) -> bool {
-        let Some(place) = self.events.get_mut(self.len) else { return false };
+    /// Adds an event if all events can still have a term each; otherwise adds the terms that were tried to the tight ones. Either way
+    /// returns their number.
+    fn add(&mut self, terms: Terms, slot: u32, tight: &mut Terms) -> Result<u32, u32> {
+        let Some(place) = self.events.get_mut(self.len) else { return Err(0) };
         *place = (terms, slot);
-        let mut tried = Terms::NONE;
+        // Tight terms lead to no other.
+        let mut tried = *tight;
         let fits = self.assign(self.len, &mut tried);
-        self.len += usize::from(fits);
-        fits
+        let looks = tried.without(*tight).0.count_ones();
+        if !fits {
+            *tight = tried;
+            return Err(looks);
+        }
+        self.len += 1;
+        Ok(looks)
     }
 
     /// Gives an event a term, and if need be the event that had it another one. No term is tried twice.
@@ -546,22 +663,16 @@ impl Assignment {
     }
 }
 
-/// The last few sets of terms of events that did not fit.
-#[derive(Clone, Copy, Debug, Default)]
-struct Misfits {
-    terms: [Terms; 8],
-    next: usize,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Misfits {
-    fn has(&self, terms: Terms) -> bool {
-        self.terms.contains(&terms)
-    }
-
-    fn add(&mut self, terms: Terms) {
-        if let Some(place) = self.terms.get_mut(self.next % 8) {
-            *place = terms;
-        }
-        self.next += 1;
+    #[test]
+    fn an_event_that_waits_takes_no_more_than_is_said() {
+        type Handle = [u64; 3];
+        let lists = size_of::<Option<Slot<Handle>>>() + size_of::<OfKey>() + size_of::<(Handle, Dropped)>();
+        // A free place each, and two buckets at most.
+        let all = lists + size_of::<u32>() + 2 * size_of::<u32>();
+        assert!(all as u64 <= Matcher::<Handle>::EVENT_BYTES, "{all}");
     }
 }

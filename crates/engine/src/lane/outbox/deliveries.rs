@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use super::{BATCH_BYTES_MAX, EPISODE_OVER_AFTER, Handed, Outbox, Split, Unanswered, WAITING_PULLS_MAX};
+use super::{BATCH_BYTES_MAX, EPISODE_OVER_AFTER, Handed, Outbox, SET_BYTES_MAX, Split, Unanswered, WAITING_PULLS_MAX};
 use crate::Time;
 use crate::event::EventAt;
 use crate::lane::events::Events;
@@ -120,7 +120,8 @@ impl Outbox {
         self.flight.in_flight += 1;
         taken(entry.event);
         self.flight.unanswered.push_back(Unanswered { entry, deadline, serial, credit, pulled });
-        // A set is one batch, whatever its size, unless its events are tried in smaller ones or the client takes fewer.
+        // A set is one batch, however many events it has, unless it is too large, its events are tried in smaller ones, or the client
+        // takes fewer.
         let is_whole = correlated.is_some() && self.terms.batches && !pulled && self.aside.deliveries == 0;
         let most = if is_whole { u32::MAX } else { most };
         let most = if ask.is_repeated() { most.min(self.flight.split.batch_max) } else { most };
@@ -133,17 +134,18 @@ impl Outbox {
 
     /// Adds up to `most` events to a delivery that has begun with `begun`.
     fn fill_batch(&mut self, most: u32, begun: Unanswered, events: &Events, mut taken: impl FnMut(EventAt)) {
-        let mut room = BATCH_BYTES_MAX.saturating_sub(events.weight(begun.entry.event));
+        let set = self.waiting.place(begun.entry.event).map(|place| place.set);
+        let most_bytes = if set.is_some() { SET_BYTES_MAX } else { BATCH_BYTES_MAX };
+        let mut room = most_bytes.saturating_sub(events.weight(begun.entry.event));
         for _ in 0..most {
             let Some((ask, next)) = self.waiting.next(events) else { return };
             let weight = events.weight(next);
             // Repeats are marked by the batch.
-            let sets = [begun.entry.event, next].map(|event| self.waiting.place(event).map(|place| place.set));
-            let has_room = weight <= room || sets[0].is_some();
-            if ask != begun.entry.ask || !has_room || sets[0] != sets[1] {
+            let is_of_set = self.waiting.place(next).map(|place| place.set) == set;
+            if ask != begun.entry.ask || weight > room || !is_of_set {
                 return;
             }
-            room = room.saturating_sub(weight);
+            room -= weight;
             let Some(entry) = self.waiting.pop(events) else { return };
             taken(entry.event);
             self.flight.unanswered.push_back(Unanswered { entry, ..begun });
