@@ -157,6 +157,11 @@ impl ChannelTimer {
         self.answered.store(heard.0, Ordering::Relaxed);
     }
 
+    /// Has a silence that was answered fire again a period later, since its event was dropped.
+    pub(crate) fn retry_silence(&self) {
+        self.answered.store(UNSET, Ordering::Relaxed);
+    }
+
     /// Notes when the timer is due next, and the intervals passed over.
     pub(crate) fn note_next(&self, next: Option<Time>, missed: u64) {
         self.next.store(next.map_or(UNSET, |next| next.0), Ordering::Relaxed);

@@ -8,8 +8,10 @@
 //! atomic. A channel without a timer of silence pays one branch for each event. A silence that is published is looked at again after each
 //! period: an event of that period has its own end later than that.
 //!
-//! A timer is no supplier that could be blocked. Its event is admitted like a [dead letter](super::dead_letters), without a proxy, and
-//! only if no supplier would be blocked or refused for it; otherwise it is dropped and counted. It does not wait for its topic's turn.
+//! A timer is no supplier that could be blocked or refused. Its event is admitted like a [dead letter](super::dead_letters), without a
+//! proxy, and does not wait for its topic's turn. A consumer whose outbox would block or refuse its supplier does not get it; the others do.
+//! At the channel's limits it begins back-pressure as a supplier's event does, without a ticket; while that lasts, timers' events are
+//! dropped and counted.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -18,14 +20,11 @@ use core::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::channel::{Over, Whose};
 use super::suppliers::Supplier;
 use super::types::Types;
-use super::{Admission, Lane, Outbox};
+use super::{Admission, Lane};
 use crate::timers::{TIMER_DOMAIN, TIMER_TYPE};
-use crate::{
-    ChannelId, ChannelTimer, Event, Forms, LaneId, PendingEvent, Refusal, Reliability, Time, TimerSchedule, TypeId,
-};
+use crate::{ChannelId, ChannelTimer, Event, Forms, LaneId, PendingEvent, Reliability, Time, TimerSchedule, TypeId};
 
 /// Silence of drops after which the next one is reported again.
 const REPORTED_AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -50,7 +49,7 @@ pub struct DueTimer {
 pub enum TimerOutcome {
     /// The channel took it.
     Published,
-    /// The channel would have blocked or refused a supplier: it is dropped.
+    /// The channel blocks its suppliers, or would have refused the event: it is dropped.
     Dropped {
         /// Whether none was dropped in the channel for a minute.
         begins: bool,
@@ -197,12 +196,14 @@ pub(super) fn follow(lane: &mut Lane, channel: u32) {
     }
 }
 
-/// The next timer that is due, with its next time set.
-pub(super) fn poll(lane: &mut Lane) -> Option<DueTimer> {
+/// The next timer that is due, with its next time set. Looks at `looks` channels at most, and counts them off.
+pub(super) fn poll(lane: &mut Lane, looks: &mut u32) -> Option<DueTimer> {
     if lane.agenda.timers_stopped {
         return None;
     }
-    while let Some(slot) = lane.agenda.channel_timers.pop(lane.now) {
+    while *looks > 0 {
+        let slot = lane.agenda.channel_timers.pop(lane.now)?;
+        *looks -= 1;
         let Some(state) = lane.channels.get_mut(slot) else { continue };
         let Some(timers) = &mut state.timers else { continue };
         let fired = timers.fire(lane.now);
@@ -218,7 +219,7 @@ pub(super) fn poll(lane: &mut Lane) -> Option<DueTimer> {
     None
 }
 
-/// Admits the event of a timer that was due, unless a supplier would be blocked or refused for it.
+/// Admits the event of a timer that was due, unless the channel blocks suppliers, or would refuse the event.
 pub(super) fn admit<F: Forms>(
     lane: &mut Lane,
     due: &DueTimer,
@@ -233,13 +234,11 @@ pub(super) fn admit<F: Forms>(
         lane.abandon_event(pending_event);
         return TimerOutcome::Dropped { begins: false };
     };
-    // So that its destinations are looked at before it is admitted, which costs other suppliers' events nothing.
-    let supplier = Supplier { rejected: true, ..Supplier::of(Lane::timer_source(due.channel), slot, state) };
+    let supplier = Supplier::of(Lane::timer_source(due.channel), slot, state);
     lane.arrival.unattended = true;
     let admission = lane.admit(&supplier, pending_event, forms);
     lane.arrival.unattended = false;
     let is_published = match admission {
-        // No reply waits for the ticket.
         Admission::Accepted { .. } | Admission::Withheld(_) => true,
         Admission::Refused(_) => false,
         Admission::AwaitingFilter(pending_event, _) => {
@@ -251,30 +250,8 @@ pub(super) fn admit<F: Forms>(
     if is_published {
         return TimerOutcome::Published;
     }
+    due.timer.retry_silence();
     let timers = lane.channels.get_mut(slot).and_then(|state| state.timers.as_mut());
     let last = timers.and_then(|timers| timers.last_dropped.replace(lane.now));
     TimerOutcome::Dropped { begins: last.is_none_or(|last| last + REPORTED_AGAIN_AFTER <= lane.now) }
-}
-
-/// Why a supplier would be blocked for the event that is being admitted, if something is full already.
-pub(super) fn find_blocking(lane: &Lane, channel: u32, event: &Event) -> Option<Refusal> {
-    let state = lane.channels.get(channel)?;
-    if let Some(hold) = state.room(Whose::Suppliers).hold {
-        return Some(lane.refusal(channel, hold.over));
-    }
-    let has_room_elsewhere = event.away().is_empty() || state.depot.has_room(event.stored_bytes());
-    let away = event.away().iter().filter_map(|away| lane.outbox_of(channel, away.consumer));
-    let bridged: &[u32] = if state.bridges.is_empty() { &[] } else { &lane.space.bridged };
-    let here = lane.space.filters.chosen.iter().map(|chosen| chosen.slot).chain(bridged.iter().copied());
-    let slots = here.map(|slot| (slot, true)).chain(away.map(|slot| (slot, has_room_elsewhere)));
-    let blocks = |outbox: &Outbox, has_room: bool| {
-        let would_hold = || outbox.would_hold(outbox.full_policy(has_room), false) && outbox.hold.waited_out.is_none();
-        outbox.hold.holding || ((outbox.is_full() || !has_room) && would_hold())
-    };
-    let mut outboxes = slots.filter_map(|(slot, has_room)| Some((lane.outboxes.get(slot)?, has_room)));
-    let (blocking, _) = outboxes.find(|(outbox, has_room)| blocks(outbox, *has_room))?;
-    match blocking.terms.settings.max_events_per_consumer {
-        Some(max) => Some(Refusal::OutboxFull { proxy: blocking.key, capacity_events: max.get() }),
-        None => Some(lane.refusal(channel, Over { memory: true, queue: false })),
-    }
 }

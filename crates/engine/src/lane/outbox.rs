@@ -458,6 +458,11 @@ impl Outbox {
         keeps_up && self.waiting.next_since(events).is_some_and(|since| now.0.saturating_sub(since.0) > bound)
     }
 
+    /// Whether a supplier of one more event would be blocked, though the outbox need not be full.
+    pub(super) fn blocks_suppliers(&self, events: &Events, now: Time) -> bool {
+        self.hold.holding || (self.is_bounded() && self.exceeds_bound(events, now))
+    }
+
     /// Blocks suppliers because the next event is late.
     #[cold]
     pub(super) fn begin_late_hold(&mut self, now: Time, timers: &mut Timers) {

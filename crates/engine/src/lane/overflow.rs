@@ -343,6 +343,10 @@ impl Lane {
         withheld: &mut Option<Withheld>,
     ) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        if self.arrival.unattended && outbox.hold.holding {
+            self.pass_by(slot, entry.event);
+            return false;
+        }
         if (outbox.is_full() || !has_room) && !self.arrival.restoring && !self.make_place(slot, &entry, has_room) {
             // Events in its memory may have been dropped.
             self.look_at_next(slot);

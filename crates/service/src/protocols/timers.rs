@@ -7,16 +7,16 @@ use super::Protocols;
 use crate::counters::Counter;
 use crate::lane::context::Context;
 
-/// Maximum timers that fire in one round; the others follow in the next.
-const TIMERS_PER_ROUND: u32 = 256;
+/// Maximum channels whose due timers are looked at in one round, once for each timer that fires; the others follow in the next.
+const LOOKS_PER_ROUND: u32 = 256;
 /// Octets of a timer's event, with a long name.
 const EVENT_BYTES: usize = 256;
 
 impl Protocols {
     /// Publishes the events of the timers that are due.
     pub(crate) fn fire_timers(&mut self, cx: &mut Context) {
-        for _ in 0..TIMERS_PER_ROUND {
-            let Some(due) = cx.lane.poll_timer(cx.clock.now) else { return };
+        let mut looks = LOOKS_PER_ROUND;
+        while let Some(due) = cx.lane.poll_timer(cx.clock.now, &mut looks) {
             self.fire_timer(&due, cx);
         }
     }
@@ -57,8 +57,8 @@ impl Protocols {
 fn announce_dropped(due: &DueTimer, cx: &mut Context) {
     cx.log(log::Level::Warn, || {
         format!(
-            "an event of timer {:?} of channel {} is dropped, since the channel has no room: a supplier would wait or be refused; such \
-             events are counted (lane_timer_events_dropped), and logged again after a minute without",
+            "an event of timer {:?} of channel {} is dropped for all its consumers, since the channel has no room: its suppliers wait or \
+             are refused; such events are counted (lane_timer_events_dropped), and logged again after a minute without",
             due.timer.settings().name, due.channel.0
         )
     });

@@ -213,9 +213,8 @@ fn a_full_channel_drops_timers_events_counts_them_and_says_so_once() {
     logged::begin();
     let mut config = config(vec![every("full-127.0.9.211", "1ms")]);
     let properties = &mut config.channels[0].properties;
-    properties.insert("MaxEventsPerConsumer".into(), DeclaredValue::Number(4));
-    properties.insert("FullOutbox".into(), DeclaredValue::Text("Hold".into()));
-    properties.insert("HoldGranted".into(), DeclaredValue::Flag(true));
+    properties.insert("MaxQueueLength".into(), DeclaredValue::Number(4));
+    properties.insert("RejectNewEvents".into(), DeclaredValue::Flag(true));
     let service = start_with(config);
     let found = crate::persistent::channel(&service, 1);
     let (consumer, received) = corba_consumer(&service);
@@ -231,6 +230,7 @@ fn a_full_channel_drops_timers_events_counts_them_and_says_so_once() {
     suspend(true);
     wait_until("events to be dropped", || read(&service, Counter::TimerEventsDropped) > 50);
     assert_eq!(read(&service, Counter::SuppliersBlocked), 0, "no supplier waits for the consumer");
+    assert_eq!(read(&service, Counter::EventsRefused), 0, "no supplier was refused an event");
     let timer = &status(&service)[0];
     assert!(timer.dropped > 50 && timer.next.is_some(), "{timer:?}");
     // The channel goes on when there is room again.
