@@ -6,11 +6,12 @@
 //! # Adding a counter
 //!
 //! A row of `counters!` is in `campanile stats`, the object `Statistics` and `/metrics` by that. A maximum or a level also stands in
-//! `is_maximum` or `is_level`, octets and times in `name_of` of `crates/console/src/metrics.rs`. What the engine counts is a field of its
-//! `Counters` that each round copies. By hand: `COUNTERS` of the console (`live.rs`), `campanile top`, the Grafana dashboard, and of one
+//! `is_maximum` or `is_level` of `levels.rs`, octets and times in `name_of` of `crates/console/src/metrics.rs`. What the engine
+//! counts is a field of its `Counters` that each round copies. By hand: `COUNTERS` of the console (`live.rs`), `campanile top`, the Grafana dashboard, and of one
 //! consumer `OutboxStats` and `docs/idl/Campanile.idl`. A reason for dropping events is a `DiscardReason` of the engine, too.
 
 mod blocks;
+mod levels;
 
 pub(crate) use blocks::{Block, Slot, lane_name};
 pub use blocks::{Counters, HttpCounters, LaneCounters};
@@ -738,9 +739,7 @@ impl Counter {
             SpentBy::Client => quota,
         }
     }
-}
 
-impl Counter {
     /// The counter for what would have needed a right.
     #[must_use]
     pub const fn of_denied(right: access::Right) -> Self {
@@ -749,49 +748,5 @@ impl Counter {
             access::Right::Subscribe => Self::DeniedSubscribe,
             access::Right::Administer => Self::DeniedAdminister,
         }
-    }
-
-    /// Whether it is a maximum: that of the service is the greatest of all threads, and not the sum.
-    #[must_use]
-    pub const fn is_maximum(self) -> bool {
-        matches!(self, Self::CycleMax | Self::EventsQueuedMax)
-    }
-
-    /// Whether it is a level, which is 0 again when the thread that had it has ended.
-    #[must_use]
-    pub const fn is_level(self) -> bool {
-        matches!(
-            self,
-            Self::ConnectionsOpen
-                | Self::JsonConnectionsOpen
-                | Self::TempoConnectionsOpen
-                | Self::LinksUp
-                | Self::FederationServices
-                | Self::FederatedNames
-                | Self::TlsHandshakesUnderWay
-                | Self::TempoSessions
-                | Self::TempoAnnounced
-                | Self::TempoTopics
-                | Self::ClientsUnreachable
-                | Self::EventsStored
-                | Self::EventBytesStored
-                | Self::DeadLettersStored
-                | Self::OriginsStored
-                | Self::OverflowEvents
-                | Self::OverflowBytes
-                | Self::HistoryEvents
-                | Self::HistoryBytes
-                | Self::StoreDiskBytes
-                | Self::StoreFull
-                | Self::HttpConnectionsOpen
-                | Self::HttpStreamsOpen
-                | Self::HttpWebSocketsOpen
-                | Self::HttpFiguresBytes
-                | Self::HttpFiguresLeftOut
-        )
-    }
-
-    fn join(self, values: impl Iterator<Item = u64>) -> u64 {
-        if self.is_maximum() { values.max().unwrap_or(0) } else { values.sum() }
     }
 }
