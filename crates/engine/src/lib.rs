@@ -62,6 +62,7 @@ mod shared;
 mod subscription;
 mod table;
 mod time;
+mod timers;
 mod topics;
 pub mod wildcard;
 
@@ -82,10 +83,10 @@ pub use ids::{
 };
 pub use lane::{
     Admission, Away, BlockedBy, ChannelStats, Completion, Counters, DeadLetter, Delivery, DeliveryCounters,
-    DiscardReason, Discards, DisconnectReason, Disposition, FetchedHistory, FilterCounters, Handover, HandoverCounters,
-    HistoryCounters, Holding, Lane, Latency, MemoryPool, Notice, OutboxState, OutboxStats, Outcome, Overflow,
-    OverflowCounters, RoutingCounters, ScheduledEvent, TakenCounters, Traffic, TypeDrops, TypeTraffic, Undelivered,
-    WaitsFor,
+    DiscardReason, Discards, DisconnectReason, Disposition, DueTimer, FetchedHistory, FilterCounters, Handover,
+    HandoverCounters, HistoryCounters, Holding, Lane, Latency, MemoryPool, Notice, OutboxState, OutboxStats, Outcome,
+    Overflow, OverflowCounters, RoutingCounters, ScheduledEvent, TakenCounters, TimerOutcome, Traffic, TypeDrops,
+    TypeTraffic, Undelivered, WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use origin::{Hops, Origin};
@@ -98,4 +99,5 @@ pub use settings::{
 };
 pub use subscription::{EventType, Interest, Permitted, Subscription};
 pub use time::Time;
+pub use timers::{ChannelTimer, TIMER_DOMAIN, TIMER_TYPE, TIMERS_MAX, TimerProgress, TimerSchedule, TimerSettings};
 pub use topics::{TopicSettings, Topics};

@@ -11,8 +11,8 @@ use crate::members::Members;
 use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
-    Activity, AdminId, ChannelId, ChannelLimits, ClientAddress, Form, FullOutbox, Interest, LaneId, LaneInfo,
-    OutboxSettings, OutputForm, Owner, Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom,
+    Activity, AdminId, ChannelId, ChannelLimits, ChannelTimer, ClientAddress, Form, FullOutbox, Interest, LaneId,
+    LaneInfo, OutboxSettings, OutputForm, Owner, Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom,
     SupplierSettings, Topics,
 };
 
@@ -182,6 +182,7 @@ pub struct ChannelRoutes {
     pub(crate) id: ChannelId,
     pub(crate) limits: ChannelLimits,
     pub(crate) topics: Arc<Topics>,
+    pub(crate) timers: Arc<[Arc<ChannelTimer>]>,
     pub(crate) connected_suppliers: u32,
     pub(crate) suppliers: SharedMap<Arc<SupplierRoute>>,
     /// Connected consumers.
@@ -240,6 +241,12 @@ impl ChannelRoutes {
     #[must_use]
     pub fn topics(&self) -> &Arc<Topics> {
         &self.topics
+    }
+
+    /// The channel's timers, in the order in which they were declared.
+    #[must_use]
+    pub fn timers(&self) -> &[Arc<ChannelTimer>] {
+        &self.timers
     }
 
     /// The suppliers' proxies, unconnected ones included, in no particular order.

@@ -10,7 +10,8 @@ use engine::{
     AdminId, Admission, ChannelId, ChannelLimits, Delivery, DiscardPolicy, DiscardReason, Discipline, Event, EventType,
     FilterConstraint, FilterRef, FilterTarget, Forms, FullOutbox, Handover, Hierarchy, Lane, LaneId, LaneSpec, Mapping,
     NoFields, OrderPolicy, Outcome, OutputForm, Peer, PoolSpec, PriorityModel, ProxyKey, ProxyKind, Refusal,
-    SettingsPatch, Side, Time, TopicSettings, Topics,
+    SettingsPatch, Side, TIMER_DOMAIN, TIMER_TYPE, Time, TimerOutcome, TimerSchedule, TimerSettings, TopicSettings,
+    Topics,
 };
 use testing::{Counting, allocations};
 
@@ -132,6 +133,45 @@ fn events_delivered_at_once_allocate_nothing() {
     };
     run(10);
     assert_eq!(allocations_during(|| run(10_000)), 0);
+}
+
+#[test]
+fn timers_and_the_events_that_end_silences_allocate_nothing() {
+    let millis = Duration::from_millis(1);
+    let timer = |name: &str, schedule| TimerSettings { name: name.into(), schedule, priority: Some(3) };
+    let silence = |types| TimerSchedule::Silence { period: 3 * millis, types };
+    let timers = vec![
+        timer("tick", TimerSchedule::Every(millis)),
+        timer("quiet", silence(Vec::new())),
+        timer("calm", silence(vec![EventType::new("Telescope", "Al*")])),
+    ];
+    let mut hierarchy = Hierarchy::default();
+    let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+    hierarchy.set_timers(channel, timers).unwrap();
+    let mut rig = Rig::of(hierarchy, channel, ProxyKind::default(), 3).unwrap();
+    let mut fired = 0;
+    let mut run = |rounds: u64| {
+        for number in 0..rounds {
+            // Every few rounds nothing comes.
+            if number % 16 < 8 {
+                rig.publish(368, number);
+            }
+            rig.now = rig.now + millis;
+            rig.lane.handle_timeout(rig.now);
+            while let Some(due) = rig.lane.poll_timer(rig.now) {
+                let mut pending_event = rig.lane.begin_event_for(256);
+                pending_event.bytes.resize(128, 0);
+                rig.lane.classify(&mut pending_event, TIMER_DOMAIN.as_bytes(), TIMER_TYPE.as_bytes());
+                let outcome = rig.lane.handle_timer_event(&due, pending_event, &NoFields, rig.now);
+                assert_eq!(outcome, TimerOutcome::Published);
+                fired += 1;
+            }
+            rig.drain();
+        }
+    };
+    run(64);
+    assert_eq!(allocations_during(|| run(10_000)), 0);
+    assert!(fired > 11_000, "{fired}");
 }
 
 #[test]

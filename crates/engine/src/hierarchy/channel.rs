@@ -3,15 +3,16 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::compile::Compiler;
 use super::filters::{Attached, FilterTarget, Filters};
 use super::pools::Pools;
 use super::routes::{Book, Changes, Source};
 use crate::{
-    Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, ClientAddress, FilterId, Form, Operator,
+    Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, ChannelTimer, ClientAddress, FilterId, Form, Operator,
     OutboxSettings, OutputForm, Owner, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side,
-    StartFrom, Subscription, SupplierSettings, Topics,
+    StartFrom, Subscription, SupplierSettings, TimerSettings, Topics,
 };
 
 /// Connection state of a proxy.
@@ -126,6 +127,7 @@ pub struct Channel {
     /// See [`HierarchyLimits::or_passes_without_filters`](super::HierarchyLimits::or_passes_without_filters).
     or_passes_without_filters: bool,
     topics: Arc<Topics>,
+    timers: Arc<[Arc<ChannelTimer>]>,
     /// Admins by side and id, so that a side's are adjacent, the default one first.
     pub(super) admins: BTreeMap<(Side, AdminId), Admin>,
     /// Boxed, since ids rise: nodes of the map are half empty then. Proxies of destroyed admins stay here until they
@@ -167,6 +169,7 @@ impl Channel {
             limits,
             or_passes_without_filters,
             topics: Arc::default(),
+            timers: Arc::default(),
             admins: BTreeMap::from([default_admin(Side::Consumers), default_admin(Side::Suppliers)]),
             proxies: BTreeMap::new(),
             doomed_admins: 0,
@@ -210,6 +213,12 @@ impl Channel {
     #[must_use]
     pub fn topics(&self) -> &Arc<Topics> {
         &self.topics
+    }
+
+    /// The channel's timers.
+    #[must_use]
+    pub fn timers(&self) -> &Arc<[Arc<ChannelTimer>]> {
+        &self.timers
     }
 
     /// Number of connected proxies on a side.
@@ -284,6 +293,11 @@ impl Channel {
 
     pub(super) fn set_topics(&mut self, topics: Topics) {
         self.topics = Arc::new(topics);
+        self.changes.note();
+    }
+
+    pub(super) fn set_timers(&mut self, timers: Vec<TimerSettings>) {
+        self.timers = ChannelTimer::following(&self.timers, timers);
         self.changes.note();
     }
 

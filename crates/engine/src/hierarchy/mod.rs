@@ -30,7 +30,7 @@ use core::ops::Bound;
 use crate::{
     AdminId, ChannelId, ChannelLimits, ChannelRoutes, ClientAddress, EventType, Form, Operator, OutboxSettings,
     OutputForm, Owner, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot,
-    SupplierSettings, Topics,
+    SupplierSettings, TIMERS_MAX, TimerSettings, Topics,
 };
 use filters::Filters;
 use leaving::Leaving;
@@ -592,6 +592,20 @@ impl Hierarchy {
     pub fn set_topics(&mut self, channel: ChannelId, topics: Topics) -> Result<(), Refusal> {
         topics.check()?;
         self.changed_channel(channel)?.set_topics(topics);
+        Ok(())
+    }
+
+    /// Replaces a channel's timers, [`TIMERS_MAX`] at most. Those with the settings of an earlier one go on; the others
+    /// begin anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::BadSetting`].
+    pub fn set_timers(&mut self, channel: ChannelId, timers: Vec<TimerSettings>) -> Result<(), Refusal> {
+        if timers.len() > TIMERS_MAX {
+            return Err(Refusal::BadSetting { setting: "timers", range: "64 at most in a channel" });
+        }
+        self.channel_mut(channel)?.set_timers(timers);
         Ok(())
     }
 

@@ -256,11 +256,12 @@ impl Book {
                 channel.limits().history.keeps(),
             )
         };
-        let (limits, topics, connected_suppliers) =
-            (*channel.limits(), channel.topics(), channel.connected(Side::Suppliers));
+        let (limits, topics, timers) = (*channel.limits(), channel.topics(), channel.timers());
+        let connected_suppliers = channel.connected(Side::Suppliers);
         if let Some(last) = last.filter(|_| !changed)
             && last.limits == limits
             && Arc::ptr_eq(&last.topics, topics)
+            && Arc::ptr_eq(&last.timers, timers)
             && last.connected_suppliers == connected_suppliers
             && Arc::ptr_eq(&last.filtering.table, compiler.table())
             && last.lanes == lanes
@@ -271,6 +272,7 @@ impl Book {
             id: channel.id(),
             limits,
             topics: Arc::clone(topics),
+            timers: Arc::clone(timers),
             connected_suppliers,
             suppliers: self.suppliers.clone(),
             consumers: self.members.clone(),

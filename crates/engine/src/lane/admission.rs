@@ -11,7 +11,7 @@ use super::outbox::Offer;
 use super::queue::{Ask, Entry};
 use super::suppliers::{Supplier, say_all};
 use super::verdict::Verdict;
-use super::{Admission, Lane, Outbox};
+use super::{Admission, Lane, Outbox, channel_timers};
 use crate::{
     Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, PendingEvent, ProxyKey, Refusal, Reliability,
     SORTED_OVERHEAD_BYTES, Ticket, Time,
@@ -283,6 +283,9 @@ impl Lane {
         if let Some(state) = self.channels.get_mut(supplier.channel) {
             state.traffic.events_in += 1;
             state.traffic.event_bytes_in += event.bytes.len() as u64;
+            if let Some(silences) = &mut state.silences {
+                silences.note(event, &self.types, self.now);
+            }
         }
     }
 
@@ -330,6 +333,7 @@ impl Lane {
     #[cold]
     fn relieve(&mut self, plan: &mut Plan, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
         match self.make_room(supplier.channel, plan.charge) {
+            Ok(Some(hold)) if self.arrival.unattended => return Some(self.refusal(supplier.channel, hold.over)),
             Ok(hold) => plan.hold = hold,
             Err(refusal) => return Some(refusal),
         }
@@ -445,6 +449,11 @@ impl Lane {
     /// refused to its supplier.
     fn find_rejecting(&self, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
         let channel = supplier.channel;
+        if self.arrival.unattended
+            && let Some(refusal) = channel_timers::find_blocking(self, channel, pending_event)
+        {
+            return Some(refusal);
+        }
         let reliability = pending_event.reliability.unwrap_or(supplier.reliability);
         let state = self.channels.get(channel)?;
         let lacks_room = !pending_event.away().is_empty() && !state.depot.has_room(pending_event.stored_bytes());

@@ -7,6 +7,7 @@ use core::cmp::Reverse;
 
 use hashbrown::HashSet;
 
+use super::channel_timers::{ChannelTimers, Silences};
 use super::counters::{ChannelStats, Traffic};
 use super::destinations::Destinations;
 use super::history::History;
@@ -46,6 +47,10 @@ pub(super) struct ChannelState {
     pub(super) depot: Depot,
     /// The channel's history, if it stores one and this is the lane in charge of it.
     pub(super) history: Option<Box<History>>,
+    /// The channel's timers, if it has some and this is the main lane.
+    pub(super) timers: Option<Box<ChannelTimers>>,
+    /// The channel's timers of silence, if it has some.
+    pub(super) silences: Option<Box<Silences>>,
     /// Number of replies withheld, for whatever reason.
     pub(super) withheld: u64,
     /// Traffic of the channel on this lane.
@@ -207,6 +212,8 @@ impl ChannelState {
             taken: Room::default(),
             depot: Depot::new(elsewhere),
             history: None,
+            timers: None,
+            silences: None,
             withheld: 0,
             traffic: Traffic::default(),
             slow_consumers: Vec::new(),

@@ -4,10 +4,12 @@
 //! `admission` (events in), `suppliers` (their settings), `handover` (from lane to lane), `pressure` (limits of a
 //! channel), `delivery` (deliveries and their outcomes), `placement` (new routing), `orphaned_backlogs` (backlogs of
 //! consumers that are gone), `drops` (drops by event type), `completion` (reports of complete events), `overflow`
-//! (backlogs stored elsewhere), `dead_letters` (events that a consumer never takes).
+//! (backlogs stored elsewhere), `dead_letters` (events that a consumer never takes), `channel_timers` (events by the
+//! clock).
 
 mod admission;
 mod channel;
+mod channel_timers;
 mod completion;
 mod counters;
 mod dead_letters;
@@ -47,6 +49,7 @@ use core::num::NonZeroU64;
 
 use hashbrown::HashMap;
 
+pub use channel_timers::{DueTimer, TimerOutcome};
 pub use completion::{Completion, Disposition};
 pub use counters::{
     ChannelStats, Counters, DeliveryCounters, DiscardReason, Discards, FilterCounters, HandoverCounters,
@@ -65,7 +68,7 @@ pub use undelivered::{Undelivered, WaitsFor};
 
 use crate::event::EventAt;
 use crate::{
-    ChannelId, Event, EventPool, LaneId, OutboxId, OutputForm, Peer, PendingEvent, ProxyKey, Refusal,
+    ChannelId, Event, EventPool, Forms, LaneId, OutboxId, OutputForm, Peer, PendingEvent, ProxyId, ProxyKey, Refusal,
     RemoteFilterGroups, Snapshot, Ticket, Time, TypeId,
 };
 use channel::ChannelState;
@@ -171,7 +174,8 @@ pub enum Outcome {
 /// and, if events are [watched](Event::watch), [`poll_completion`](Self::poll_completion), and if channels have
 /// [storage elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow), and if
 /// they [name another one for dead letters](crate::ChannelLimits::dead_letters),
-/// [`poll_dead_letter`](Self::poll_dead_letter) until each returns `None`; then call
+/// [`poll_dead_letter`](Self::poll_dead_letter), and if they have [timers](crate::Hierarchy::set_timers),
+/// [`poll_timer`](Self::poll_timer), until each returns `None`; then call
 /// [`handle_timeout`](Self::handle_timeout) at [`next_timeout`](Self::next_timeout), which may be at once. A delivery
 /// may be acted on, and its outcome handed in, before the next one is polled.
 ///
@@ -239,6 +243,8 @@ struct Arrival {
     restoring: bool,
     /// Arrival of the last of those events.
     restored_until: Time,
+    /// Set while an event without a supplier to block is admitted: where one would be blocked, the event is refused.
+    unattended: bool,
     /// Whether events never expire, and their lifetimes only order them.
     keeps_expired: bool,
 }
@@ -250,6 +256,9 @@ struct Agenda {
     ready: VecDeque<u32>,
     ready_bridges: VecDeque<u32>,
     timers: Timers,
+    /// Channels with timers, by slot, and whether these fire no more.
+    channel_timers: Timers,
+    timers_stopped: bool,
     /// Number of events that may still be dropped or started because they are due, until the next [`Lane::handle_timeout`].
     due_left: u64,
     timed_out: VecDeque<(OutboxId, u32)>,
@@ -321,6 +330,8 @@ impl Lane {
                 ready: VecDeque::new(),
                 ready_bridges: VecDeque::new(),
                 timers: Timers::default(),
+                channel_timers: Timers::default(),
+                timers_stopped: false,
                 due_left: delivery::DUE_AT_ONCE,
                 timed_out: VecDeque::new(),
             },
@@ -445,7 +456,41 @@ impl Lane {
             return Some(self.now);
         }
         let look = self.memory_pool.room_looked_at.map(|last| last + LOOK_AT_ROOM_EVERY);
-        look.into_iter().chain(self.agenda.timers.first()).min()
+        let timers = (!self.agenda.timers_stopped).then(|| self.agenda.channel_timers.first());
+        look.into_iter().chain(self.agenda.timers.first()).chain(timers.flatten()).min()
+    }
+
+    // ---- timers of channels ----
+
+    /// The source of timers' events in a channel, which has no proxy of this number.
+    #[must_use]
+    pub const fn timer_source(channel: ChannelId) -> ProxyKey {
+        ProxyKey { channel, proxy: ProxyId(u32::MAX) }
+    }
+
+    /// The next timer that is due: its event is to be made and handed in by
+    /// [`handle_timer_event`](Self::handle_timer_event).
+    pub fn poll_timer(&mut self, now: Time) -> Option<DueTimer> {
+        self.advance_time(now);
+        channel_timers::poll(self)
+    }
+
+    /// Takes in the event of a timer that was due, best-effort, with the timer's priority. It is dropped where a supplier
+    /// would be blocked or refused for it.
+    pub fn handle_timer_event<F: Forms>(
+        &mut self,
+        due: &DueTimer,
+        pending_event: PendingEvent,
+        forms: &F,
+        now: Time,
+    ) -> TimerOutcome {
+        self.advance_time(now);
+        channel_timers::admit(self, due, pending_event, forms)
+    }
+
+    /// Stops all timers, for a service that is about to end.
+    pub fn stop_timers(&mut self) {
+        self.agenda.timers_stopped = true;
     }
 
     // ---- how it is doing ----

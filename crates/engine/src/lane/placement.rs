@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::channel::{Bridge, ChannelState, ELSEWHERE, Quota, Whose};
 use super::destinations::Change;
 use super::outbox::Outbox;
-use super::{Lane, Notice};
+use super::{Lane, Notice, channel_timers};
 use crate::{
     ChannelRoutes, ConsumerRoute, DiscardReason, DisconnectReason, FullOutbox, OutboxId, Snapshot, StartFrom, Time,
 };
@@ -57,6 +57,7 @@ impl Lane {
         state.quota = Quota::of(routes, self.id);
         state.depot.set_budget(if self.news.may_overflow { state.quota.overflow_bytes } else { 0 });
         self.follow_history(channel, is_new);
+        channel_timers::follow(self, channel);
         let Some(state) = self.channels.get_mut(channel) else { return };
         if state.members.len() < routes.consumers.places() {
             state.members.resize(routes.consumers.places(), ELSEWHERE);

@@ -182,7 +182,7 @@ impl Lane {
         self.channels.get(channel).is_some_and(|state| state.routes.limits.reject_new_events)
     }
 
-    fn refusal(&self, channel: u32, over: Over) -> Refusal {
+    pub(super) fn refusal(&self, channel: u32, over: Over) -> Refusal {
         let Some(state) = self.channels.get(channel) else { return Refusal::IdsExhausted };
         match state.quota.max_queue_length {
             Some(max) if over.queue => Refusal::QueueFull { channel: state.id, capacity_events: max },

@@ -11,6 +11,7 @@ use core::time::Duration;
 mod answers;
 mod bounds;
 mod changes;
+mod channel_timers;
 mod completion;
 mod dead_letters;
 mod drops;
