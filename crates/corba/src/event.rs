@@ -30,6 +30,7 @@ mod pulled;
 mod skeleton;
 #[cfg(test)]
 mod tests;
+mod timer;
 mod translate;
 mod types;
 
@@ -47,6 +48,7 @@ pub use output_forms::{
 };
 pub use pulled::{Pulled, read_pulled, write_nothing, write_one, write_pulled};
 pub use skeleton::Skeleton;
+pub use timer::{TimerEvent, write_timer_event};
 pub use translate::{DEAD_LETTER, Translated, Untranslatable, as_dead_letter, translate};
 
 use engine::Form;

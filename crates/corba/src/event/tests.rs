@@ -7,6 +7,7 @@ mod repeated;
 mod sequences;
 mod skeleton;
 mod specification;
+mod timer;
 
 use super::types::structured_event_type;
 use super::{
