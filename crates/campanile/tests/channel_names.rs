@@ -29,7 +29,8 @@ fn begin(config: Config) -> (Service, Settings) {
 }
 
 fn declaring(name: &str) -> Config {
-    let channel = DeclaredChannel { name: name.into(), properties: BTreeMap::new(), lane: Vec::new() };
+    let channel =
+        DeclaredChannel { name: name.into(), properties: BTreeMap::new(), lane: Vec::new(), timers: Vec::new() };
     Config { channels: vec![channel], ..Config::default() }
 }
 

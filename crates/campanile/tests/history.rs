@@ -74,7 +74,8 @@ impl Stored {
     fn start(&mut self, listen: &str) {
         let properties = [("HistoryEvents".to_owned(), DeclaredValue::Number(1_000))].into();
         let store = StoreConfig { directory: Some(self.folder.to_path_buf()), ..StoreConfig::default() };
-        let channels = vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new() }];
+        let channels =
+            vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new(), timers: Vec::new() }];
         let service =
             Service::start(Config { listen: listen.to_owned(), channels, store, ..Config::default() }).unwrap();
         self.settings.server = service.address().to_string();

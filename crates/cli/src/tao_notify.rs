@@ -245,7 +245,8 @@ impl Plan {
             if names.is_empty() {
                 names.push(CHANNEL_NAME.to_owned());
             }
-            let channel = |name| DeclaredChannel { name, properties: BTreeMap::new(), lane: Vec::new() };
+            let channel =
+                |name| DeclaredChannel { name, properties: BTreeMap::new(), lane: Vec::new(), timers: Vec::new() };
             self.config.channels = names.into_iter().map(channel).collect();
         }
         Ok(self)

@@ -154,7 +154,7 @@ fn a_program_begins_in_the_history_and_goes_on_where_it_was() {
     let properties = [("HistoryEvents".to_owned(), DeclaredValue::Number(1_000))].into();
     let config = Config {
         listen: format!("{}:0", own_loopback()),
-        channels: vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new() }],
+        channels: vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new(), timers: Vec::new() }],
         store: StoreConfig { directory: Some(folder.join("store")), ..StoreConfig::default() },
         ..Config::default()
     };

@@ -16,6 +16,7 @@ mod log;
 mod other_protocols;
 mod persistence;
 mod time_driven;
+mod timers;
 mod tls;
 
 use core::time::Duration;
@@ -39,6 +40,7 @@ pub use self::log::{LogConfig, LogFormat, LogLevel};
 pub use self::other_protocols::{Http, Json, Tempo, TempoType};
 pub use self::persistence::{Channel, ConnectionReliability, StoreConfig};
 pub use self::time_driven::TimeDriven;
+pub use self::timers::DeclaredTimer;
 pub(crate) use self::tls::Ends;
 pub use self::tls::{ClientCertificates, Tls};
 use crate::lane::budget::Budget;
@@ -174,6 +176,9 @@ pub struct DeclaredChannel {
     /// The lanes of its `ThreadPoolLanes`, under `CLIENT_PROPAGATED`, as `campanile plan --out` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lane: Vec<DeclaredLane>,
+    /// Its timers, 64 at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timers: Vec<DeclaredTimer>,
 }
 
 impl DeclaredChannel {
@@ -399,7 +404,9 @@ impl Config {
 
     fn check_channels(&self) -> Result<(), ConfigError> {
         let mut entries = BTreeMap::new();
-        for (entry, DeclaredChannel { name, .. }) in (1..).zip(&self.channels) {
+        for (entry, channel) in (1..).zip(&self.channels) {
+            let DeclaredChannel { name, .. } = channel;
+            channel.timer_settings().map_err(|why| ConfigError::Timers { channel: name.clone(), why })?;
             if let Some(first) = entries.insert(name, entry) {
                 return Err(ConfigError::SameChannel { name: name.clone(), entries: (first, entry) });
             }
@@ -510,6 +517,9 @@ mod tests {
             "token_file",
             "address",
             "name",
+            "every",
+            "after",
+            "silence",
         ] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }

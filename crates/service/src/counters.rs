@@ -97,6 +97,14 @@ counters! {
     DeadLetters = "lane_dead_letters",
     /// The same that it did not take: it is gone, or has no room.
     DeadLettersLost = "lane_dead_letters_lost",
+    /// Events of channels' timers that were published.
+    TimerEvents = "lane_timer_events",
+    /// Intervals of channels' timers that were passed over, since the lane was late.
+    TimerIntervalsMissed = "lane_timer_intervals_missed",
+    /// Events of other services' timers that came over links and were left out, since their channel has a timer of that name itself.
+    TimerEventsLeftOut = "lane_timer_events_left_out",
+    /// Events of channels' timers that were dropped, since their channel had no room: a supplier would have had to wait or been refused.
+    TimerEventsDropped = "lane_timer_events_dropped",
     /// Events put on disk for want of memory, counted once for each consumer that is yet to get them.
     Overflowed = "lane_overflowed",
     /// Those of them that have come back.

@@ -44,15 +44,15 @@ pub use admin::statistics::{behind_for, reason_name, state_name};
 pub use admin::values::{
     Answer, ChannelStatus, Command, ConsumerStatus, DdsIncompatibility, DdsJoinStatus, DeadLetterAct, Declined,
     Dropped, FederationMember, Figures, HistoryEvent, HistoryStatus, LinkDirection, LinkOrigin, LinkState, LinkStatus,
-    Query, TypeEvents,
+    Query, TimerStatus, TypeEvents,
 };
 pub use config::{
     AccessRule, Carrier, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError,
     ConnectionReliability, Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel,
-    DeclaredLane, DeclaredValue, Delivery, Discipline, Federation, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes,
-    Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, LinkZenoh, Links, LogConfig, LogFormat, LogLevel,
-    Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls,
-    Undeclarable, Unfit, WhenFull,
+    DeclaredLane, DeclaredTimer, DeclaredValue, Delivery, Discipline, Federation, HTTP_TOKEN_NAME, Http, IdlError,
+    Json, Lanes, Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, LinkZenoh, Links, LogConfig, LogFormat,
+    LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType,
+    TimeDriven, Tls, Undeclarable, Unfit, WhenFull,
 };
 pub use corba::NOT_PERMITTED;
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus, near};

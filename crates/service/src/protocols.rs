@@ -17,6 +17,7 @@ pub(crate) mod json;
 pub(crate) mod link;
 pub(crate) mod local_proxies;
 pub(crate) mod tempo;
+mod timers;
 #[cfg(test)]
 pub(crate) mod toy;
 #[cfg(test)]
@@ -55,7 +56,7 @@ use self::tempo::types::DeclaredTypes;
 /// Answers of administration and their limits, properties, and lists, as the CORBA crate has them.
 pub(crate) use corba::{
     ANSWER_BYTES_MAX, Access, Act, ActOutcome, Creations, Declared, DelayedReply, Denied, Forbidden, ListedChannel,
-    RestoredClient, Settable, SupplierStatus, Unpublished, dead_letter_channels, log_lines::LogLines,
+    ListedTimer, RestoredClient, Settable, SupplierStatus, Unpublished, dead_letter_channels, log_lines::LogLines,
 };
 
 /// The published form of rules of access.

@@ -18,6 +18,7 @@ mod taken;
 mod talkers;
 mod tests;
 mod timed;
+mod timers;
 mod wire;
 mod world;
 

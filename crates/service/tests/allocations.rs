@@ -20,7 +20,7 @@ use client::notify::{
 use client::{ConsumerOptions, Orb, OrbOptions, OrbTls, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use service::allocations::CountingAllocator;
-use service::{Config, Counter, Lanes, Links, Scheduling, Service, Tempo, Tls};
+use service::{Config, Counter, DeclaredChannel, DeclaredTimer, Lanes, Links, Scheduling, Service, Tempo, Tls};
 
 use tempo::wire::Role;
 use tempo_peers::{Datagrams, EndPoint, Stream};
@@ -111,6 +111,29 @@ fn costs_no_allocation(config: Config) {
     }
     all_delivered(WARM_UP + COUNTED);
     assert_steady(allocations() - before, COUNTED, connections(&service));
+    drop(consumers);
+}
+
+#[test]
+fn a_timers_event_costs_no_allocation_in_the_steady_state() {
+    const TIMERS: u64 = 32;
+    const EVENTS: u64 = 4_000;
+    let timer =
+        |at| DeclaredTimer { name: format!("timer {at}"), every: Some("5ms".into()), ..DeclaredTimer::default() };
+    let timers = (0..TIMERS).map(timer).collect();
+    let channel = DeclaredChannel { name: "Timed".into(), properties: [].into(), lane: Vec::new(), timers };
+    let config = Config { listen: "127.0.0.1:0".into(), channels: vec![channel], ..Config::default() };
+    let service = Service::start(config).unwrap();
+    let url = service.corbaloc("NotificationService");
+    let consumers = [ClientType::Structured, ClientType::Any].map(|form| {
+        let options = ConsumerOptions { form, check_every: None, ..ConsumerOptions::default() };
+        SimpleConsumer::connect(&url, Some(1), options, |_| Ok(())).unwrap()
+    });
+    let delivered = || service.counters().read(Counter::Delivered);
+    wait_until(|| delivered() > 2 * WARM_UP);
+    let (before, until) = (service.counters().read(Counter::Allocations), delivered() + 2 * EVENTS);
+    wait_until(|| delivered() >= until);
+    assert_steady(service.counters().read(Counter::Allocations) - before, EVENTS, connections(&service));
     drop(consumers);
 }
 

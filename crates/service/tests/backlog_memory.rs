@@ -75,7 +75,7 @@ fn holds_for(is_persistent: bool, is_link: bool) {
     let service = Service::start(Config {
         listen: format!("{place}:0"),
         store: StoreConfig { directory: Some(folder.to_path_buf()), ..StoreConfig::default() },
-        channels: vec![DeclaredChannel { name: "Kept".into(), properties, lane: Vec::new() }],
+        channels: vec![DeclaredChannel { name: "Kept".into(), properties, lane: Vec::new(), timers: Vec::new() }],
         link: if is_link { vec![link] } else { Vec::new() },
         ..Config::default()
     })

@@ -33,7 +33,7 @@ fn promtool_has_nothing_to_say_against_metrics_rules_and_configuration() {
     let config = Config {
         listen: "127.0.0.1:0".into(),
         http: Http { listen: Some("0".into()), ..Http::default() },
-        channels: vec![DeclaredChannel { name, properties: BTreeMap::new(), lane: Vec::new() }],
+        channels: vec![DeclaredChannel { name, properties: BTreeMap::new(), lane: Vec::new(), timers: Vec::new() }],
         ..Config::default()
     };
     let service = Service::start(config.clone()).unwrap();

@@ -26,7 +26,12 @@ pub(crate) const OWN: Who<'static> = Who { token: TOKEN, ..NOBODY };
 
 /// Channels 0, 1 and 2. Clients of CORBA may publish and connect consumers from 127.0.0.9, as this test's own do.
 pub(crate) fn config() -> Config {
-    let channel = |name: &str| DeclaredChannel { name: name.into(), properties: BTreeMap::new(), lane: Vec::new() };
+    let channel = |name: &str| DeclaredChannel {
+        name: name.into(),
+        properties: BTreeMap::new(),
+        lane: Vec::new(),
+        timers: Vec::new(),
+    };
     let token = |name: &str| {
         let digest = access::digest_of(format!("the secret of the {name}").as_bytes());
         (name.to_owned(), format!("sha256:{}", digest.map(|octet| format!("{octet:02x}")).concat()))

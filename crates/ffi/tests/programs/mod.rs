@@ -48,7 +48,7 @@ pub(crate) fn begin_with_history(listen: &str, folder: &Path) -> Service {
     let properties = [("HistoryEvents".to_owned(), DeclaredValue::Number(1_000))].into();
     let config = Config {
         listen: listen.to_owned(),
-        channels: vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new() }],
+        channels: vec![DeclaredChannel { name: "Weather".into(), properties, lane: Vec::new(), timers: Vec::new() }],
         store: StoreConfig { directory: Some(folder.to_owned()), ..StoreConfig::default() },
         ..Config::default()
     };

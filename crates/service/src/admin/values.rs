@@ -71,6 +71,11 @@ pub enum Query {
         /// Channel behind which the list begins; default: from the start.
         behind: Option<ChannelId>,
     },
+    /// Timers of all channels: [`Answer::Timers`].
+    Timers {
+        /// Timer behind which the list begins, by channel and place; default: from the start.
+        behind: Option<(ChannelId, u32)>,
+    },
     /// Configuration of a channel: [`Answer::Channel`], or [`Declined::TooLarge`].
     Channel {
         /// The channel's number.
@@ -203,6 +208,8 @@ pub enum Answer {
     Names(Vec<(String, Option<Arc<str>>)>),
     /// Channels by number, 256 at most.
     ChannelList(Vec<ListedChannel>),
+    /// Timers by channel and place, 1,024 at most.
+    Timers(Vec<TimerStatus>),
     /// Channel as JSON like its part of [`Answer::Topology`], local proxies included, with 256 proxies at most; admins and filters come
     /// with the first proxies. `None` if there is no such channel.
     Channel(Option<String>),
@@ -241,6 +248,7 @@ impl Answer {
             | Self::Figures(_)
             | Self::Names(_)
             | Self::ChannelList(_)
+            | Self::Timers(_)
             | Self::Channel(_)
             | Self::Denied(_) => false,
         }
@@ -316,6 +324,29 @@ pub struct ChannelStatus {
     pub slowest: Vec<(ProxyKey, String)>,
     /// Events that its connected consumers have lost at limits of their own, of the channel or of its memory.
     pub overflows: u64,
+}
+
+/// Status of a channel's timer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimerStatus {
+    /// The timer's channel.
+    pub channel: ChannelId,
+    /// Place among the timers of its channel, from 0.
+    pub place: u32,
+    /// Name of its events.
+    pub name: String,
+    /// Kind: `every`, `after` or `silence`.
+    pub kind: &'static str,
+    /// Time of that kind.
+    pub time: Duration,
+    /// Time until it fires next, unless an event of a silence comes before; `None` if it does not as things are.
+    pub next: Option<Duration>,
+    /// Events that it has published since the process began.
+    pub fired: u64,
+    /// Intervals that were passed over, since the service was late.
+    pub missed: u64,
+    /// Events that were dropped, since the channel had no room.
+    pub dropped: u64,
 }
 
 /// Status of a join to DDS.

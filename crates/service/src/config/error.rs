@@ -52,6 +52,13 @@ pub enum ConfigError {
         /// Which entries, the first of the file being 1.
         entries: (usize, usize),
     },
+    /// A channel cannot have timers as they are written.
+    Timers {
+        /// The channel.
+        channel: String,
+        /// Why, and what to write.
+        why: String,
+    },
     /// A channel cannot be joined to DDS.
     BadJoin {
         /// The channel.
@@ -175,6 +182,7 @@ impl fmt::Display for ConfigError {
                 "[[channels]]: entries {first} and {second} are both named {name:?}, and one name is one channel: give one of them another \
                  name, or write the properties of both into one"
             ),
+            Self::Timers { channel, why } => write!(f, "[[channels]] {channel:?}: {why}"),
             Self::BadJoin { channel, why } => write!(f, "dds.joins, channel = {channel:?}: {why}"),
             Self::Link { name, why } => write!(f, "[[link]] {name:?}: {why}"),
             Self::Datagrams { key, why } => write!(f, "links.datagrams.{key}: {why}"),

@@ -57,6 +57,7 @@ impl Worker {
     /// Stops taking events, and begins to report what is left: the service is about to end.
     pub(crate) fn drain(&mut self) {
         self.core.cx.reporting.draining = Draining { has_begun: true, look: Some(Look::default()) };
+        self.core.cx.lane.stop_timers();
         self.clients.stop_listening();
     }
 

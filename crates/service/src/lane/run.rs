@@ -579,6 +579,7 @@ impl Worker {
                 self.core.access.forget_types();
             }
         }
+        self.core.protocols.fire_timers(&mut self.core.cx);
         of_each!(P => P::SERVE_DUE(&mut self.core));
         if self.core.cx.clock.begin_sweep() {
             self.sweep();

@@ -14,6 +14,7 @@ use crate::counters::Counters;
 use crate::lane::io::net::Waker;
 use crate::memory::Memory;
 use crate::overflow;
+use crate::protocols::giop::objects::declare_channel;
 use crate::protocols::link;
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::store::origins::SeenOrigin;
@@ -212,7 +213,7 @@ fn configure(protocol: &mut Protocol, config: &Config) -> Result<(), StartError>
 fn declare_channels(protocol: &mut Protocol, channels: &[DeclaredChannel]) -> Result<(), StartError> {
     for channel in channels {
         let DeclaredChannel { name, .. } = channel;
-        let made = protocol.declare_channel(name, &channel.declared_properties());
+        let made = declare_channel(protocol, channel);
         made.map_err(|why| StartError::Channel { name: name.clone(), why })?;
     }
     Ok(())

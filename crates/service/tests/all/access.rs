@@ -49,8 +49,12 @@ fn rules() -> Vec<AccessRule> {
 }
 
 fn config(access: Vec<AccessRule>) -> Config {
-    let declared =
-        |name: &&str| DeclaredChannel { name: (*name).into(), properties: BTreeMap::new(), lane: Vec::new() };
+    let declared = |name: &&str| DeclaredChannel {
+        name: (*name).into(),
+        properties: BTreeMap::new(),
+        lane: Vec::new(),
+        timers: Vec::new(),
+    };
     let token = |name: &&str| ((*name).to_owned(), format!("sha256:{}", hash(&secret(name))));
     Config {
         access,

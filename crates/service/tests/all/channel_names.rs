@@ -11,7 +11,7 @@ use crate::logged;
 use crate::persistent::{Folder, channel, factory};
 
 fn declared(name: &str, properties: BTreeMap<String, DeclaredValue>) -> DeclaredChannel {
-    DeclaredChannel { name: name.into(), properties, lane: Vec::new() }
+    DeclaredChannel { name: name.into(), properties, lane: Vec::new(), timers: Vec::new() }
 }
 
 fn naming(service: &Service) -> NamingContext {

@@ -451,7 +451,12 @@ fn a_service_is_announced_when_the_outside_naming_service_has_its_name_and_not_b
 fn declared_channels_are_bound_in_an_outside_naming_service_before_the_factory() {
     let front = Bare::new();
     let url = format!("corbaloc:iiop:1.2@{}/NameService", front.location());
-    let channel = |name: &str| DeclaredChannel { name: name.into(), properties: BTreeMap::new(), lane: Vec::new() };
+    let channel = |name: &str| DeclaredChannel {
+        name: name.into(),
+        properties: BTreeMap::new(),
+        lane: Vec::new(),
+        timers: Vec::new(),
+    };
     let service = start_with(Config {
         naming: Naming { outside: Some(url) },
         channels: vec![channel("X"), channel("Y")],

@@ -334,7 +334,7 @@ fn no_more_threads_than_the_configuration_allows() {
 fn a_declared_channel_has_the_lanes_that_a_plan_gave_it() {
     let lane =
         |priority| DeclaredLane { priority, static_threads: 1, cpu: Some(0), activities: vec!["control".into()] };
-    let plant = |lane| DeclaredChannel { name: "Plant".into(), properties: BTreeMap::new(), lane };
+    let plant = |lane| DeclaredChannel { name: "Plant".into(), properties: BTreeMap::new(), lane, timers: Vec::new() };
     let config = |lanes| Config { lanes: ordinary(), channels: vec![plant(lanes)], ..Config::default() };
     let service = start_with(config(vec![lane(20), lane(10)]));
     let channels = factory(&service).get_all_channels().unwrap();

@@ -52,5 +52,6 @@ mod stopping;
 mod telling;
 mod tempo;
 mod time_driven;
+mod timers;
 mod tls;
 mod walls;

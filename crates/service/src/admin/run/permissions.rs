@@ -35,7 +35,8 @@ impl Administration {
             | Query::Progress
             | Query::Figures
             | Query::Names(_)
-            | Query::ChannelList { .. } => return None,
+            | Query::ChannelList { .. }
+            | Query::Timers { .. } => return None,
         };
         self.forbids(by, right, channel, what)
     }

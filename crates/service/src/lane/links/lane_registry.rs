@@ -114,6 +114,8 @@ impl LaneRegistry {
     /// Lets the main lane begin, after all lanes that routing names have been started.
     pub(crate) fn open(&mut self) {
         self.gate = None;
+        // It takes over the routing then, whose timers begin.
+        self.notify(|lane| lane == LaneId::MAIN);
     }
 
     /// Accounts of clients, for a simulation to examine.

@@ -33,8 +33,8 @@ use corba::log_lines::{LogLines, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
     AT_ONCE_MAX, AddedLink, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply,
-    Exception, Forbidden, ListedChannel, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError,
-    RestoredClient, Settable, SupplierStatus, Unpublished,
+    Exception, Forbidden, ListedChannel, ListedTimer, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol,
+    RegisterError, RestoredClient, Settable, SupplierStatus, Unpublished,
 };
 
 /// Time limit for a client to answer a call such as `disconnect_push_consumer`.
@@ -72,6 +72,16 @@ pub(crate) fn named_channels(protocol: &Protocol) -> Vec<String> {
         behind = Some(last.id);
         names.extend(listed.into_iter().filter_map(|channel| channel.name));
     }
+}
+
+/// Makes a declared channel with its timers, or sets the one of that name.
+///
+/// # Errors
+/// Why not, for people.
+pub(crate) fn declare_channel(protocol: &mut Protocol, channel: &DeclaredChannel) -> Result<(), String> {
+    let timers = channel.timer_settings()?;
+    let made = protocol.declare_channel(&channel.name, &channel.declared_properties())?;
+    protocol.set_timers(made, timers).map_err(|refusal| refusal.to_string())
 }
 
 impl Objects {
@@ -499,7 +509,12 @@ impl Objects {
 
     /// Makes a declared channel, or sets the one of that name; or returns why not.
     pub(crate) fn declare_channel(&mut self, channel: &DeclaredChannel) -> Result<(), String> {
-        self.protocol.declare_channel(&channel.name, &channel.declared_properties()).map(|_| ())
+        declare_channel(&mut self.protocol, channel)
+    }
+
+    /// Some timers of channels, by channel and place.
+    pub(crate) fn listed_timers(&self, behind: Option<(ChannelId, u32)>) -> Vec<ListedTimer> {
+        self.protocol.objects.listed_timers(behind)
     }
 
     /// Stores an added link.

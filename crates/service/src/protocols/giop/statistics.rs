@@ -12,7 +12,7 @@ use giop::exception::{Kind, SystemException};
 use crate::admin::statistics::reason_name;
 use crate::admin::values::{
     Answer, Command, ConsumerStatus, DdsIncompatibility, DdsJoinStatus, DeadLetterAct, Dropped, FederationMember,
-    HistoryEvent, HistoryStatus, LinkStatus, Query,
+    HistoryEvent, HistoryStatus, LinkStatus, Query, TimerStatus,
 };
 use crate::counters::LaneCounters;
 use crate::protocols::Wish;
@@ -44,6 +44,8 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "remove_dead_letters" => Wish::Command(read_dead_letters(DeadLetterAct::Remove, args).ok()?),
         "get_channels" => Wish::Query(Query::ChannelList { behind: None }),
         "get_channels_behind" => Wish::Query(Query::ChannelList { behind: Some(read_channel(args).ok()?) }),
+        "get_timers" => Wish::Query(Query::Timers { behind: None }),
+        "get_timers_behind" => Wish::Query(Query::Timers { behind: Some(read_timer(args).ok()?) }),
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
         "pause_link" => Wish::Command(read_pause(args).ok()?),
@@ -72,6 +74,12 @@ fn read_key(mut args: Reader<'_>) -> Result<ProxyKey, ReadError> {
     let key = ProxyKey { channel: ChannelId(args.u32()?), proxy: ProxyId(args.u32()?) };
     args.finish("the arguments")?;
     Ok(key)
+}
+
+fn read_timer(mut args: Reader<'_>) -> Result<(ChannelId, u32), ReadError> {
+    let timer = (ChannelId(args.u32()?), args.u32()?);
+    args.finish("the arguments")?;
+    Ok(timer)
 }
 
 fn read_dead_letter(mut args: Reader<'_>) -> Result<(u64, ProxyId), ReadError> {
@@ -134,6 +142,7 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
         | "replay_dead_letters"
         | "remove_dead_letters"
         | "get_channels_behind"
+        | "get_timers_behind"
         | "disconnect"
         | "disconnect_idle"
         | "pause_link"
@@ -161,6 +170,7 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::DeadLetters(dead_letters) => write_dead_letters(dead_letters, reply),
         Answer::DeadLettersDone { done, missing } => [*done, *missing].into_iter().for_each(|count| reply.u32(count)),
         Answer::ChannelList(channels) => write_channels(channels, reply),
+        Answer::Timers(timers) => write_timers(timers, reply),
         // No client asks for that.
         Answer::Progress => {}
         Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
@@ -314,6 +324,20 @@ fn write_channels(channels: &[ListedChannel], reply: &mut Writer<'_>) {
     }
 }
 
+fn write_timers(timers: &[TimerStatus], reply: &mut Writer<'_>) {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    reply.length(timers.len());
+    for TimerStatus { channel, place, name, kind, time, next, fired, missed, dropped } in timers {
+        reply.u32(channel.0);
+        reply.u32(*place);
+        [name, *kind].into_iter().for_each(|text| reply.string(text));
+        reply.bool(next.is_some());
+        [nanos(*time), nanos(next.unwrap_or_default()), *fired, *missed, *dropped]
+            .into_iter()
+            .for_each(|value| reply.u64(value));
+    }
+}
+
 fn write_history(history: Option<&HistoryStatus>, reply: &mut Writer<'_>) {
     reply.length(history.iter().count());
     let Some(HistoryStatus { channel, first, last, events, bytes }) = history else { return };
@@ -389,6 +413,40 @@ mod tests {
         assert_eq!((2..=18).map(|_| reader.u64().unwrap()).collect::<Vec<_>>(), (2..=18).collect::<Vec<u64>>());
         assert_eq!(reader.text().unwrap(), "added");
         reader.finish("a link").unwrap();
+    }
+
+    #[test]
+    fn timers_are_written_as_the_idl_has_them_and_requested_behind_one() {
+        let timer = |next| TimerStatus {
+            channel: ChannelId(1),
+            place: 2,
+            name: "tick".into(),
+            kind: "every",
+            time: Duration::from_nanos(3),
+            next,
+            fired: 5,
+            missed: 6,
+            dropped: 7,
+        };
+        let timers = vec![timer(Some(Duration::from_nanos(4))), timer(None)];
+        let mut bytes = Vec::new();
+        write("get_timers", &Answer::Timers(timers), &mut Writer::new(&mut bytes, ENCODING));
+        let mut reader = Reader::new(&bytes, ENCODING);
+        assert_eq!(reader.u32().unwrap(), 2);
+        for next in [4, 0] {
+            assert_eq!([reader.u32().unwrap(), reader.u32().unwrap()], [1, 2]);
+            assert_eq!([reader.text().unwrap(), reader.text().unwrap()], ["tick", "every"]);
+            assert_eq!(reader.bool().unwrap(), next > 0);
+            assert_eq!([(); 5].map(|()| reader.u64().unwrap()), [3, next, 5, 6, 7]);
+        }
+        reader.finish("timers").unwrap();
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, ENCODING);
+        [1, 2].into_iter().for_each(|number| writer.u32(number));
+        let read = |bytes: &[u8]| read("get_timers_behind", Reader::new(bytes, ENCODING));
+        let behind = Some((ChannelId(1), 2));
+        assert!(matches!(read(&bytes), Some(Wish::Query(Query::Timers { behind: found })) if found == behind));
+        assert!((0..bytes.len()).all(|cut| read(&bytes[..cut]).is_none()));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use access::Right;
 use accounts::Account;
 use corba::event::{self, FORM_STRUCTURED, UtcClock};
 use corba::{LocalChannel, LocalProxy, Part};
-use engine::{ChannelId, Event, Peer, ProxyKey, Refusal, Reliability, Time};
+use engine::{ChannelId, ChannelRoutes, Event, Peer, ProxyKey, Refusal, Reliability, TIMER_DOMAIN, TIMER_TYPE, Time};
 use hashbrown::HashMap;
 use links::hops::{Forwarding, may_forward};
 use links::wire::{self, Direction, Frame, Open, TypeInterest, Types};
@@ -326,6 +326,10 @@ impl Links<'_> {
         let body = event::reader(sent.bytes, sent.tag);
         let header = event::read_structured(body, &mut event::work_for(sent.bytes.len()));
         let header = header.map_err(|_| Refused::Unreadable)?;
+        if self.has_timer_of(source, &header, sent.tag) {
+            self.core.cx.counters.add(Counter::TimerEventsLeftOut, 1);
+            return Ok(true);
+        }
         let mut pending_event = self.core.cx.lane.begin_event_for(sent.bytes.len());
         self.core.cx.lane.classify(&mut pending_event, header.domain, header.type_name);
         let event: &mut Event = &mut pending_event;
@@ -362,6 +366,17 @@ impl Links<'_> {
                 self.core.cx.remove_local_proxy(connection, key, &account);
             }
         }
+    }
+
+    /// Whether an event is of a timer that the near channel has itself, of which consumers would get two events each time.
+    fn has_timer_of(&self, source: ProxyKey, header: &event::Header<'_>, tag: u64) -> bool {
+        if (header.domain, header.type_name) != (TIMER_DOMAIN.as_bytes(), TIMER_TYPE.as_bytes()) {
+            return false;
+        }
+        let mut scratch = String::new();
+        let name = event::name_in_utf8(header.event_name, event::encoding_of(tag).chars, &mut scratch);
+        let timers = self.core.cx.lane.snapshot().channel(source.channel).map_or(&[][..], ChannelRoutes::timers);
+        timers.iter().any(|timer| timer.settings().name.as_bytes() == name)
     }
 
     /// Handles the outcome of an event's intake.

@@ -108,7 +108,12 @@ impl Site {
             delivery: Delivery { give_up_after_ms: 600_000, ..Delivery::default() },
             links: Links { listen: Some("0".into()), name: format!("site {}", self.number), ..Links::default() },
             link: self.dials.iter().enumerate().map(link).collect(),
-            channels: vec![DeclaredChannel { name: CHANNEL.into(), properties: BTreeMap::new(), lane: Vec::new() }],
+            channels: vec![DeclaredChannel {
+                name: CHANNEL.into(),
+                properties: BTreeMap::new(),
+                lane: Vec::new(),
+                timers: Vec::new(),
+            }],
             store: StoreConfig { directory, ..StoreConfig::default() },
             ..Config::default()
         }

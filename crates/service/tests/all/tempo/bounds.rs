@@ -137,7 +137,8 @@ fn small() -> service::Service {
 fn small_as(change: impl FnOnce(&mut service::Config)) -> service::Service {
     start_as(|config| {
         let properties = [("MemoryBudget".into(), service::DeclaredValue::Number(64 << 10))].into();
-        config.channels = vec![DeclaredChannel { name: "Flooded".into(), properties, lane: Vec::new() }];
+        config.channels =
+            vec![DeclaredChannel { name: "Flooded".into(), properties, lane: Vec::new(), timers: Vec::new() }];
         change(config);
     })
 }

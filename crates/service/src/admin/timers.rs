@@ -1,0 +1,29 @@
+//! Status of channels' timers, as the main lane writes it beside their settings.
+
+use engine::ChannelId;
+
+use crate::admin::run::Administration;
+use crate::admin::values::TimerStatus;
+use crate::protocols::ListedTimer;
+
+impl Administration {
+    /// Some timers of channels, by channel and place.
+    pub(crate) fn timers(&self, behind: Option<(ChannelId, u32)>) -> Vec<TimerStatus> {
+        let now = self.now();
+        let status = |ListedTimer { channel, place, timer }: ListedTimer| {
+            let (settings, progress) = (timer.settings(), timer.progress());
+            TimerStatus {
+                channel,
+                place,
+                name: settings.name.clone(),
+                kind: settings.schedule.kind(),
+                time: settings.schedule.time(),
+                next: progress.next.map(|next| next.since(now)),
+                fired: progress.fired,
+                missed: progress.missed,
+                dropped: progress.dropped,
+            }
+        };
+        self.objects.listed_timers(behind).into_iter().map(status).collect()
+    }
+}
