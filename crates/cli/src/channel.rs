@@ -3,8 +3,9 @@
 use crate::args::{ChannelArg, ChannelCommand, ChannelLsOptions, CreateOptions, RmOptions, ServerOptions, SetOptions};
 use crate::channels::{self, Names};
 use crate::failure::Failure;
+use crate::info::timers::Timer;
 use crate::ls::orb_options;
-use crate::statistics::Clients;
+use crate::statistics::{Clients, Statistics};
 use crate::store::print_json;
 use crate::{show, terminal};
 use client::naming::NamingContext;
@@ -35,6 +36,8 @@ struct Listed {
     /// Number of connected clients; `None` if the service does not report it.
     consumers: Option<usize>,
     suppliers: Option<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    timers: Vec<Timer>,
     /// Host and port of the other service, if the name leads to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
@@ -47,6 +50,8 @@ fn list(options: &ChannelLsOptions) -> Result<(), Failure> {
     let (default, _) = find_channel(&service, None).map_err(remote)?;
     let factory = default.my_factory().map_err(remote)?;
     let (names, clients) = (Names::read(service.orb(), &service, &address), Clients::read(service.orb(), &address));
+    let statistics = Statistics::at(service.orb(), address).ok();
+    let timers = statistics.map_or_else(Vec::new, |statistics| Timer::read(&statistics));
     let mut listed = Vec::new();
     for id in factory.get_all_channels().map_err(remote)? {
         // A channel that was destroyed meanwhile is left out.
@@ -54,7 +59,8 @@ fn list(options: &ChannelLsOptions) -> Result<(), Failure> {
         let number = u32::try_from(id).unwrap_or_default();
         let (consumers, suppliers) = clients.as_ref().map(|clients| clients.count(number)).unzip();
         let name = names.of(&channel, number).map(str::to_owned);
-        listed.push(Listed { id: Some(id), name, consumers, suppliers, at: None });
+        let timers = timers.iter().filter(|timer| timer.channel == number).cloned().collect();
+        listed.push(Listed { id: Some(id), name, consumers, suppliers, timers, at: None });
     }
     listed.extend(elsewhere(&service, &default));
     if options.json {
@@ -70,11 +76,21 @@ fn list(options: &ChannelLsOptions) -> Result<(), Failure> {
             channel.id.map_or_else(|| "-".to_owned(), |id| id.to_string()),
             number(channel.consumers),
             number(channel.suppliers),
+            if channel.timers.is_empty() { String::new() } else { show::count(channel.timers.len()) },
             name,
         ]
     });
     let mut text = String::new();
-    show::table(&mut text, (&["CHANNEL", "CONSUMERS", "SUPPLIERS", "NAME"], true), &[3], &rows.collect::<Vec<_>>());
+    let rows: Vec<_> = rows.collect();
+    // Without a timer there is no column for them.
+    match listed.iter().any(|channel| !channel.timers.is_empty()) {
+        true => show::table(&mut text, (&["CHANNEL", "CONSUMERS", "SUPPLIERS", "TIMERS", "NAME"], true), &[4], &rows),
+        false => {
+            let rows: Vec<_> =
+                rows.into_iter().map(|[id, consumers, suppliers, _, name]| [id, consumers, suppliers, name]).collect();
+            show::table(&mut text, (&["CHANNEL", "CONSUMERS", "SUPPLIERS", "NAME"], true), &[3], &rows);
+        }
+    }
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
@@ -97,6 +113,7 @@ fn elsewhere(service: &ObjectRef, default: &EventChannel) -> Vec<Listed> {
             name: Some(name.id.clone()),
             consumers: None,
             suppliers: None,
+            timers: Vec::new(),
             at: Some(at),
         })
     });

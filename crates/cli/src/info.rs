@@ -7,6 +7,7 @@ pub(crate) mod dds;
 mod history;
 mod people;
 pub(crate) mod status;
+pub(crate) mod timers;
 
 use crate::args::InfoOptions;
 use crate::channels::{self, Names};
@@ -27,6 +28,7 @@ use serde::Serialize;
 use status::ConsumerStatus;
 use std::io::{self, Write as _};
 use std::time::Duration;
+use timers::Timer;
 
 /// Maximum wait for the constraints of a filter: it may belong to a client that is gone.
 const FILTER_TIMEOUT_MAX: Duration = Duration::from_secs(2);
@@ -53,6 +55,8 @@ struct Info {
     history: Option<History>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dds_joins: Vec<Join>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    timers: Vec<Timer>,
     consumer_admins: Vec<Admin>,
     supplier_admins: Vec<Admin>,
     /// Whether the service reported the status of its consumers.
@@ -199,6 +203,7 @@ impl Walk {
             admin_properties: if_offered(channel.get_admin())?.unwrap_or_default(),
             history: History::read(&statistics, number),
             dds_joins: Join::read(&statistics).into_iter().filter(|join| join.channel == number).collect(),
+            timers: Timer::read(&statistics).into_iter().filter(|timer| timer.channel == number).collect(),
             address,
             qos,
             consumer_admins,
@@ -378,6 +383,7 @@ mod tests {
             supplier_admins: vec![admin(FilterGroupOperator::Or, Filtering::default(), supplier())],
             history: Some(History::of(41, 50)),
             dds_joins: Vec::new(),
+            timers: Vec::new(),
             has_statuses: true,
         }
     }

@@ -37,6 +37,7 @@ pub(super) fn write(out: &mut String, info: &Info) {
         let _ = writeln!(out, "  history     {}", history.describe());
     }
     info.dds_joins.iter().for_each(|join| join.write(out));
+    info.timers.iter().for_each(|timer| timer.write(out));
     summary(out, info);
     for (side, admins) in [("consumer", &info.consumer_admins), ("supplier", &info.supplier_admins)] {
         admins.iter().for_each(|admin| write_admin(out, side, admin));
