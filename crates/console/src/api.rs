@@ -354,13 +354,35 @@ pub(crate) fn latency(latency: &engine::Latency) -> Value {
 async fn channel(shared: &Shared, id: ChannelId, behind: Option<u32>, by: Principal) -> Result<Answer, Failure> {
     let snapshot = shared.snapshot().await?;
     let query = Query::Channel { channel: id, behind: behind.map(ProxyId) };
-    let AdminAnswer::Channel(Some(text)) = allowed(shared.ask(by, query).await?)? else {
+    let AdminAnswer::Channel(Some(text)) = allowed(shared.ask(by.clone(), query).await?)? else {
         return Err(Failure::NotFound);
     };
+    let timers = timers(shared, id, by).await?;
     let configured: Value = serde_json::from_str(&text).unwrap_or_default();
     let found = snapshot.channels.iter().find(|channel| channel.listed.id == id);
     let stands = found.map(|channel| channel_json(channel, snapshot.now));
-    Ok(http::json(&json!({ "configured": configured, "standing": stands })))
+    Ok(http::json(&json!({ "configured": configured, "standing": stands, "timers": timers })))
+}
+
+/// Timers of a channel.
+async fn timers(shared: &Shared, id: ChannelId, by: Principal) -> Result<Vec<Value>, Failure> {
+    let behind = id.0.checked_sub(1).map(|before| (ChannelId(before), u32::MAX));
+    let AdminAnswer::Timers(timers) = allowed(shared.ask(by, Query::Timers { behind }).await?)? else {
+        return Err(Failure::Declined(Declined::Stopping));
+    };
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let timers = timers.into_iter().filter(|timer| timer.channel == id).map(|timer| {
+        json!({
+            "name": timer.name,
+            "kind": timer.kind,
+            "time_ns": nanos(timer.time),
+            "next_ns": timer.next.map(nanos),
+            "fired": timer.fired,
+            "missed": timer.missed,
+            "dropped": timer.dropped,
+        })
+    });
+    Ok(timers.collect())
 }
 
 /// Status of a consumer.
