@@ -203,7 +203,7 @@ impl Walk {
             admin_properties: if_offered(channel.get_admin())?.unwrap_or_default(),
             history: History::read(&statistics, number),
             dds_joins: Join::read(&statistics).into_iter().filter(|join| join.channel == number).collect(),
-            timers: Timer::read(&statistics).into_iter().filter(|timer| timer.channel == number).collect(),
+            timers: Timer::of_channel(&statistics, number),
             address,
             qos,
             consumer_admins,

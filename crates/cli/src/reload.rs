@@ -62,7 +62,10 @@ pub(crate) fn reload(
         }
     }
     for gone in running.channels.iter().filter(|old| read.channels.iter().all(|new| new.name != old.name)) {
-        log::warn!("SIGHUP: channel {} is declared no more, and stays until it is destroyed", gone.name);
+        log::warn!(
+            "SIGHUP: channel {} is declared no more, and stays with its timers until it is destroyed or the service is started again",
+            gone.name
+        );
     }
     running.channels = kept;
     let needs_restart = differences(running, &read);

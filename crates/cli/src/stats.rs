@@ -186,7 +186,7 @@ mod tests {
         let first = text.lines().next().unwrap();
         assert_eq!(
             first,
-            "lane_events_in                  4,000         1,500/s  Events that suppliers pushed and the service took."
+            "lane_events_in                  4,000         1,500/s  Events of suppliers and timers that the service took."
         );
     }
 

@@ -366,12 +366,12 @@ async fn channel(shared: &Shared, id: ChannelId, behind: Option<u32>, by: Princi
 
 /// Timers of a channel.
 async fn timers(shared: &Shared, id: ChannelId, by: Principal) -> Result<Vec<Value>, Failure> {
-    let behind = id.0.checked_sub(1).map(|before| (ChannelId(before), u32::MAX));
-    let AdminAnswer::Timers(timers) = allowed(shared.ask(by, Query::Timers { behind }).await?)? else {
+    let query = Query::Timers { channel: Some(id), behind: None };
+    let AdminAnswer::Timers(timers) = allowed(shared.ask(by, query).await?)? else {
         return Err(Failure::Declined(Declined::Stopping));
     };
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let timers = timers.into_iter().filter(|timer| timer.channel == id).map(|timer| {
+    let timers = timers.into_iter().map(|timer| {
         json!({
             "name": timer.name,
             "kind": timer.kind,

@@ -195,9 +195,13 @@ fn write_channels(text: &mut Text, snapshot: &Snapshot, most: usize) {
 type OfChannel = (&'static str, Kind, &'static str, &'static str, fn(&Channel) -> u64);
 
 const OF_CHANNELS: [OfChannel; 12] = [
-    ("campanile_channel_events_in", Kind::Counter, "", "Events that suppliers pushed and the channel took.", |of| {
-        of.stats.traffic.events_in
-    }),
+    (
+        "campanile_channel_events_in",
+        Kind::Counter,
+        "",
+        "Events that suppliers pushed, or timers published, and the channel took.",
+        |of| of.stats.traffic.events_in,
+    ),
     ("campanile_channel_events_in_bytes", Kind::Counter, "bytes", "Octets of those events.", |of| {
         of.stats.traffic.event_bytes_in
     }),

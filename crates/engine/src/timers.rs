@@ -123,7 +123,10 @@ impl ChannelTimer {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let next = match self.settings.schedule {
             TimerSchedule::Every(_) | TimerSchedule::After(_) => Some(Time(read(&self.next))),
-            TimerSchedule::Silence { period, .. } => self.silence().map(|heard| heard + period),
+            // One whose event was dropped is tried again when it is next looked at.
+            TimerSchedule::Silence { period, .. } => {
+                self.silence().map(|heard| (heard + period).max(Time(read(&self.next))))
+            }
         };
         TimerProgress {
             next: next.filter(|next| next.0 != UNSET),
@@ -133,9 +136,14 @@ impl ChannelTimer {
         }
     }
 
-    /// Notes an event that ends a silence. Lanes share this; the time of whichever writes last stays.
+    /// Notes an event that ends a silence. A lane's time is that of its round's beginning, so an earlier one may come later: it does not count.
     pub(crate) fn note_heard(&self, now: Time) {
-        self.heard.store(now.0, Ordering::Relaxed);
+        let (before, answered) = (self.heard.load(Ordering::Relaxed), self.answered.load(Ordering::Relaxed));
+        // An event of the round in which its silence was published begins another one.
+        let now = if now.0 == answered { now.0.saturating_add(1) } else { now.0 };
+        if before == UNSET || before < now {
+            self.heard.store(now, Ordering::Relaxed);
+        }
     }
 
     /// Since when there is a silence that has not been published; `None` if there is none.
@@ -155,6 +163,11 @@ impl ChannelTimer {
     /// Ends the silence since `heard`, which is published now.
     pub(crate) fn answer_silence(&self, heard: Time) {
         self.answered.store(heard.0, Ordering::Relaxed);
+    }
+
+    /// Has a silence that was answered fire again a period later, since its event was dropped.
+    pub(crate) fn retry_silence(&self) {
+        self.answered.store(UNSET, Ordering::Relaxed);
     }
 
     /// Notes when the timer is due next, and the intervals passed over.
@@ -205,5 +218,10 @@ mod tests {
         assert_eq!((timer.silence(), timer.progress().next), (None, None));
         timer.note_heard(Time(40));
         assert_eq!((timer.silence(), timer.progress().next), (Some(Time(40)), Some(Time(50))));
+        timer.note_heard(Time(30));
+        assert_eq!(timer.silence(), Some(Time(40)), "another lane's round began earlier");
+        timer.answer_silence(Time(40));
+        timer.note_heard(Time(40));
+        assert_eq!(timer.silence(), Some(Time(41)), "an event came in the round in which it was published");
     }
 }

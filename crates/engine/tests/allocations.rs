@@ -158,7 +158,8 @@ fn timers_and_the_events_that_end_silences_allocate_nothing() {
             }
             rig.now = rig.now + millis;
             rig.lane.handle_timeout(rig.now);
-            while let Some(due) = rig.lane.poll_timer(rig.now) {
+            let mut looks = u32::MAX;
+            while let Some(due) = rig.lane.poll_timer(rig.now, &mut looks) {
                 let mut pending_event = rig.lane.begin_event_for(256);
                 pending_event.bytes.resize(128, 0);
                 rig.lane.classify(&mut pending_event, TIMER_DOMAIN.as_bytes(), TIMER_TYPE.as_bytes());

@@ -58,7 +58,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Events that suppliers pushed and the service took.
+    /// Events of suppliers and timers that the service took.
     EventsIn = "lane_events_in",
     /// Bytes of those events.
     EventBytesIn = "lane_event_bytes_in",
@@ -103,7 +103,7 @@ counters! {
     TimerIntervalsMissed = "lane_timer_intervals_missed",
     /// Events of other services' timers that came over links and were left out, since their channel has a timer of that name itself.
     TimerEventsLeftOut = "lane_timer_events_left_out",
-    /// Events of channels' timers that were dropped, since their channel had no room: a supplier would have had to wait or been refused.
+    /// Events of channels' timers that were dropped for all consumers, since their channel had no room.
     TimerEventsDropped = "lane_timer_events_dropped",
     /// Events put on disk for want of memory, counted once for each consumer that is yet to get them.
     Overflowed = "lane_overflowed",

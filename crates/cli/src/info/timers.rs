@@ -48,6 +48,11 @@ impl Timer {
         timers
     }
 
+    /// Timers of a channel; empty if the service does not report them.
+    pub(crate) fn of_channel(statistics: &Statistics, channel: u32) -> Vec<Self> {
+        statistics.of_channel("get_timers_of", channel).unwrap_or_default()
+    }
+
     /// Writes the timer for people.
     pub(super) fn write(&self, out: &mut String) {
         let Self { name, kind, time_ns, next_ns, fired, missed, dropped, .. } = self;
@@ -91,13 +96,13 @@ mod tests {
             timer.write(&mut out);
             out
         };
-        assert_eq!(written(&tick), "  timer tick  every 100 ms; next in 42 ms; 1,234 fired\n");
+        assert_eq!(written(&tick), "  timer tick  every 100 ms; next in 42.0 ms; 1,234 fired\n");
         let late = Timer { missed: 3, dropped: 2, ..tick.clone() };
-        assert_eq!(written(&late), "  timer tick  every 100 ms; next in 42 ms; 1,234 fired, 3 missed, 2 dropped\n");
+        assert_eq!(written(&late), "  timer tick  every 100 ms; next in 42.0 ms; 1,234 fired, 3 missed, 2 dropped\n");
         let once = Timer { kind: "after".into(), next_ns: None, fired: 1, ..tick.clone() };
         assert_eq!(written(&once), "  timer tick  after 100 ms; fires no more; 1 fired\n");
         let quiet = Timer { kind: "silence".into(), fired: 0, ..tick.clone() };
-        assert_eq!(written(&quiet), "  timer tick  silence 100 ms; next in 42 ms unless an event comes; 0 fired\n");
+        assert_eq!(written(&quiet), "  timer tick  silence 100 ms; next in 42.0 ms unless an event comes; 0 fired\n");
         let quiet = Timer { next_ns: None, ..quiet };
         assert_eq!(written(&quiet), "  timer tick  silence 100 ms; waits for an event; 0 fired\n");
         let json = serde_json::to_value(tick).unwrap();

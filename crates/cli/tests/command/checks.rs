@@ -147,6 +147,32 @@ fn a_signal_has_the_configuration_read_again() {
 }
 
 #[test]
+fn a_signal_has_timers_read_again_and_those_of_a_channel_that_is_gone_stay() {
+    let of = |channels: &str| format!("listen = \"127.0.0.1:0\"\n{channels}");
+    let weather = |every: &str| {
+        of(&format!("[[channels]]\nname = \"Weather\"\n[[channels.timers]]\nname = \"tick\"\nevery = \"{every}\"\n"))
+    };
+    let file = TempPath::file("timers.toml", &weather("20min"));
+    let (serve, mut log) = Serve::start_heard(&["--config", file.path(), "--log", "info"]);
+    let times = || {
+        let listed = json(&serve.print("channel", &["ls", "--json"]));
+        let timers = listed.as_array().unwrap().iter().filter_map(|channel| channel["timers"].as_array());
+        timers.flatten().map(|timer| timer["time_ns"].as_u64().unwrap() / 60_000_000_000).collect::<Vec<_>>()
+    };
+    assert_eq!(times(), [20]);
+    for (text, log_line, minutes) in [
+        (weather("30min"), "now count channel Weather", 30),
+        (weather("0s"), "the configuration is left as it was", 30),
+        (of(""), "channel Weather is declared no more, and stays with its timers until", 30),
+    ] {
+        std::fs::write(file.path(), text).unwrap();
+        serve.signal("HUP");
+        wait_for(&mut log, log_line);
+        assert_eq!(times(), [minutes], "{log_line}");
+    }
+}
+
+#[test]
 fn a_reference_is_decoded_and_tried() {
     let serve = Serve::start();
     let output = campanile(&["doctor", &serve.address, "--json"]);

@@ -24,7 +24,7 @@ fn counters_of_the_handbook_are_shown() {
 
     assert_eq!(serve.print("stats", &["events_in"]), "lane_events_in 3\n");
     let long = serve.print("stats", &["--long", "--nonzero", "events_in", "lane_dropped"]);
-    assert_eq!(long, "lane_events_in 3  Events that suppliers pushed and the service took.\n");
+    assert_eq!(long, "lane_events_in 3  Events of suppliers and timers that the service took.\n");
     let told: Json = serde_json::from_str(&serve.print("stats", &["--json"])).unwrap();
     assert_eq!((&told["lane_events_in"], &told["lane_dropped"]), (&3.into(), &0.into()));
 

@@ -1,11 +1,12 @@
 //! What programs and the console get, and do.
 
 use client::notify::Property;
-use service::{Counter, Query};
+use serde_json::json;
+use service::{Config, Counter, DeclaredChannel, DeclaredTimer, Query};
 use testing::wait_until;
 
 use crate::grammar;
-use crate::support::{NOBODY, Rig, numbered, start};
+use crate::support::{NOBODY, Rig, numbered, start, start_by};
 
 /// What a path tells when it fits.
 pub(crate) fn answer(
@@ -50,6 +51,28 @@ fn the_hierarchy_is_shown_with_connected_clients() {
     assert_eq!(rig.get_json("/api/v1/service")["can_change"], true);
     let Ok(service::Answer::Topology(text)) = rig.service.ask(Query::Topology) else { panic!("no answer") };
     assert_eq!(rig.get("/api/v1/topology").body, text);
+}
+
+#[test]
+fn a_channel_is_shown_with_its_timers_and_no_other_channels() {
+    let tick = DeclaredTimer { name: "tick".into(), every: Some("43200min".into()), ..DeclaredTimer::default() };
+    let channel = |name: &str, timers| DeclaredChannel {
+        name: name.into(),
+        properties: [].into(),
+        lane: Vec::new(),
+        timers,
+    };
+    let rig = start_by(Config {
+        channels: vec![channel("Plant", vec![tick]), channel("Radar", Vec::new())],
+        ..Config::default()
+    });
+    let found = answer(&rig, "/api/v1/channels/1", "the timer to begin", |found| {
+        found["timers"][0]["next_ns"].is_u64()
+    });
+    let timer = &found["timers"][0];
+    let shown = (&timer["name"], &timer["kind"], &timer["time_ns"], &timer["fired"]);
+    assert_eq!(shown, (&json!("tick"), &json!("every"), &json!(2_592_000_000_000_000_u64), &json!(0)));
+    assert_eq!(rig.get_json("/api/v1/channels/2")["timers"], json!([]));
 }
 
 #[test]

@@ -20,11 +20,13 @@ pub struct ListedTimer {
 }
 
 impl Objects {
-    /// The timers by channel and place, from behind a given one: 1,024 at most.
+    /// The timers of one channel or all by channel and place, from behind a given one: 1,024 at most.
     #[must_use]
-    pub fn listed_timers(&self, behind: Option<(ChannelId, u32)>) -> Vec<ListedTimer> {
-        let channels = self.hierarchy.channels();
-        let channels = channels.filter(|channel| behind.is_none_or(|(behind, _)| channel.id() >= behind));
+    pub fn listed_timers(&self, of: Option<ChannelId>, behind: Option<(ChannelId, u32)>) -> Vec<ListedTimer> {
+        let channels = self.hierarchy.channels().filter(|channel| {
+            let is_asked = of.is_none_or(|of| channel.id() == of);
+            is_asked && behind.is_none_or(|(behind, _)| channel.id() >= behind)
+        });
         let timers = channels.flat_map(|channel| {
             let listed = move |(place, timer): (u32, &Arc<ChannelTimer>)| ListedTimer {
                 channel: channel.id(),
@@ -44,10 +46,6 @@ impl Protocol {
     /// # Errors
     /// There is no such channel, or the timers are more than a channel may have.
     pub fn set_timers(&mut self, channel: ChannelId, timers: Vec<TimerSettings>) -> Result<(), Refusal> {
-        let has_some = |objects: &Objects| objects.hierarchy.channel(channel).is_ok_and(|of| !of.timers().is_empty());
-        if timers.is_empty() && !has_some(&self.objects) {
-            return Ok(());
-        }
         self.objects.hierarchy.set_timers(channel, timers)
     }
 }

@@ -297,8 +297,12 @@ impl Channel {
     }
 
     pub(super) fn set_timers(&mut self, timers: Vec<TimerSettings>) {
-        self.timers = ChannelTimer::following(&self.timers, timers);
-        self.changes.note();
+        let timers = ChannelTimer::following(&self.timers, timers);
+        let same = |(before, now): (&Arc<ChannelTimer>, &Arc<ChannelTimer>)| Arc::ptr_eq(before, now);
+        if timers.len() != self.timers.len() || !self.timers.iter().zip(&*timers).all(same) {
+            self.timers = timers;
+            self.changes.note();
+        }
     }
 
     /// An admin, to change its settings or subscription; the event path is notified.

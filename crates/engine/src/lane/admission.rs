@@ -11,7 +11,7 @@ use super::outbox::Offer;
 use super::queue::{Ask, Entry};
 use super::suppliers::{Supplier, say_all};
 use super::verdict::Verdict;
-use super::{Admission, Lane, Outbox, channel_timers};
+use super::{Admission, Lane, Outbox};
 use crate::{
     Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, PendingEvent, ProxyKey, Refusal, Reliability,
     SORTED_OVERHEAD_BYTES, Ticket, Time,
@@ -144,7 +144,10 @@ impl Lane {
         self.space.filters.begin();
         let admission = match self.sift(supplier, &known, &mut pending_event, (forms, &mut steps)) {
             Verdict::Passed => self.admit_chosen(supplier, known, pending_event, (forms, &mut steps)),
-            Verdict::Ask(filter_groups) => Admission::AwaitingFilter(pending_event, filter_groups),
+            Verdict::Ask(filter_groups) => {
+                self.end_silences(supplier.channel, &pending_event);
+                Admission::AwaitingFilter(pending_event, filter_groups)
+            }
             Verdict::Dropped => {
                 self.count_accepted(supplier, &pending_event);
                 self.abandon_event(pending_event);
@@ -251,7 +254,8 @@ impl Lane {
         let mut plan = Plan { known, destinations: 0, bridges: 0, is_stored, weight, charge: 0, hold: None };
         let admission = match self.plan(&mut plan, supplier, &pending_event) {
             Some(refusal) => {
-                if let Some(state) = self.channels.get_mut(supplier.channel).filter(|_| !supplier.handed_over) {
+                let has_supplier = !supplier.handed_over && !self.arrival.unattended;
+                if let Some(state) = self.channels.get_mut(supplier.channel).filter(|_| has_supplier) {
                     state.traffic.refused += 1;
                 }
                 self.refuse(pending_event, refusal)
@@ -289,9 +293,25 @@ impl Lane {
         }
     }
 
+    /// Notes an event that a supplier has submitted and that waits before [`handle_event`](Self::handle_event): it ends silences at once.
+    /// Its type is set already. [`schedule_event`](Self::schedule_event) does so itself.
+    pub fn note_submitted(&mut self, source: ProxyKey, event: &Event, now: Time) {
+        self.advance_time(now);
+        if let Ok(supplier) = self.locate(source) {
+            self.end_silences(supplier.channel, event);
+        }
+    }
+
+    /// Ends the silences of a channel's timers that an event ends.
+    fn end_silences(&mut self, channel: u32, event: &Event) {
+        if let Some(silences) = self.channels.get_mut(channel).and_then(|state| state.silences.as_mut()) {
+            silences.note(event, &self.types, self.now);
+        }
+    }
+
     fn refuse(&mut self, pending_event: PendingEvent, refusal: Refusal) -> Admission {
         self.abandon_event(pending_event);
-        self.counters.taken.refused += 1;
+        self.counters.taken.refused += u64::from(!self.arrival.unattended);
         Admission::Refused(refusal)
     }
 
@@ -320,8 +340,12 @@ impl Lane {
         }
         let whose = supplier.whose();
         let pressed = state.room(whose).hold.is_some() || state.over(whose, 1, charge, 1).any();
+        if let Some(hold) = state.room(whose).hold.filter(|_| self.arrival.unattended) {
+            return Some(self.refusal(supplier.channel, hold.over));
+        }
         if supplier.rejected
             && !supplier.handed_over
+            && !self.arrival.unattended
             && let Some(refusal) = self.find_rejecting(supplier, pending_event)
         {
             return Some(refusal);
@@ -333,7 +357,6 @@ impl Lane {
     #[cold]
     fn relieve(&mut self, plan: &mut Plan, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
         match self.make_room(supplier.channel, plan.charge) {
-            Ok(Some(hold)) if self.arrival.unattended => return Some(self.refusal(supplier.channel, hold.over)),
             Ok(hold) => plan.hold = hold,
             Err(refusal) => return Some(refusal),
         }
@@ -449,11 +472,6 @@ impl Lane {
     /// refused to its supplier.
     fn find_rejecting(&self, supplier: &Supplier, pending_event: &PendingEvent) -> Option<Refusal> {
         let channel = supplier.channel;
-        if self.arrival.unattended
-            && let Some(refusal) = channel_timers::find_blocking(self, channel, pending_event)
-        {
-            return Some(refusal);
-        }
         let reliability = pending_event.reliability.unwrap_or(supplier.reliability);
         let state = self.channels.get(channel)?;
         let lacks_room = !pending_event.away().is_empty() && !state.depot.has_room(pending_event.stored_bytes());
@@ -592,6 +610,10 @@ impl Lane {
             self.pass_over(slot, entry.event);
             return false;
         }
+        if self.arrival.unattended && outbox.hold.holding && !outbox.hold.is_late {
+            self.pass_by(slot, entry.event);
+            return false;
+        }
         if (!entry.is_plain && entry.expiry <= self.now) || (outbox.is_full() && !self.arrival.restoring) {
             if !self.find_place(slot, &entry) {
                 // Others may have been dropped for it all the same.
@@ -608,7 +630,8 @@ impl Lane {
         {
             outbox.look_at(due, &mut self.agenda.timers);
         }
-        if outbox.is_bounded() && (outbox.hold.is_late || !outbox.hold.holding) && !self.arrival.restoring {
+        let may_block = !self.arrival.restoring && !self.arrival.unattended;
+        if outbox.is_bounded() && (outbox.hold.is_late || !outbox.hold.holding) && may_block {
             let exceeds = outbox.exceeds_bound(&self.events, self.now);
             match (outbox.hold.is_late, exceeds) {
                 (false, true) => outbox.begin_late_hold(self.now, &mut self.agenda.timers),
@@ -621,7 +644,7 @@ impl Lane {
                 _ => {}
             }
         }
-        if outbox.holds_one_more() && !self.arrival.restoring {
+        if outbox.holds_one_more() && may_block {
             self.space.holders.push(slot);
             hold(&mut self.tickets, outbox, withheld);
         }
@@ -678,6 +701,14 @@ impl Lane {
         let (channel, whose) = (supplier.channel, supplier.whose());
         if let Some(hold) = hold {
             self.begin_hold(channel, hold);
+        }
+        if self.arrival.unattended {
+            debug_assert!(withheld.is_none(), "no consumer withholds a reply for an event without a supplier");
+            // The hold ends as any does, and has no waiter for this event.
+            if hold.is_some() {
+                self.charge_holders(supplier);
+            }
+            return Admission::Accepted { destinations };
         }
         let holds_one_more = |state: &&mut ChannelState| {
             let room = state.room(whose);

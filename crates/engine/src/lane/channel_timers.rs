@@ -8,8 +8,10 @@
 //! atomic. A channel without a timer of silence pays one branch for each event. A silence that is published is looked at again after each
 //! period: an event of that period has its own end later than that.
 //!
-//! A timer is no supplier that could be blocked. Its event is admitted like a [dead letter](super::dead_letters), without a proxy, and
-//! only if no supplier would be blocked or refused for it; otherwise it is dropped and counted. It does not wait for its topic's turn.
+//! A timer is no supplier that could be blocked or refused. Its event is admitted like a [dead letter](super::dead_letters), without a
+//! proxy, and does not wait for its topic's turn. A consumer whose outbox would block or refuse its supplier does not get it; the others do.
+//! At the channel's limits it begins back-pressure as a supplier's event does, without a ticket; while that lasts, timers' events are
+//! dropped and counted.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -18,15 +20,14 @@ use core::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::channel::{Over, Whose};
 use super::suppliers::Supplier;
 use super::types::Types;
-use super::{Admission, Lane, Outbox};
+use super::{Admission, Lane};
 use crate::timers::{TIMER_DOMAIN, TIMER_TYPE};
-use crate::{
-    ChannelId, ChannelTimer, Event, Forms, LaneId, PendingEvent, Refusal, Reliability, Time, TimerSchedule, TypeId,
-};
+use crate::{ChannelId, ChannelTimer, Event, Forms, LaneId, PendingEvent, Reliability, Time, TimerSchedule, TypeId};
 
+/// Maximum event types of which a channel's silences remember what they end.
+const TYPES_MAX: usize = 4_096;
 /// Silence of drops after which the next one is reported again.
 const REPORTED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
@@ -50,7 +51,7 @@ pub struct DueTimer {
 pub enum TimerOutcome {
     /// The channel took it.
     Published,
-    /// The channel would have blocked or refused a supplier: it is dropped.
+    /// The channel blocks its suppliers, or would have refused the event: it is dropped.
     Dropped {
         /// Whether none was dropped in the channel for a minute.
         begins: bool,
@@ -132,11 +133,6 @@ impl Silences {
         (!timers.is_empty()).then(|| Box::new(Self { timers, ends: HashMap::new(), released: 0 }))
     }
 
-    fn are_of(&self, other: &Self) -> bool {
-        let same = |(one, other): (&Arc<ChannelTimer>, &Arc<ChannelTimer>)| Arc::ptr_eq(one, other);
-        self.timers.len() == other.timers.len() && self.timers.iter().zip(&other.timers).all(same)
-    }
-
     /// Notes an event, which ends silences.
     pub(super) fn note(&mut self, event: &Event, types: &Types, now: Time) {
         if self.released != types.released_count() {
@@ -166,6 +162,9 @@ impl Silences {
         let bits = bits.filter(|(_, timer)| !is_timers && counts(timer)).map(|(bit, _)| 1_u64 << bit);
         let ended = bits.fold(0, |all, bit| all | bit);
         if event.event_type != TypeId::OTHER {
+            if self.ends.len() >= TYPES_MAX {
+                self.ends.clear();
+            }
             self.ends.insert(event.event_type, ended);
         }
         ended
@@ -175,14 +174,7 @@ impl Silences {
 /// Takes over the timers of a channel's routing.
 pub(super) fn follow(lane: &mut Lane, channel: u32) {
     let Some(state) = lane.channels.get_mut(channel) else { return };
-    let silences = Silences::of(&state.routes.timers);
-    let are_same = match (&state.silences, &silences) {
-        (Some(before), Some(now)) => before.are_of(now),
-        (before, now) => before.is_none() && now.is_none(),
-    };
-    if !are_same {
-        state.silences = silences;
-    }
+    state.silences = Silences::of(&state.routes.timers);
     if lane.id != LaneId::MAIN {
         return;
     }
@@ -197,12 +189,14 @@ pub(super) fn follow(lane: &mut Lane, channel: u32) {
     }
 }
 
-/// The next timer that is due, with its next time set.
-pub(super) fn poll(lane: &mut Lane) -> Option<DueTimer> {
+/// The next timer that is due, with its next time set. Looks at `looks` channels at most, and counts them off.
+pub(super) fn poll(lane: &mut Lane, looks: &mut u32) -> Option<DueTimer> {
     if lane.agenda.timers_stopped {
         return None;
     }
-    while let Some(slot) = lane.agenda.channel_timers.pop(lane.now) {
+    while *looks > 0 {
+        let slot = lane.agenda.channel_timers.pop(lane.now)?;
+        *looks -= 1;
         let Some(state) = lane.channels.get_mut(slot) else { continue };
         let Some(timers) = &mut state.timers else { continue };
         let fired = timers.fire(lane.now);
@@ -218,63 +212,34 @@ pub(super) fn poll(lane: &mut Lane) -> Option<DueTimer> {
     None
 }
 
-/// Admits the event of a timer that was due, unless a supplier would be blocked or refused for it.
+/// Admits the event of a timer that was due, unless the channel blocks suppliers, or would refuse the event.
 pub(super) fn admit<F: Forms>(
     lane: &mut Lane,
     due: &DueTimer,
     mut pending_event: PendingEvent,
     forms: &F,
 ) -> TimerOutcome {
-    let event: &mut Event = &mut pending_event;
-    event.reliability = Some(Reliability::BestEffort);
-    event.priority = due.timer.settings().priority;
+    pending_event.reliability = Some(Reliability::BestEffort);
+    pending_event.priority = due.timer.settings().priority;
     let found = lane.places.slots.get(&due.channel).copied();
     let Some((slot, state)) = found.and_then(|slot| Some((slot, lane.channels.get(slot)?))) else {
         lane.abandon_event(pending_event);
         return TimerOutcome::Dropped { begins: false };
     };
-    // So that its destinations are looked at before it is admitted, which costs other suppliers' events nothing.
-    let supplier = Supplier { rejected: true, ..Supplier::of(Lane::timer_source(due.channel), slot, state) };
+    let supplier = Supplier::of(Lane::timer_source(due.channel), slot, state);
     lane.arrival.unattended = true;
     let admission = lane.admit(&supplier, pending_event, forms);
     lane.arrival.unattended = false;
-    let is_published = match admission {
-        // No reply waits for the ticket.
-        Admission::Accepted { .. } | Admission::Withheld(_) => true,
-        Admission::Refused(_) => false,
-        Admission::AwaitingFilter(pending_event, _) => {
-            lane.abandon_event(pending_event);
-            false
-        }
-    };
+    let is_published = matches!(admission, Admission::Accepted { .. });
+    if let Admission::AwaitingFilter(pending_event, _) = admission {
+        lane.abandon_event(pending_event);
+    }
     due.timer.count(is_published);
     if is_published {
         return TimerOutcome::Published;
     }
+    due.timer.retry_silence();
     let timers = lane.channels.get_mut(slot).and_then(|state| state.timers.as_mut());
     let last = timers.and_then(|timers| timers.last_dropped.replace(lane.now));
     TimerOutcome::Dropped { begins: last.is_none_or(|last| last + REPORTED_AGAIN_AFTER <= lane.now) }
-}
-
-/// Why a supplier would be blocked for the event that is being admitted, if something is full already.
-pub(super) fn find_blocking(lane: &Lane, channel: u32, event: &Event) -> Option<Refusal> {
-    let state = lane.channels.get(channel)?;
-    if let Some(hold) = state.room(Whose::Suppliers).hold {
-        return Some(lane.refusal(channel, hold.over));
-    }
-    let has_room_elsewhere = event.away().is_empty() || state.depot.has_room(event.stored_bytes());
-    let away = event.away().iter().filter_map(|away| lane.outbox_of(channel, away.consumer));
-    let bridged: &[u32] = if state.bridges.is_empty() { &[] } else { &lane.space.bridged };
-    let here = lane.space.filters.chosen.iter().map(|chosen| chosen.slot).chain(bridged.iter().copied());
-    let slots = here.map(|slot| (slot, true)).chain(away.map(|slot| (slot, has_room_elsewhere)));
-    let blocks = |outbox: &Outbox, has_room: bool| {
-        let would_hold = || outbox.would_hold(outbox.full_policy(has_room), false) && outbox.hold.waited_out.is_none();
-        outbox.hold.holding || ((outbox.is_full() || !has_room) && would_hold())
-    };
-    let mut outboxes = slots.filter_map(|(slot, has_room)| Some((lane.outboxes.get(slot)?, has_room)));
-    let (blocking, _) = outboxes.find(|(outbox, has_room)| blocks(outbox, *has_room))?;
-    match blocking.terms.settings.max_events_per_consumer {
-        Some(max) => Some(Refusal::OutboxFull { proxy: blocking.key, capacity_events: max.get() }),
-        None => Some(lane.refusal(channel, Over { memory: true, queue: false })),
-    }
 }

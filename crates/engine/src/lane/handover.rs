@@ -117,8 +117,9 @@ impl Lane {
         let (priority, timeout) = event.supplied();
         let supplier = Supplier { priority, timeout, handed_over: true, ..Supplier::of(event.source, channel, state) };
         (self.arrival.taking_over, self.arrival.restoring) = (true, event.restored);
+        self.arrival.unattended = event.source == Self::timer_source(event.source.channel);
         let admission = self.admit(&supplier, pending_event, forms);
-        (self.arrival.taking_over, self.arrival.restoring) = (false, false);
+        (self.arrival.taking_over, self.arrival.restoring, self.arrival.unattended) = (false, false, false);
         admission
     }
 

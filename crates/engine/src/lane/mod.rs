@@ -243,7 +243,7 @@ struct Arrival {
     restoring: bool,
     /// Arrival of the last of those events.
     restored_until: Time,
-    /// Set while an event without a supplier to block is admitted: where one would be blocked, the event is refused.
+    /// Set while a timer's event is admitted, which has no supplier to block or refuse.
     unattended: bool,
     /// Whether events never expire, and their lifetimes only order them.
     keeps_expired: bool,
@@ -462,21 +462,22 @@ impl Lane {
 
     // ---- timers of channels ----
 
-    /// The source of timers' events in a channel, which has no proxy of this number.
+    /// The source of timers' events in a channel, which has no proxy of this number. That of dead letters is the number above.
     #[must_use]
     pub const fn timer_source(channel: ChannelId) -> ProxyKey {
-        ProxyKey { channel, proxy: ProxyId(u32::MAX) }
+        ProxyKey { channel, proxy: ProxyId(u32::MAX - 1) }
     }
 
     /// The next timer that is due: its event is to be made and handed in by
-    /// [`handle_timer_event`](Self::handle_timer_event).
-    pub fn poll_timer(&mut self, now: Time) -> Option<DueTimer> {
+    /// [`handle_timer_event`](Self::handle_timer_event). `looks` is the number of channels that may still be looked at
+    /// in this round: `None` also means that it is 0.
+    pub fn poll_timer(&mut self, now: Time, looks: &mut u32) -> Option<DueTimer> {
         self.advance_time(now);
-        channel_timers::poll(self)
+        channel_timers::poll(self, looks)
     }
 
-    /// Takes in the event of a timer that was due, best-effort, with the timer's priority. It is dropped where a supplier
-    /// would be blocked or refused for it.
+    /// Takes in the event of a timer that was due, best-effort, with the timer's priority. It is dropped for each consumer
+    /// that a supplier would be blocked or refused for, and dropped for all while the channel blocks its suppliers.
     pub fn handle_timer_event<F: Forms>(
         &mut self,
         due: &DueTimer,

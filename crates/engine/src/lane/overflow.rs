@@ -343,6 +343,10 @@ impl Lane {
         withheld: &mut Option<Withheld>,
     ) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        if self.arrival.unattended && outbox.hold.holding && !outbox.hold.is_late {
+            self.pass_by(slot, entry.event);
+            return false;
+        }
         if (outbox.is_full() || !has_room) && !self.arrival.restoring && !self.make_place(slot, &entry, has_room) {
             // Events in its memory may have been dropped.
             self.look_at_next(slot);
@@ -358,7 +362,7 @@ impl Lane {
             self.news.notices.push_back(Notice::Overflows { key, backlog_events, backlog_bytes });
         }
         outbox.elsewhere.add(bytes);
-        if outbox.holds_one_more() && !self.arrival.restoring {
+        if outbox.holds_one_more() && !self.arrival.restoring && !self.arrival.unattended {
             self.space.holders.push(slot);
             hold(&mut self.tickets, outbox, withheld);
         }

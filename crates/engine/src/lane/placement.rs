@@ -57,7 +57,9 @@ impl Lane {
         state.quota = Quota::of(routes, self.id);
         state.depot.set_budget(if self.news.may_overflow { state.quota.overflow_bytes } else { 0 });
         self.follow_history(channel, is_new);
-        channel_timers::follow(self, channel);
+        if is_new || !Arc::ptr_eq(&before.timers, &routes.timers) {
+            channel_timers::follow(self, channel);
+        }
         let Some(state) = self.channels.get_mut(channel) else { return };
         if state.members.len() < routes.consumers.places() {
             state.members.resize(routes.consumers.places(), ELSEWHERE);

@@ -8,6 +8,7 @@ use core::time::Duration;
 use super::channel::{ChannelState, Hold, Over, SlowConsumer, Whose};
 use super::queue::Entry;
 use super::{Lane, Outbox};
+use crate::event::EventAt;
 use crate::{DiscardReason, DisconnectReason, Disposition, FullOutbox, Notice, ProxyId, Refusal};
 
 /// Outboxes by the weight of their backlog; among equals, by their consumers' proxies.
@@ -222,6 +223,11 @@ impl Lane {
                 (FullOutbox::Hold, DiscardReason::OutboxFull)
             }
         };
+        if policy == FullOutbox::Hold && self.arrival.unattended {
+            self.note_full(slot, false, FullOutbox::Discard);
+            self.pass_by(slot, arriving.event);
+            return false;
+        }
         match policy {
             FullOutbox::Disconnect => {
                 // Not at once: the lists of destinations are being walked.
@@ -266,6 +272,15 @@ impl Lane {
     }
 
     // ---- dropping ----
+
+    /// Drops an arriving event without a supplier for one consumer, since a supplier would be blocked for that consumer.
+    #[cold]
+    pub(super) fn pass_by(&mut self, slot: u32, event: EventAt) {
+        if let Some(outbox) = self.outboxes.get_mut(slot) {
+            outbox.full.dropped += 1;
+        }
+        self.note_discard(slot, DiscardReason::OutboxFull, event);
+    }
 
     /// Drops the waiting event that the outbox's discard policy chooses.
     pub(super) fn discard_one(&mut self, slot: u32, reason: DiscardReason) {

@@ -49,7 +49,7 @@ impl Lane {
     /// Queues an event for its turn. Its type and priority are set already. Waiting events are not charged to the
     /// channel's memory budget: the protocol limits them by what it reads.
     pub fn schedule_event(&mut self, source: ProxyKey, pending_event: PendingEvent, token: u64, now: Time) {
-        self.advance_time(now);
+        self.note_submitted(source, &pending_event, now);
         let topic =
             self.topic_scheduler.topic_of(source.channel, pending_event.event_type, &pending_event, &self.types);
         let (event_type, priority) = (pending_event.event_type, self.scheduling_priority(source, &pending_event));

@@ -476,7 +476,7 @@ impl Administration {
                 Answer::Names(names.collect())
             }
             Query::ChannelList { behind } => Answer::ChannelList(self.objects.listed_channels(behind)),
-            Query::Timers { behind } => Answer::Timers(self.timers(behind)),
+            Query::Timers { channel, behind } => Answer::Timers(self.timers(channel, behind)),
             Query::Channel { channel, behind } => {
                 let is_there = self.objects.channel_name(channel).is_some();
                 let answer = is_there.then(|| self.objects.channel_json(channel, behind));

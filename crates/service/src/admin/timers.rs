@@ -7,8 +7,8 @@ use crate::admin::values::TimerStatus;
 use crate::protocols::ListedTimer;
 
 impl Administration {
-    /// Some timers of channels, by channel and place.
-    pub(crate) fn timers(&self, behind: Option<(ChannelId, u32)>) -> Vec<TimerStatus> {
+    /// Some timers of one channel or all, by channel and place.
+    pub(crate) fn timers(&self, of: Option<ChannelId>, behind: Option<(ChannelId, u32)>) -> Vec<TimerStatus> {
         let now = self.now();
         let status = |ListedTimer { channel, place, timer }: ListedTimer| {
             let (settings, progress) = (timer.settings(), timer.progress());
@@ -24,6 +24,6 @@ impl Administration {
                 dropped: progress.dropped,
             }
         };
-        self.objects.listed_timers(behind).into_iter().map(status).collect()
+        self.objects.listed_timers(of, behind).into_iter().map(status).collect()
     }
 }

@@ -71,8 +71,10 @@ pub enum Query {
         /// Channel behind which the list begins; default: from the start.
         behind: Option<ChannelId>,
     },
-    /// Timers of all channels: [`Answer::Timers`].
+    /// Timers: [`Answer::Timers`].
     Timers {
+        /// Channel of the timers; default: all channels.
+        channel: Option<ChannelId>,
         /// Timer behind which the list begins, by channel and place; default: from the start.
         behind: Option<(ChannelId, u32)>,
     },

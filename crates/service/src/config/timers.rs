@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use engine::{EventType, TIMERS_MAX, TimerSchedule, TimerSettings};
+use engine::{EventType, TIMER_DOMAIN, TIMER_TYPE, TIMERS_MAX, TimerSchedule, TimerSettings};
 use giop::client_name;
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +87,11 @@ impl DeclaredTimer {
                 return Err(format!("a type has {} octets: write {TYPE_BYTES_MAX} at most", text.len()));
             }
             let (domain, name) = text.split_once('/').unwrap_or(("", text));
+            if (domain, name) == (TIMER_DOMAIN, TIMER_TYPE) {
+                return Err(format!(
+                    "events of the type {text:?} end no silence: write the types of suppliers' events"
+                ));
+            }
             Ok(EventType::new(domain, name))
         };
         self.types.iter().map(of).collect()
@@ -213,6 +218,10 @@ mod tests {
             ("name = \"a\"\nsilence = \"31000000min\"", "silence = \"31000000min\" is out of range"),
             ("name = \"a\"\nafter = \"soon\"", "after = \"soon\" is no time: write a whole number and its unit"),
             ("name = \"a\"\nafter = \"5s\"\ntypes = [\"A/B\"]", "types are of a silence: leave them out"),
+            (
+                "name = \"a\"\nsilence = \"5s\"\ntypes = [\"A/B\", \"Campanile/Timer\"]",
+                "events of the type \"Campanile/Timer\" end no silence: write the types of suppliers' events",
+            ),
             ("name = \"a\"\nafter = \"5s\"\npriority = 40000", "priority = 40000 is out of range: write one from"),
             ("name = \"a\"\nafter = \"5s\"\npriority = -32768", "priority = -32768 is out of range"),
         ] {

@@ -5,19 +5,24 @@ use engine::{DueTimer, Event, Lane, TIMER_DOMAIN, TIMER_TYPE, TimerOutcome};
 
 use super::Protocols;
 use crate::counters::Counter;
+use crate::lane::budget::Budget;
 use crate::lane::context::Context;
 
-/// Maximum timers that fire in one round; the others follow in the next.
-const TIMERS_PER_ROUND: u32 = 256;
+/// Maximum channels whose due timers are looked at in one round, once for each timer that fires, within the time of [`Budget::EVENTS`]; the
+/// others follow in the next.
+const LOOKS_PER_ROUND: u32 = 256;
 /// Octets of a timer's event, with a long name.
 const EVENT_BYTES: usize = 256;
 
 impl Protocols {
     /// Publishes the events of the timers that are due.
     pub(crate) fn fire_timers(&mut self, cx: &mut Context) {
-        for _ in 0..TIMERS_PER_ROUND {
-            let Some(due) = cx.lane.poll_timer(cx.clock.now) else { return };
+        let (mut looks, until) = (LOOKS_PER_ROUND, cx.clock.now + Budget::EVENTS.time);
+        while let Some(due) = cx.lane.poll_timer(cx.clock.now, &mut looks) {
             self.fire_timer(&due, cx);
+            if cx.clock.time() >= until {
+                return;
+            }
         }
     }
 
@@ -36,12 +41,16 @@ impl Protocols {
             priority: settings.priority,
         };
         event.tag = write_timer_event(&written, &mut event.bytes);
-        (event.form, event.priority) = (FORM_STRUCTURED, settings.priority);
+        event.form = FORM_STRUCTURED;
+        let octets = event.bytes.len() as u64;
         cx.origins.assign(event);
         cx.lane.classify(&mut pending_event, TIMER_DOMAIN.as_bytes(), TIMER_TYPE.as_bytes());
         self.translate(Lane::timer_source(due.channel), &mut pending_event, cx);
         match cx.lane.handle_timer_event(due, pending_event, self, cx.clock.now) {
-            TimerOutcome::Published => cx.counters.add(Counter::TimerEvents, 1),
+            TimerOutcome::Published => {
+                cx.counters.add(Counter::TimerEvents, 1);
+                cx.counters.add(Counter::EventBytesIn, octets);
+            }
             TimerOutcome::Dropped { begins } => {
                 cx.counters.add(Counter::TimerEventsDropped, 1);
                 if begins {
@@ -57,8 +66,8 @@ impl Protocols {
 fn announce_dropped(due: &DueTimer, cx: &mut Context) {
     cx.log(log::Level::Warn, || {
         format!(
-            "an event of timer {:?} of channel {} is dropped, since the channel has no room: a supplier would wait or be refused; such \
-             events are counted (lane_timer_events_dropped), and logged again after a minute without",
+            "an event of timer {:?} of channel {} is dropped for all its consumers, since the channel has no room: its suppliers wait or \
+             are refused; such events are counted (lane_timer_events_dropped), and logged again after a minute without",
             due.timer.settings().name, due.channel.0
         )
     });

@@ -39,12 +39,22 @@ fn timer(name: &str) -> DeclaredTimer {
 
 impl Clocked {
     fn new(timers: Vec<DeclaredTimer>) -> Self {
+        Self::with(vec![timers])
+    }
+
+    /// A service with a channel for each of these lists of timers.
+    fn with(timers: Vec<Vec<DeclaredTimer>>) -> Self {
         network::set(Some(Net::new(1, Weather { reading: Duration::ZERO, ..Weather::FAIR })));
         let over = Over;
         let listeners = Listeners::of_giop(Listener::simulated(sockets::SERVICE).unwrap());
         let limits = Limits { memory_bytes: Some(1 << 30), ..Limits::default() };
-        let channel = DeclaredChannel { name: "Plant".into(), properties: [].into(), lane: Vec::new(), timers };
-        let config = Config { limits, channels: vec![channel], ..Config::default() };
+        let channel = |(at, timers): (u32, Vec<DeclaredTimer>)| DeclaredChannel {
+            name: format!("Plant{at}"),
+            properties: [].into(),
+            lane: Vec::new(),
+            timers,
+        };
+        let config = Config { limits, channels: (0..).zip(timers).map(channel).collect(), ..Config::default() };
         let Assembled { administrator, administration, counters, .. } =
             simulated(&config, listeners, sockets::SERVICE).unwrap();
         assert!(RESOLVER.take().is_some());
@@ -83,7 +93,7 @@ impl Clocked {
     }
 
     fn status(&self) -> Vec<TimerStatus> {
-        self.administration.timers(None)
+        self.administration.timers(None, None)
     }
 }
 
@@ -121,9 +131,22 @@ fn a_service_without_timers_that_fire_sleeps() {
 }
 
 #[test]
-fn as_many_timers_as_may_be_fire_within_the_bound_of_a_round() {
+fn timers_of_many_channels_fire_within_the_bound_of_a_round_and_the_others_in_the_next() {
     let every = |at: u32| DeclaredTimer { every: Some("5ms".into()), ..timer(&format!("t{at}")) };
-    let mut clocked = Clocked::new((0..64).map(every).collect());
+    let mut clocked = Clocked::with((0..5).map(|_| (0..64).map(every).collect()).collect());
+    clocked.run(1);
+    Clocked::stall(5);
+    assert!(run_lane(0));
+    assert_eq!(clocked.counted(), [256, 0, 0]);
+    assert!(run_lane(0));
+    assert_eq!(clocked.counted(), [320, 0, 0]);
+}
+
+#[test]
+fn timers_fire_no_more_once_the_service_is_about_to_end() {
+    let mut clocked = Clocked::new(vec![DeclaredTimer { every: Some("10ms".into()), ..timer("tick") }]);
     clocked.run(50);
-    assert_eq!(clocked.counted(), [640, 0, 0]);
+    LANES.with_borrow_mut(|lanes| lanes[0].as_mut().unwrap().drain());
+    clocked.run(1_000);
+    assert_eq!(clocked.counted(), [5, 0, 0]);
 }

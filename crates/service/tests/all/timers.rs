@@ -66,7 +66,7 @@ fn number(line: &str, field: &str) -> u64 {
 }
 
 fn status(service: &Service) -> Vec<TimerStatus> {
-    let Ok(Answer::Timers(timers)) = service.ask(Query::Timers { behind: None }) else { panic!("timers") };
+    let Ok(Answer::Timers(timers)) = service.ask(Query::Timers { channel: None, behind: None }) else { panic!("timers") };
     timers
 }
 
@@ -213,9 +213,8 @@ fn a_full_channel_drops_timers_events_counts_them_and_says_so_once() {
     logged::begin();
     let mut config = config(vec![every("full-127.0.9.211", "1ms")]);
     let properties = &mut config.channels[0].properties;
-    properties.insert("MaxEventsPerConsumer".into(), DeclaredValue::Number(4));
-    properties.insert("FullOutbox".into(), DeclaredValue::Text("Hold".into()));
-    properties.insert("HoldGranted".into(), DeclaredValue::Flag(true));
+    properties.insert("MaxQueueLength".into(), DeclaredValue::Number(4));
+    properties.insert("RejectNewEvents".into(), DeclaredValue::Flag(true));
     let service = start_with(config);
     let found = crate::persistent::channel(&service, 1);
     let (consumer, received) = corba_consumer(&service);
@@ -231,6 +230,7 @@ fn a_full_channel_drops_timers_events_counts_them_and_says_so_once() {
     suspend(true);
     wait_until("events to be dropped", || read(&service, Counter::TimerEventsDropped) > 50);
     assert_eq!(read(&service, Counter::SuppliersBlocked), 0, "no supplier waits for the consumer");
+    assert_eq!(read(&service, Counter::EventsRefused), 0, "no supplier was refused an event");
     let timer = &status(&service)[0];
     assert!(timer.dropped > 50 && timer.next.is_some(), "{timer:?}");
     // The channel goes on when there is room again.
@@ -241,13 +241,6 @@ fn a_full_channel_drops_timers_events_counts_them_and_says_so_once() {
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("lane_timer_events_dropped"), "{lines:?}");
     drop(consumer);
-}
-
-#[test]
-fn timers_stop_when_the_service_ends() {
-    let service = start_with(config(vec![every("tick", "1ms")]));
-    wait_until("the timer to fire", || read(&service, Counter::TimerEvents) > 5);
-    service.shutdown();
 }
 
 /// Where both sides declared a timer, each consumer would have had the events of both.

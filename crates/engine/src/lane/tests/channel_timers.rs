@@ -52,8 +52,8 @@ impl Clock {
 
     /// Fires what is due, as the lane's owner does.
     fn fire(&mut self) -> Vec<Fired> {
-        let mut fired = Vec::new();
-        while let Some(due) = self.rig.lane.poll_timer(self.rig.now) {
+        let (mut fired, mut looks) = (Vec::new(), u32::MAX);
+        while let Some(due) = self.rig.lane.poll_timer(self.rig.now, &mut looks) {
             let mut pending_event = self.rig.lane.begin_event();
             pending_event.bytes.push(255);
             self.rig.lane.classify(&mut pending_event, TIMER_DOMAIN.as_bytes(), TIMER_TYPE.as_bytes());
@@ -211,32 +211,148 @@ fn its_events_reach_consumers_with_its_priority_and_best_effort() {
     assert_eq!(names, (TIMER_DOMAIN.as_bytes(), TIMER_TYPE.as_bytes()));
 }
 
+/// Settings of a consumer that would block suppliers at three events.
+fn three_and_hold() -> SettingsPatch {
+    SettingsPatch { max_events_per_consumer: Some(NonZeroU32::new(3)), ..full(FullOutbox::Hold) }
+}
+
+/// One consumer that stopped taking events had the timers of a channel dropped for all, for ever: a refused event began no hold.
 #[test]
-fn where_a_supplier_would_be_blocked_a_timers_event_is_dropped_and_counted() {
-    let patch = SettingsPatch { max_events_per_consumer: Some(NonZeroU32::new(3)), ..full(FullOutbox::Hold) };
+fn a_full_consumer_gets_no_events_of_timers_and_the_others_get_all() {
+    let blocking = SettingsPatch {
+        blocking: Some(MS * 1_000),
+        max_events_per_consumer: Some(NonZeroU32::new(3)),
+        ..full(FullOutbox::Discard)
+    };
+    let rejecting = SettingsPatch { max_events_per_consumer: Some(NonZeroU32::new(3)), ..full(FullOutbox::Reject) };
+    for patch in [three_and_hold(), blocking, rejecting] {
+        let mut clock = Clock::with(Rig::new(granted(), ChannelLimits::default()), &[every("tick", 10)]);
+        let slow = clock.rig.sleeper(patch);
+        clock.rig.consumer(SettingsPatch::default());
+        let mut delivered = 0;
+        for _ in 0..100 {
+            clock.run(10);
+            delivered += clock.rig.drain().len();
+        }
+        let progress = clock.timers()[0].progress();
+        assert_eq!((delivered, progress.fired, progress.dropped), (100, 100, 0), "{patch:?}");
+        let stats = clock.rig.stats(slow);
+        assert_eq!((stats.backlog_events, stats.holds, stats.discards.total()), (3, None, 97), "{patch:?}");
+        let counters = clock.rig.lane.counters().taken;
+        assert_eq!((counters.withheld, counters.refused), (0, 0));
+        let notices = clock.rig.notices();
+        let fulls = notices.iter().filter(|notice| matches!(notice, Notice::OutboxFull { .. })).count();
+        assert_eq!(fulls, 1, "{notices:?}");
+        clock.rig.resume(slow);
+        assert_eq!(clock.rig.drain().len(), 3);
+        clock.run(10);
+        assert_eq!(clock.rig.drain().len(), 2, "it has room, and gets the next one");
+        let recovered = Notice::OutboxRecovered { key: slow, dropped: 97 };
+        assert!(clock.rig.notices().contains(&recovered), "{patch:?}");
+    }
+}
+
+/// A supplier's event blocks for a consumer; a timer's event behind it is left out there, and adds no waiter.
+#[test]
+fn a_consumer_that_blocks_suppliers_gets_no_events_of_timers_meanwhile() {
     let mut clock = Clock::with(Rig::new(granted(), ChannelLimits::default()), &[every("tick", 10)]);
-    let slow = clock.rig.sleeper(patch);
-    assert_eq!(clock.run(100).len(), 3, "as many as there is room for");
-    assert_eq!(clock.dropped, [true, false, false, false, false, false, false]);
-    assert_eq!(clock.timers()[0].progress().dropped, 7);
-    let stats = clock.rig.stats(slow);
-    assert_eq!((stats.backlog_events, stats.holds), (3, None), "no supplier waits for the consumer");
+    let slow = clock.rig.sleeper(three_and_hold());
+    let admissions: Vec<_> = (0..4).map(|number| clock.rig.publish(number)).collect();
+    assert!(matches!(admissions[3], Admission::Withheld(_)), "{admissions:?}");
+    clock.rig.consumer(SettingsPatch::default());
+    assert_eq!(clock.run(100).len(), 10);
+    assert_eq!(clock.rig.drain().len(), 10);
+    assert_eq!(clock.rig.stats(slow).backlog_events, 4);
+    assert_eq!(clock.rig.lane.counters().taken.withheld, 1);
+}
+
+/// A timer's event began a late hold, with a ticket of no supplier.
+#[test]
+fn a_consumer_whose_events_are_late_gets_events_of_timers_and_blocks_nobody_for_them() {
+    let bounded = SettingsPatch { latency_bound: Some(MS * 15), ..SettingsPatch::default() };
+    let mut clock = Clock::with(Rig::new(granted(), ChannelLimits::default()), &[every("tick", 10)]);
+    let slow = clock.rig.consumer(bounded);
+    let mut events = Vec::new();
+    clock.rig.publish(1);
+    clock.rig.lane.poll_delivery(clock.rig.now, &mut events).unwrap();
+    clock.rig.publish(2);
+    assert_eq!(clock.run(40).len(), 4);
     assert_eq!(clock.rig.lane.counters().taken.withheld, 0);
+    let stats = clock.rig.stats(slow);
+    assert_eq!((stats.holds, stats.discards.total()), (None, 0));
+}
+
+#[test]
+fn a_channel_at_its_limits_takes_a_timers_event_where_its_policy_makes_room() {
+    let mut clock = Clock::with(Rig::new(full(FullOutbox::Discard), budget(charge(1) * 4)), &[every("tick", 10)]);
+    clock.rig.sleeper(SettingsPatch::default());
+    assert_eq!(clock.run(100).len(), 10);
+}
+
+/// The event that finds no room begins back-pressure, which ends as ever; those behind it are dropped for all, and nobody waits.
+#[test]
+fn a_timer_begins_back_pressure_at_the_channels_limits_and_the_timeout_ends_it() {
+    let room = budget((charge(1) + HOLDER_OVERHEAD_BYTES) * 4);
+    let queue = ChannelLimits { max_queue_length: NonZeroU32::new(4), ..ChannelLimits::default() };
+    for limits in [room, queue] {
+        let mut clock = Clock::with(Rig::new(granted(), limits), &[every("tick", 10)]);
+        let patch = SettingsPatch { hold_timeout: Some(MS * 200), ..full(FullOutbox::Hold) };
+        clock.rig.consumer(patch);
+        assert_eq!(clock.run(10).len(), 1);
+        clock.rig.poll().expect("the slow consumer is sent one, and never answers");
+        clock.rig.consumer(SettingsPatch::default());
+        let mut delivered = 0;
+        let mut run = |clock: &mut Clock, millis: u32| {
+            let mut fired = 0;
+            for _ in 0..millis / 10 {
+                fired += clock.run(10).len();
+                delivered += clock.rig.drain().len();
+            }
+            fired
+        };
+        assert_eq!(run(&mut clock, 100), 4, "three have room, and one begins the hold: {limits:?}");
+        assert_eq!(clock.dropped, [true, false, false, false, false, false]);
+        let notices = clock.rig.notices();
+        let is_blocked = |notice: &Notice| matches!(notice, Notice::SuppliersBlocked { .. });
+        assert_eq!(notices.iter().filter(|notice| is_blocked(notice)).count(), 1, "{notices:?}");
+        run(&mut clock, 200);
+        assert_eq!(run(&mut clock, 500), 50, "the slow consumer's time is over: {limits:?}");
+        assert_eq!(clock.rig.lane.counters().taken.withheld, 0);
+        assert_eq!(delivered as u64 + 1, clock.timers()[0].progress().fired);
+    }
+}
+
+#[test]
+fn back_pressure_that_a_timer_began_ends_with_room() {
+    let room = budget(charge(1) * 4);
+    let for_ever = SettingsPatch { hold_timeout: Some(Duration::ZERO), ..granted() };
+    let mut clock = Clock::with(Rig::new(for_ever, room), &[every("tick", 10)]);
+    let slow = clock.rig.sleeper(full(FullOutbox::Hold));
+    assert_eq!(clock.run(60_000).len(), 5, "it may wait for as long as it likes");
+    assert_eq!(clock.dropped.iter().filter(|begins| **begins).count(), 1, "{:?}", clock.dropped.len());
     clock.rig.resume(slow);
-    assert_eq!(clock.rig.drain().len(), 3);
-    assert_eq!(at(&clock.run(20)), [110, 120]);
-    // An episode ends with a minute without drops.
-    clock.rig.suspend(slow);
-    clock.dropped.clear();
-    clock.run(60_000);
-    assert_eq!(clock.dropped.iter().filter(|begins| **begins).count(), 0, "{:?}", clock.dropped.len());
+    assert_eq!(clock.rig.drain().len(), 5);
+    assert_eq!(clock.run(10).len(), 1);
+    assert_eq!(clock.rig.lane.counters().taken.withheld, 0);
+}
+
+/// The alert on refused events fired for timers, which are no suppliers.
+#[test]
+fn a_dropped_event_of_a_timer_is_not_counted_as_refused_to_a_supplier() {
+    let mut clock = Clock::with(Rig::new(full(FullOutbox::Reject), budget(charge(1) * 4)), &[every("tick", 10)]);
+    clock.rig.sleeper(SettingsPatch::default());
+    clock.run(100);
+    assert_eq!(clock.timers()[0].progress().dropped, 6);
+    assert_eq!(clock.rig.lane.counters().taken.refused, 0);
+    assert_eq!(clock.rig.lane.channel_stats(clock.rig.channel).unwrap().traffic.refused, 0);
+    assert!(matches!(clock.rig.publish(1), Admission::Refused(_)));
+    assert_eq!(clock.rig.lane.counters().taken.refused, 1);
 }
 
 #[test]
 fn a_drop_is_reported_again_after_a_minute_without_drops() {
-    let patch = SettingsPatch { max_events_per_consumer: Some(Some(NonZeroU32::MIN)), ..full(FullOutbox::Hold) };
-    let mut clock = Clock::with(Rig::new(granted(), ChannelLimits::default()), &[every("tick", 30_000)]);
-    let slow = clock.rig.sleeper(patch);
+    let mut clock = Clock::with(Rig::new(full(FullOutbox::Reject), budget(charge(1))), &[every("tick", 30_000)]);
+    let slow = clock.rig.sleeper(SettingsPatch::default());
     clock.run(90_000);
     assert_eq!(clock.dropped, [true, false]);
     clock.rig.resume(slow);
@@ -249,32 +365,58 @@ fn a_drop_is_reported_again_after_a_minute_without_drops() {
     assert_eq!(clock.dropped, [true, false, true]);
 }
 
+/// A silence whose event was dropped was not published before the next one.
 #[test]
-fn where_a_supplier_would_be_refused_a_timers_event_is_dropped() {
-    let patch = SettingsPatch { max_events_per_consumer: Some(Some(NonZeroU32::MIN)), ..full(FullOutbox::Reject) };
-    let mut clock = Clock::with(Rig::new(patch, ChannelLimits::default()), &[every("tick", 10)]);
-    clock.rig.sleeper(SettingsPatch::default());
-    assert_eq!((at(&clock.run(50)), clock.timers()[0].progress().dropped), (vec![10], 4));
+fn a_silence_that_is_dropped_is_published_a_period_later() {
+    let mut clock = Clock::with(Rig::new(full(FullOutbox::Reject), budget(charge(1))), &[silence("quiet", 50, &[])]);
+    let slow = clock.rig.sleeper(SettingsPatch::default());
+    clock.rig.publish(1);
+    assert_eq!((at(&clock.run(120)), clock.dropped.len()), (vec![], 2));
+    clock.rig.resume(slow);
+    clock.rig.drain();
+    assert_eq!(at(&clock.run(1_000)), [150]);
 }
 
+/// An event that waits for its topic's turn is in the service already.
 #[test]
-fn a_channel_at_its_limits_takes_a_timers_event_only_where_its_policy_makes_room() {
-    let room = budget(charge(1) * 4);
-    // The oldest gives way.
-    let mut clock = Clock::with(Rig::new(full(FullOutbox::Discard), room), &[every("tick", 10)]);
-    clock.rig.sleeper(SettingsPatch::default());
-    assert_eq!(clock.run(100).len(), 10);
-    // A supplier would wait.
-    let mut clock = Clock::with(Rig::new(granted(), room), &[every("tick", 10)]);
-    let slow = clock.rig.sleeper(full(FullOutbox::Hold));
-    let fired = clock.run(100).len();
-    assert!((1..=4).contains(&fired), "{fired}");
-    assert_eq!(clock.dropped.len(), 10 - fired);
-    assert_eq!(clock.rig.lane.counters().taken.withheld, 0);
-    assert!(clock.rig.memory() <= room.memory_budget_bytes);
-    clock.rig.resume(slow);
-    assert_eq!(clock.rig.drain().len(), fired);
-    assert_eq!(clock.run(10).len(), 1);
+fn an_event_that_waits_ends_a_silence_when_it_is_submitted() {
+    let mut clock = Clock::new(&[silence("quiet", 50, &[])]);
+    let submit = |clock: &mut Clock| {
+        let mut pending_event = clock.rig.lane.begin_event();
+        pending_event.bytes.push(1);
+        clock.rig.lane.classify(&mut pending_event, b"domain", b"name");
+        pending_event
+    };
+    clock.run(40);
+    let scheduled = submit(&mut clock);
+    clock.rig.lane.schedule_event(clock.rig.source, scheduled, 1, clock.rig.now);
+    assert_eq!(at(&clock.run(40)), [0; 0]);
+    let stored = submit(&mut clock);
+    clock.rig.lane.note_submitted(clock.rig.source, &stored, clock.rig.now);
+    assert_eq!(at(&clock.run(100)), [130]);
+}
+
+/// Channels that are due and fire nothing took a round without a bound.
+#[test]
+fn a_round_looks_at_as_many_channels_as_it_may() {
+    let mut clock = Clock::new(&[]);
+    let hierarchy = &mut clock.rig.hierarchy;
+    for _ in 0..8 {
+        let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+        hierarchy.set_timers(channel, vec![silence("quiet", 10, &[])]).unwrap();
+    }
+    clock.rig.route();
+    assert_eq!(clock.run(10).len(), 8);
+    // Nothing is published any more, and all are due again.
+    clock.rig.now = clock.rig.now + MS * 10;
+    for left in [5, 2] {
+        let mut looks = 3;
+        assert!(clock.rig.lane.poll_timer(clock.rig.now, &mut looks).is_none());
+        assert_eq!((looks, clock.rig.lane.next_timeout()), (0, Some(clock.rig.now)), "{left} wait");
+    }
+    let mut looks = 3;
+    assert!(clock.rig.lane.poll_timer(clock.rig.now, &mut looks).is_none());
+    assert_eq!((looks, clock.rig.lane.next_timeout()), (1, Some(clock.rig.now + MS * 10)));
 }
 
 #[test]
@@ -301,8 +443,8 @@ fn the_longest_interval_and_the_end_of_time_do_not_overflow() {
     ]);
     clock.rig.now = Time(u64::MAX - 1);
     clock.rig.lane.handle_timeout(clock.rig.now);
-    let mut fired = 0;
-    while let Some(due) = clock.rig.lane.poll_timer(clock.rig.now) {
+    let (mut fired, mut looks) = (0, u32::MAX);
+    while let Some(due) = clock.rig.lane.poll_timer(clock.rig.now, &mut looks) {
         fired += 1;
         assert!(fired <= 3, "{due:?}");
     }

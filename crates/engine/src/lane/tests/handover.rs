@@ -624,3 +624,57 @@ fn a_durable_consumer_that_is_full_has_no_other_lane_wait() {
     lanes.route();
     assert_eq!(lanes.drain(0), [(consumer, 3), (consumer, 4)]);
 }
+
+/// A channel with a timer, on the main lane and lane 1.
+fn with_timer(schedule: TimerSchedule, patch: SettingsPatch) -> (Lanes, SettingsPatch) {
+    let (mut lanes, pool) = Lanes::new(&[1], patch, ChannelLimits::default());
+    let timer = TimerSettings { name: "timer".into(), schedule, priority: None };
+    lanes.hierarchy.set_timers(lanes.channel, vec![timer]).unwrap();
+    lanes.route();
+    (lanes, pool)
+}
+
+#[test]
+fn an_event_on_another_lane_ends_a_silence_and_the_main_lane_publishes_the_next() {
+    let ms = Duration::from_millis(1);
+    let silence = TimerSchedule::Silence { period: ms * 50, types: Vec::new() };
+    let (mut lanes, pool) = with_timer(silence, SettingsPatch::default());
+    let source = lanes.proxy(Side::Suppliers, pool);
+    lanes.now = lanes.now + ms * 40;
+    lanes.publish(1, source, 7, None);
+    let mut looks = u32::MAX;
+    lanes.now = lanes.now + ms * 40;
+    assert!(lanes.lanes[0].poll_timer(lanes.now, &mut looks).is_none());
+    lanes.now = lanes.now + ms * 10;
+    assert!(lanes.lanes[1].poll_timer(lanes.now, &mut looks).is_none(), "the main lane fires all");
+    assert!(lanes.lanes[0].poll_timer(lanes.now, &mut looks).is_some());
+}
+
+/// A consumer that was full on another lane had the hand-overs of timers' events withheld, and all consumers there missed two of three.
+#[test]
+fn a_full_consumer_on_another_lane_gets_no_events_of_timers_and_the_others_there_get_all() {
+    let ms = Duration::from_millis(1);
+    let (mut lanes, pool) = with_timer(TimerSchedule::Every(ms * 10), granted());
+    let three = NonZeroU32::new(3);
+    let bounded =
+        SettingsPatch { max_events_per_consumer: Some(three), full_outbox: Some(FullOutbox::Hold), ..pool };
+    let slow = lanes.proxy(Side::Consumers, bounded);
+    lanes.hierarchy.suspend(slow).unwrap();
+    let fast = lanes.proxy(Side::Consumers, pool);
+    let mut got = 0;
+    for number in 0..200 {
+        lanes.now = lanes.now + ms * 10;
+        let due = lanes.lanes[0].poll_timer(lanes.now, &mut 1).unwrap();
+        let mut pending_event = lanes.lanes[0].begin_event();
+        pending_event.bytes.push(number);
+        lanes.lanes[0].classify(&mut pending_event, TIMER_DOMAIN.as_bytes(), TIMER_TYPE.as_bytes());
+        let outcome = lanes.lanes[0].handle_timer_event(&due, pending_event, &NoFields, lanes.now);
+        assert_eq!(outcome, TimerOutcome::Published);
+        lanes.carry();
+        got += lanes.drain(1).iter().filter(|(key, _)| *key == fast).count();
+    }
+    assert_eq!((got, lanes.lanes[0].counters().handovers.dropped), (200, 0));
+    let notices = lanes.notices(1);
+    assert!(!notices.iter().any(|notice| matches!(notice, Notice::SuppliersBlocked { .. })), "{notices:?}");
+    assert_eq!(lanes.lanes[1].counters().discards.of(DiscardReason::OutboxFull), 197);
+}

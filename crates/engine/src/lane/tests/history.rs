@@ -441,3 +441,38 @@ fn whatever_comes_in_between_nothing_is_missing_and_nothing_comes_twice() {
         assert!(rig.lane.outboxes().all(|stats| stats.backlog_events == 1), "all get it at once: seed {seed}");
     }
 }
+
+/// A consumer that was full while it caught up had timers' events dropped for all, though nobody is blocked for it.
+#[test]
+fn a_consumer_that_catches_up_has_no_event_of_a_timer_dropped() {
+    let mut rig = Rig::with_history(1 << 20);
+    let mut chronicle = Chronicle::default();
+    let schedule = TimerSchedule::Every(Duration::from_millis(10));
+    let tick = TimerSettings { name: "tick".into(), schedule, priority: None };
+    for says in 0..50 {
+        rig.publish_say(says);
+        chronicle.work_until_quiet(&mut rig);
+    }
+    rig.hierarchy.set_channel_settings(rig.channel, granted()).unwrap();
+    let key = rig.starting(StartFrom::Last(20));
+    rig.hierarchy.set_timers(rig.channel, vec![tick]).unwrap();
+    rig.route();
+    let bound = SettingsPatch {
+        start_from: Some(StartFrom::Last(20)),
+        max_events_per_consumer: Some(Some(NonZeroU32::MIN)),
+        ..full(FullOutbox::Hold)
+    };
+    rig.hierarchy.set_proxy_settings(key, bound).unwrap();
+    rig.route();
+    chronicle.gather(&mut rig.lane);
+    chronicle.look();
+    chronicle.answer(&mut rig.lane, rig.now);
+    assert_eq!(rig.stats(key).backlog_events, 1, "it is full, and behind the history");
+    rig.advance(Duration::from_millis(10));
+    let due = rig.lane.poll_timer(rig.now, &mut 1).unwrap();
+    let mut pending_event = rig.lane.begin_event();
+    pending_event.bytes.resize(100, 0);
+    rig.lane.classify(&mut pending_event, TIMER_DOMAIN.as_bytes(), TIMER_TYPE.as_bytes());
+    let outcome = rig.lane.handle_timer_event(&due, pending_event, &NoFields, rig.now);
+    assert_eq!((outcome, rig.stats(key).discards.total()), (TimerOutcome::Published, 0));
+}

@@ -19,6 +19,8 @@ impl Administration {
             Query::DeadLetters { .. } => (Some(Right::Administer), None, "a look at dead letters"),
             Query::Topology => (Some(Right::Administer), None, "a look at all that is configured"),
             Query::Channel { channel, .. } => (None, Some(*channel), "a look at what is configured"),
+            Query::Timers { channel: Some(channel), .. } => (None, Some(*channel), "a look at timers"),
+            Query::Timers { channel: None, .. } => (Some(Right::Administer), None, "a look at all timers"),
             // Open to every principal that may ask at all: protocols find that out.
             Query::Counters
             | Query::Lanes
@@ -35,8 +37,7 @@ impl Administration {
             | Query::Progress
             | Query::Figures
             | Query::Names(_)
-            | Query::ChannelList { .. }
-            | Query::Timers { .. } => return None,
+            | Query::ChannelList { .. } => return None,
         };
         self.forbids(by, right, channel, what)
     }

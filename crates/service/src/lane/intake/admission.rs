@@ -50,6 +50,7 @@ impl Core {
                 self.cx.counters.add(Counter::AwaitingFilterRefused, 1);
                 return submission.refuse(Refused::TooManyAwaitingFilter);
             }
+            self.cx.lane.note_submitted(source, &pending_event, self.cx.clock.now);
             let pending_ack = self.intake.await_ack(submission);
             self.intake.awaiting_filter.wait(source, pending_event, pending_ack);
         } else {
@@ -259,6 +260,9 @@ impl Core {
             false if self.intake.journal.is_waiting_for(source) => State::Done(pending_event),
             false => return Some(pending_event),
         };
+        if let State::ToSend(pending_event) | State::Done(pending_event) = &state {
+            self.cx.lane.note_submitted(source, pending_event, self.cx.clock.now);
+        }
         let pending_ack = self.intake.await_ack(submission);
         let within = self.cx.lane.acknowledges_within(source);
         self.intake.journal.wait(Waiting { source, pending_ack, state, within });

@@ -512,9 +512,9 @@ impl Objects {
         declare_channel(&mut self.protocol, channel)
     }
 
-    /// Some timers of channels, by channel and place.
-    pub(crate) fn listed_timers(&self, behind: Option<(ChannelId, u32)>) -> Vec<ListedTimer> {
-        self.protocol.objects.listed_timers(behind)
+    /// Some timers of one channel or all, by channel and place.
+    pub(crate) fn listed_timers(&self, of: Option<ChannelId>, behind: Option<(ChannelId, u32)>) -> Vec<ListedTimer> {
+        self.protocol.objects.listed_timers(of, behind)
     }
 
     /// Stores an added link.

@@ -44,8 +44,9 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "remove_dead_letters" => Wish::Command(read_dead_letters(DeadLetterAct::Remove, args).ok()?),
         "get_channels" => Wish::Query(Query::ChannelList { behind: None }),
         "get_channels_behind" => Wish::Query(Query::ChannelList { behind: Some(read_channel(args).ok()?) }),
-        "get_timers" => Wish::Query(Query::Timers { behind: None }),
-        "get_timers_behind" => Wish::Query(Query::Timers { behind: Some(read_timer(args).ok()?) }),
+        "get_timers" => Wish::Query(Query::Timers { channel: None, behind: None }),
+        "get_timers_behind" => Wish::Query(Query::Timers { channel: None, behind: Some(read_timer(args).ok()?) }),
+        "get_timers_of" => Wish::Query(Query::Timers { channel: Some(read_channel(args).ok()?), behind: None }),
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
         "pause_link" => Wish::Command(read_pause(args).ok()?),
@@ -143,6 +144,7 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
         | "remove_dead_letters"
         | "get_channels_behind"
         | "get_timers_behind"
+        | "get_timers_of"
         | "disconnect"
         | "disconnect_idle"
         | "pause_link"
@@ -445,7 +447,7 @@ mod tests {
         [1, 2].into_iter().for_each(|number| writer.u32(number));
         let read = |bytes: &[u8]| read("get_timers_behind", Reader::new(bytes, ENCODING));
         let behind = Some((ChannelId(1), 2));
-        assert!(matches!(read(&bytes), Some(Wish::Query(Query::Timers { behind: found })) if found == behind));
+        assert!(matches!(read(&bytes), Some(Wish::Query(Query::Timers { channel: None, behind: found })) if found == behind));
         assert!((0..bytes.len()).all(|cut| read(&bytes[..cut]).is_none()));
     }
 

@@ -326,7 +326,7 @@ impl Links<'_> {
         let body = event::reader(sent.bytes, sent.tag);
         let header = event::read_structured(body, &mut event::work_for(sent.bytes.len()));
         let header = header.map_err(|_| Refused::Unreadable)?;
-        if self.has_timer_of(source, &header, sent.tag) {
+        if !sent.is_persistent && self.has_timer_of(source, &header, sent.tag) {
             self.core.cx.counters.add(Counter::TimerEventsLeftOut, 1);
             return Ok(true);
         }
