@@ -56,19 +56,14 @@ fn the_hierarchy_is_shown_with_connected_clients() {
 #[test]
 fn a_channel_is_shown_with_its_timers_and_no_other_channels() {
     let tick = DeclaredTimer { name: "tick".into(), every: Some("43200min".into()), ..DeclaredTimer::default() };
-    let channel = |name: &str, timers| DeclaredChannel {
-        name: name.into(),
-        properties: [].into(),
-        lane: Vec::new(),
-        timers,
-    };
+    let channel =
+        |name: &str, timers| DeclaredChannel { name: name.into(), properties: [].into(), lane: Vec::new(), timers };
     let rig = start_by(Config {
         channels: vec![channel("Plant", vec![tick]), channel("Radar", Vec::new())],
         ..Config::default()
     });
-    let found = answer(&rig, "/api/v1/channels/1", "the timer to begin", |found| {
-        found["timers"][0]["next_ns"].is_u64()
-    });
+    let found =
+        answer(&rig, "/api/v1/channels/1", "the timer to begin", |found| found["timers"][0]["next_ns"].is_u64());
     let timer = &found["timers"][0];
     let shown = (&timer["name"], &timer["kind"], &timer["time_ns"], &timer["fired"]);
     assert_eq!(shown, (&json!("tick"), &json!("every"), &json!(2_592_000_000_000_000_u64), &json!(0)));

@@ -35,6 +35,9 @@ pub(crate) const STYLES: [Style; 6] = [
 ];
 
 /// How a proxy for structured events is obtained, and connected, for each kind of client.
+/// Lengths at which the arguments of one call are cut, about.
+const CUTS_MAX: usize = 2_000;
+
 pub(crate) const PUSH_CONSUMER: [&str; 2] = ["obtain_notification_push_supplier", "connect_structured_push_consumer"];
 pub(crate) const PULL_CONSUMER: [&str; 2] = ["obtain_notification_pull_supplier", "connect_structured_pull_consumer"];
 pub(crate) const PUSH_SUPPLIER: [&str; 2] = ["obtain_notification_push_consumer", "connect_structured_push_supplier"];
@@ -146,8 +149,8 @@ impl Dialogue {
         Ior::new("", profile)
     }
 
-    /// Calls an operation in whole messages. On the way it tries the same call with its arguments cut at every length and
-    /// with an octet too many, each of which has to be refused without any effect.
+    /// Calls an operation in whole messages. On the way it tries the same call with its arguments cut at every length (at
+    /// [`CUTS_MAX`] of them if they are longer) and with an octet too many, each of which has to be refused without any effect.
     #[track_caller]
     pub(crate) fn call(
         &mut self,
@@ -355,7 +358,8 @@ impl Dialogue {
         }
         let bytes = args.rest();
         let longer = [bytes, &[0]].concat();
-        for damaged in (0..bytes.len()).map(|length| &bytes[..length]).chain([longer.as_slice()]) {
+        let cut = (0..bytes.len()).step_by(bytes.len() / CUTS_MAX + 1).map(|length| &bytes[..length]);
+        for damaged in cut.chain([longer.as_slice()]) {
             let args = Reader::with_phase(damaged, args.phase(), args.encoding());
             let mut out = Vec::new();
             let mut reply = Writer::new(&mut out, args.encoding());

@@ -66,7 +66,9 @@ fn number(line: &str, field: &str) -> u64 {
 }
 
 fn status(service: &Service) -> Vec<TimerStatus> {
-    let Ok(Answer::Timers(timers)) = service.ask(Query::Timers { channel: None, behind: None }) else { panic!("timers") };
+    let Ok(Answer::Timers(timers)) = service.ask(Query::Timers { channel: None, behind: None }) else {
+        panic!("timers")
+    };
     timers
 }
 

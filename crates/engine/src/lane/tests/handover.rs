@@ -656,8 +656,7 @@ fn a_full_consumer_on_another_lane_gets_no_events_of_timers_and_the_others_there
     let ms = Duration::from_millis(1);
     let (mut lanes, pool) = with_timer(TimerSchedule::Every(ms * 10), granted());
     let three = NonZeroU32::new(3);
-    let bounded =
-        SettingsPatch { max_events_per_consumer: Some(three), full_outbox: Some(FullOutbox::Hold), ..pool };
+    let bounded = SettingsPatch { max_events_per_consumer: Some(three), full_outbox: Some(FullOutbox::Hold), ..pool };
     let slow = lanes.proxy(Side::Consumers, bounded);
     lanes.hierarchy.suspend(slow).unwrap();
     let fast = lanes.proxy(Side::Consumers, pool);

@@ -447,7 +447,9 @@ mod tests {
         [1, 2].into_iter().for_each(|number| writer.u32(number));
         let read = |bytes: &[u8]| read("get_timers_behind", Reader::new(bytes, ENCODING));
         let behind = Some((ChannelId(1), 2));
-        assert!(matches!(read(&bytes), Some(Wish::Query(Query::Timers { channel: None, behind: found })) if found == behind));
+        assert!(
+            matches!(read(&bytes), Some(Wish::Query(Query::Timers { channel: None, behind: found })) if found == behind)
+        );
         assert!((0..bytes.len()).all(|cut| read(&bytes[..cut]).is_none()));
     }
 
