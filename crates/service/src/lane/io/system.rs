@@ -54,6 +54,8 @@ pub(crate) fn system_time_of(clock: &Clock) -> Duration {
     (0..CLOCKS_COMPARED).map(difference).min().unwrap_or_default()
 }
 
+const NANOS_PER_MILLI: i64 = 1_000_000;
+
 /// Number of readings by which the difference of two clocks is found.
 const CLOCKS_COMPARED: u32 = 8;
 
@@ -144,11 +146,22 @@ impl Poll {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Waits until something is ready or the time is over. `None` waits without end.
+    /// Waits until something is ready, or the time is over, or less than a millisecond of it is left. `None` waits without end.
+    ///
+    /// The kernel rounds the time of `epoll_wait` up to milliseconds, which a timer of that length would miss: so it is rounded down, and
+    /// what is less than one is waited for by `ppoll`.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        count();
-        let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
         self.events.clear();
+        let mut timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        if let Some(timeout) = &mut timeout {
+            let below = Timespec { tv_sec: 0, tv_nsec: timeout.tv_nsec % NANOS_PER_MILLI };
+            timeout.tv_nsec -= below.tv_nsec;
+            if *timeout == Timespec::default() && below != *timeout {
+                count();
+                let _ = rustix::event::poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&below));
+            }
+        }
+        count();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
@@ -310,6 +323,21 @@ const KEEP_IDLE: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
+
+    /// A timer of a millisecond was late by up to another one, and passed over intervals.
+    #[test]
+    fn the_end_of_a_wait_is_not_rounded_to_milliseconds() {
+        let mut poll = Poll::new().unwrap();
+        let waited = |poll: &mut Poll, micros| {
+            let began = Instant::now();
+            poll.wait(Some(Duration::from_micros(micros))).unwrap();
+            began.elapsed().as_micros()
+        };
+        // The machine may be busy: once is enough.
+        assert!((0..1_000).any(|_| (300..1_000).contains(&waited(&mut poll, 300))));
+        assert!((0..1_000).any(|_| (1_000..1_700).contains(&waited(&mut poll, 1_700))), "the rest is another wait");
+    }
 
     /// Each connection that came cost seven system calls, five of which set options: a client that opened connections at full speed kept
     /// the lane with that.
