@@ -28,6 +28,7 @@ mod relay;
 mod report;
 mod scenarios;
 mod spin;
+mod timers;
 mod tls;
 
 use std::io::{self, IsTerminal};

@@ -4,7 +4,7 @@ use crate::experiments::{self, tempo};
 use crate::options::{How, Scenario};
 use crate::{
     administration, crash, durable, filters, floor, history, hostile, links, memory, order, overflow, performance,
-    pipeline, tls,
+    pipeline, timers, tls,
 };
 
 macro_rules! scenarios {
@@ -35,6 +35,8 @@ scenarios! {
         "What it costs that events outlive the service: beside the store's engine alone, and for a channel that is best-effort";
     "history" ("quick events=1000000/100000 payload=128 on") => Alone(history::run):
         "A consumer that comes late to a channel that keeps its history";
+    "timers" ("quick rounds=10/2") => Alone(timers::run):
+        "How even the intervals of a channel's timer are at 1 kHz, beside a timerfd alone";
     "links" ("quick only carriers rounds=20/4 seconds=9/4 down_for=300/4 payload=128 seed interop on") => Alone(links::run):
         "A channel at two services: beside one service alone, over a narrow line, over cuts, and while either is killed";
     "federation" ("quick only loads=1,5,10,20/1,5 line_mbit=0,100,10/0,10 rounds=4/2 seconds=9/4 payload=128 on") => Alone(links::federation::run):
