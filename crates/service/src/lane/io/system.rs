@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_sleeps_until_a_time_of_the_lane_wakes_then_and_not_before() {
-        let clock = Clock::new(std::time::Instant::now());
+        let clock = Clock::new(Instant::now());
         let origin = system_time_of(&clock);
         let then = Duration::from_nanos(clock.time().0) + Duration::from_millis(5);
         let used = processor_time();
