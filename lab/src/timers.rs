@@ -53,54 +53,53 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     });
     let _consumer = connected.map_err(setup("connecting a consumer of timers"))?;
     let [mut service, mut alone, mut crossing] = [(); 3].map(|()| Recorder::default());
+    let (mut service_missed, mut alone_missed) = (0, 0);
+    let missed_so_far = || serving.service.counter("lane_timer_intervals_missed");
     for round in 1..=options.rounds {
         out.progress(&format!("round {round} of {}", options.rounds))?;
+        let before = missed_so_far()?;
         *arrivals.lock().unwrap_or_else(PoisonError::into_inner) = Jitter::default();
         clock::sleep_until(clock::now() + TURN)?;
+        service_missed += missed_so_far()? - before;
         service.merge(&arrivals.lock().unwrap_or_else(PoisonError::into_inner).recorded);
         let mut jitter = Jitter::default();
-        expire_for(TURN, |now| {
+        alone_missed += expire_for(TURN, |now| {
             jitter.arrive(now);
             Ok(())
         })?;
         alone.merge(&jitter.recorded);
         crossing.merge(&across_a_socket()?);
     }
-    let [fired, missed] =
-        ["lane_timer_events", "lane_timer_intervals_missed"].map(|name| serving.service.counter(name));
-    let (fired, missed) = (fired?, missed?);
     let p99 = |of: &Recorder| of.quantile_us(0.99);
     let ratio = p99(&service) / p99(&alone);
-    let aims = [
-        Aim::new(
-            format!("jitter of a timer at 1 kHz, 99th percentile: at most {RATIO_MAX} × a timerfd alone"),
-            format!("{ratio:.2} ×"),
-            ratio <= RATIO_MAX,
-        ),
-        Aim::new("every interval is published", format!("{missed} of {} missed", fired + missed), missed == 0),
-    ];
+    let aims = [Aim::new(
+        format!("jitter of a timer at 1 kHz, 99th percentile: at most {RATIO_MAX} × a timerfd alone"),
+        format!("{ratio:.2} ×"),
+        ratio <= RATIO_MAX,
+    )];
     let found = json!({
         "jitter_us": { "service": service.percentiles(), "timerfd": alone.percentiles(), "timerfd_and_socket": crossing.percentiles() },
         "ratios": { "timerfd": ratio, "timerfd_and_socket": p99(&service) / p99(&crossing) },
-        "fired": fired,
-        "missed": missed,
+        "missed": { "service": service_missed, "timerfd": alone_missed },
     });
     Ok((aims.into(), found))
 }
 
-/// Waits for the expirations of a `timerfd` for so long, and calls something at each.
-fn expire_for(nanoseconds: u64, mut each: impl FnMut(u64) -> Result<(), BenchError>) -> Result<(), BenchError> {
+/// Waits for the expirations of a `timerfd` for so long, and calls something at each wake-up. Returns how many came together with others.
+fn expire_for(nanoseconds: u64, mut each: impl FnMut(u64) -> Result<(), BenchError>) -> Result<u64, BenchError> {
     let failed = |errno| BenchError::errno("waiting for a timerfd")(errno);
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC).map_err(failed)?;
     let interval = clock::to_timespec(INTERVAL);
     let every = Itimerspec { it_interval: interval, it_value: interval };
     timerfd_settime(&timer, TimerfdTimerFlags::empty(), &every).map_err(failed)?;
-    let end = clock::now() + nanoseconds;
+    let (end, mut missed) = (clock::now() + nanoseconds, 0);
     loop {
-        rustix::io::read(&timer, &mut [0_u8; 8]).map_err(failed)?;
+        let mut expired = [0; 8];
+        rustix::io::read(&timer, &mut expired).map_err(failed)?;
+        missed += u64::from_ne_bytes(expired).saturating_sub(1);
         let now = clock::now();
         if now >= end {
-            return Ok(());
+            return Ok(missed);
         }
         each(now)?;
     }
