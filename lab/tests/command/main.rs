@@ -69,6 +69,16 @@ fn crash_benchmark_shows_that_nothing_acknowledged_is_lost() {
 
 /// What depends on the machine's speed may be missed.
 #[test]
+fn timers_benchmark_has_the_intervals_of_a_timer_beside_those_of_a_timerfd() {
+    let output = campanile_bench(&["timers", "--rounds", "1", "--json"]);
+    let report = json(&text(&output.stdout));
+    for contender in ["service", "timerfd", "timerfd_and_socket"] {
+        assert!(report["jitter_us"][contender]["events"].as_u64() > Some(100), "{report}");
+    }
+}
+
+/// What depends on the machine's speed may be missed.
+#[test]
 fn links_benchmark_shows_that_cuts_and_kills_lose_and_repeat_nothing() {
     let rounds = ["--rounds", "2", "--seconds", "0.3", "--seed", "1", "--json"];
     let output = campanile_bench(&[&["links", "--quick", "--only", "cuts,kills"], &rounds[..]].concat());
