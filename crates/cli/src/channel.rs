@@ -11,7 +11,7 @@ use crate::{show, terminal};
 use client::naming::NamingContext;
 use client::notify::{EventChannel, EventChannelFactory, Property, find_channel, property_errors};
 use client::{InvokeError, ObjectRef, Orb};
-use corba::near;
+use corba::{near, parse_time};
 use giop::value::{AnyValue, Value};
 use serde::Serialize;
 use std::io::{self, Write as _};
@@ -263,31 +263,16 @@ fn value(of_type: Option<&Value>, text: &str) -> Option<AnyValue> {
         Some(Value::Short(_)) => AnyValue::from(text.parse::<i16>().ok()?),
         Some(Value::Long(_)) => AnyValue::from(text.parse::<i32>().ok()?),
         Some(Value::ULong(_)) => AnyValue::from(text.parse::<u32>().ok()?),
-        Some(Value::ULongLong(_)) => AnyValue::from(text.parse::<u64>().ok().or_else(|| time(text))?),
+        Some(Value::ULongLong(_)) => AnyValue::from(text.parse::<u64>().ok().or_else(|| parse_time(text))?),
         Some(Value::String(_)) => AnyValue::from(text),
         Some(_) => return None,
-        None => match (text.parse::<bool>(), text.parse::<i32>(), time(text)) {
+        None => match (text.parse::<bool>(), text.parse::<i32>(), parse_time(text)) {
             (Ok(flag), ..) => AnyValue::from(flag),
             (_, Ok(number), _) => AnyValue::from(number),
             (.., Some(time)) => AnyValue::from(time),
             _ => AnyValue::from(text),
         },
     })
-}
-
-/// Parses a time with its unit, into the 100 ns of `TimeBase::TimeT`.
-fn time(text: &str) -> Option<u64> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match text.strip_prefix(number)? {
-        "us" => 10,
-        "ms" => 10_000,
-        "s" => 10_000_000,
-        "min" => 600_000_000,
-        "h" => 36_000_000_000,
-        "d" => 864_000_000_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 #[cfg(test)]
@@ -303,7 +288,7 @@ mod tests {
         assert_eq!(of(Value::ULongLong(0), "7"), Some(Value::ULongLong(7)));
         assert_eq!(of(Value::Bool(false), "true"), Some(Value::Bool(true)));
         assert_eq!(of(Value::String(String::new()), "Hold"), Some(Value::String("Hold".into())));
-        for (of_type, text) in [(Value::Short(0), "70000"), (Value::Bool(false), "1"), (Value::ULongLong(0), "2 s")] {
+        for (of_type, text) in [(Value::Short(0), "70000"), (Value::Bool(false), "1"), (Value::ULongLong(0), "2 S")] {
             assert_eq!(of(of_type, text), None, "{text}");
         }
     }

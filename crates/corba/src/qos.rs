@@ -18,7 +18,7 @@ mod unknown;
 #[cfg(test)]
 mod tests;
 
-pub use self::declared::{Declared, dead_letter_channels};
+pub use self::declared::{Declared, dead_letter_channels, parse_time};
 pub(super) use self::declared::{declare, declare_at};
 pub(super) use self::pools::{Pool, PoolKind};
 pub(super) use self::property::{

@@ -100,7 +100,7 @@ fn value(property: &Property, declared: &Declared) -> Value {
     match declared {
         Declared::Flag(flag) => Value::Bool(*flag),
         Declared::Number(number) => Value::LongLong(*number),
-        Declared::Text(text) => match (time(text).filter(|_| is_time), numbered(property, text)) {
+        Declared::Text(text) => match (parse_time(text).filter(|_| is_time), numbered(property, text)) {
             (Some(time), _) => Value::ULongLong(time),
             (None, Some(number)) => Value::LongLong(number),
             (None, None) => Value::String(text.clone()),
@@ -124,8 +124,9 @@ fn named_values(property: &Property) -> Option<String> {
     (!names.is_empty()).then(|| format!("it is one of {values}"))
 }
 
-/// Parses a time with its unit, in the 100 ns of `TimeBase::TimeT`.
-fn time(text: &str) -> Option<u64> {
+/// Parses a time with its unit (`us`, `ms`, `s`, `min`, `h` or `d`), in the 100 ns of `TimeBase::TimeT`.
+#[must_use]
+pub fn parse_time(text: &str) -> Option<u64> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: u64 = match text.strip_prefix(number)?.trim() {
         "us" => 10,

@@ -191,10 +191,7 @@ fn timers_are_declared_changed_and_removed_while_the_service_runs() {
     assert_eq!(now.iter().map(|timer| timer.name.as_str()).collect::<Vec<_>>(), ["slow", "once"]);
     assert!(now[0].next.unwrap() < slow, "it goes on");
     let refused = declare(vec![every("slow", "0s")]).unwrap_err();
-    assert_eq!(
-        refused,
-        "timer \"slow\": every = \"0s\" is out of range: write a time from \"1ms\" to \"43200min\", 30 days"
-    );
+    assert!(refused.starts_with("timer \"slow\": every = \"0s\": write a time from \"1ms\" to \"30d\""), "{refused}");
     assert_eq!(status(&service).len(), 2, "nothing is changed");
     declare(Vec::new()).unwrap();
     assert_eq!(status(&service), []);
