@@ -490,7 +490,8 @@ counters! {
     HandedOver = "lane_handed_over",
     /// Events that were taken over from another lane.
     TakenOver = "lane_taken_over",
-    /// Events that a lane could not be handed because their channel, or the lane, was just gone.
+    /// Events that a lane could not be handed because their channel, or the lane, was just gone; or timers' events while suppliers wait
+    /// for that lane.
     HandoversRefused = "lane_handovers_refused",
     /// Events dropped while they waited to be handed over to a lane that is behind, as all consumers there would have it.
     HandoversDropped = "lane_handovers_dropped",

@@ -34,10 +34,10 @@ pub(crate) const STYLES: [Style; 6] = [
     Style { version: Version::V1_2, endian: Endian::Little },
 ];
 
-/// How a proxy for structured events is obtained, and connected, for each kind of client.
 /// Lengths at which the arguments of one call are cut, about.
 const CUTS_MAX: usize = 2_000;
 
+/// How a proxy for structured events is obtained, and connected, for each kind of client.
 pub(crate) const PUSH_CONSUMER: [&str; 2] = ["obtain_notification_push_supplier", "connect_structured_push_consumer"];
 pub(crate) const PULL_CONSUMER: [&str; 2] = ["obtain_notification_pull_supplier", "connect_structured_pull_consumer"];
 pub(crate) const PUSH_SUPPLIER: [&str; 2] = ["obtain_notification_push_consumer", "connect_structured_push_supplier"];

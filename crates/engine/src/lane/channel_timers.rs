@@ -5,8 +5,8 @@
 //! that are past are passed over and counted, so that there is never a burst.
 //!
 //! A silence is measured from the last event that came on any lane: a lane with such an event stores its time with the timer, which is
-//! atomic. A channel without a timer of silence pays one branch for each event. A silence that is published is looked at again after each
-//! period: an event of that period has its own end later than that.
+//! atomic. A channel without a timer of silence pays one branch for each event, and a look at its supplier for one that waits. A silence that
+//! is published is looked at again after each period: an event of that period has its own end later than that.
 //!
 //! A timer is no supplier that could be blocked or refused. Its event is admitted like a [dead letter](super::dead_letters), without a
 //! proxy, and does not wait for its topic's turn. A consumer whose outbox would block or refuse its supplier does not get it; the others do.

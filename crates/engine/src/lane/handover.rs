@@ -98,8 +98,8 @@ impl Lane {
     ///
     /// [`Admission::Withheld`] means that there is no room for more, as for a supplier: the hand-over is concluded when
     /// [`poll_release`](Self::poll_release) returns the ticket. An event that the channel's limits would refuse is blocked too, since its
-    /// supplier has been answered; it is refused only if the channel does not exist any more. A [restored](Self::restore_event) event is
-    /// not blocked either.
+    /// supplier has been answered; it is refused only if the channel does not exist any more, or if it is a timer's and would be blocked. A
+    /// [restored](Self::restore_event) event is not blocked either.
     pub fn handle_handover<F: Forms>(
         &mut self,
         event: &Event,

@@ -17,10 +17,11 @@ const EVENT_BYTES: usize = 256;
 impl Protocols {
     /// Publishes the events of the timers that are due.
     pub(crate) fn fire_timers(&mut self, cx: &mut Context) {
-        let (mut looks, until) = (LOOKS_PER_ROUND, cx.clock.now + Budget::EVENTS.time);
+        let (mut looks, mut until) = (LOOKS_PER_ROUND, None);
         while let Some(due) = cx.lane.poll_timer(cx.clock.now, &mut looks) {
             self.fire_timer(&due, cx);
-            if cx.clock.time() >= until {
+            let now = cx.clock.time();
+            if now >= *until.get_or_insert(now + Budget::EVENTS.time) {
                 return;
             }
         }

@@ -55,6 +55,8 @@ pub(crate) fn system_time_of(clock: &Clock) -> Duration {
 }
 
 const NANOS_PER_MILLI: i64 = 1_000_000;
+/// The longest single wait: kernels before 5.11 have none beyond 24 days.
+const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
 /// Number of readings by which the difference of two clocks is found.
 const CLOCKS_COMPARED: u32 = 8;
@@ -152,17 +154,21 @@ impl Poll {
     /// what is less than one is waited for by `ppoll`.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.events.clear();
-        let mut timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        if let Some(timeout) = &mut timeout {
-            let below = Timespec { tv_sec: 0, tv_nsec: timeout.tv_nsec % NANOS_PER_MILLI };
-            timeout.tv_nsec -= below.tv_nsec;
-            if *timeout == Timespec::default() && below != *timeout {
-                count();
-                let _ = rustix::event::poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&below));
-            }
+        let whole = timeout.map(|timeout| timeout.min(WAIT_MAX)).and_then(|timeout| Timespec::try_from(timeout).ok());
+        let whole = whole.map(|time| Timespec { tv_nsec: time.tv_nsec / NANOS_PER_MILLI * NANOS_PER_MILLI, ..time });
+        self.wait_whole(whole.as_ref())?;
+        let short = timeout.filter(|timeout| !timeout.is_zero() && timeout.as_millis() == 0 && self.events.is_empty());
+        if let Some(short) = short.and_then(|short| Timespec::try_from(short).ok()) {
+            count();
+            let _ = rustix::event::poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&short));
+            self.wait_whole(Some(&Timespec::default()))?;
         }
+        Ok(())
+    }
+
+    fn wait_whole(&mut self, timeout: Option<&Timespec>) -> io::Result<()> {
         count();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
