@@ -196,7 +196,6 @@ impl Server {
     /// Takes a place for a connection, if one is free.
     fn let_in(&self, from: SocketAddr, watch: &Rc<Watch>) -> Option<Slot> {
         let http_counters = &self.routes.http_counters;
-        http_counters.add(Counter::HttpConnectionsAccepted, 1);
         let taken = self.places.borrow_mut().take(from, watch);
         let refused = taken.as_ref().map_or_else(|spent| Some(*spent), |slot| slot.spent);
         if let Some(spent) = refused {
@@ -206,6 +205,8 @@ impl Server {
             http_counters.add(Counter::HttpConnectionsGaveWay, 1);
         }
         self.note_open();
+        // Last: what became of the accepted ones is counted before.
+        http_counters.add(Counter::HttpConnectionsAccepted, 1);
         taken.ok()
     }
 
