@@ -138,10 +138,15 @@ impl ConstraintError {
         &self.reason
     }
 
+    /// The offset of the error in bytes, and the error without its place.
+    pub(crate) fn into_parts(self) -> (usize, Reason) {
+        (self.offset, self.reason)
+    }
+
     /// Prints two lines: the constraint, and a `^` under the error.
     #[must_use]
     pub fn caret(&self) -> Caret<'_> {
-        Caret { text: &self.text, column: self.column() }
+        Caret::new(&self.text, self.column())
     }
 }
 
@@ -243,6 +248,12 @@ impl Reason {
 pub struct Caret<'e> {
     text: &'e str,
     column: usize,
+}
+
+impl<'e> Caret<'e> {
+    pub(crate) fn new(text: &'e str, column: usize) -> Self {
+        Self { text, column }
+    }
 }
 
 impl fmt::Display for Caret<'_> {

@@ -8,6 +8,7 @@
 //! - [`value`]: values of fields, and comparisons of them.
 //! - [`constraint`]: the language itself, from text to verdict.
 //! - [`bank`]: many constraints evaluated together.
+//! - [`correlation`]: sets of events of several types that belong together.
 //!
 //! ```
 //! # use filter::{Constraint, Fields, Limits, Path, Root, Steps, Value, Verdict};
@@ -45,6 +46,7 @@ extern crate alloc;
 pub mod bank;
 mod compile;
 pub mod constraint;
+pub mod correlation;
 pub mod error;
 pub mod explain;
 mod lexer;

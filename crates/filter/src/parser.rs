@@ -31,6 +31,33 @@ pub(crate) fn parse(text: &str, limits: &Limits) -> core::result::Result<Tree, C
     })
 }
 
+/// Parses the path at an offset of a longer text: `$path`, or a name. Returns the path and the offset behind it.
+pub(crate) fn parse_path(text: &str, at: usize, limits: &Limits) -> Result<(Path, usize)> {
+    let lexer = Lexer { text, at };
+    let mut parser =
+        Parser { lexer, token: Token::Dollar, start: at, tree: Tree::default(), limits: *limits, depth: 0 };
+    parser.lexer.skip_space();
+    parser.start = parser.lexer.at;
+    let path = match parser.lexer.peek() {
+        Some(b'$') => {
+            parser.lexer.at += 1;
+            parser.dollar_path()?
+        }
+        Some(b'\\' | b'_' | b'a'..=b'z' | b'A'..=b'Z') => {
+            let (word, escaped) = parser.lexer.word()?;
+            if !escaped && is_keyword(word) {
+                return fault(parser.start, Reason::KeywordAsName(word.into()));
+            }
+            if matches!(parser.lexer.peek(), Some(b'.' | b'[' | b'(')) {
+                return fault(parser.start, Reason::PathWithoutDollar(shortened(word)));
+            }
+            named(word, Vec::new())
+        }
+        _ => return parser.expected_here("a field, such as $antenna,"),
+    };
+    Ok((path, parser.lexer.at))
+}
+
 struct Parser<'t> {
     lexer: Lexer<'t>,
     /// The next token.
@@ -346,6 +373,14 @@ impl<'t> Parser<'t> {
 
     /// A path whose `$` was the last token taken.
     fn dollar(&mut self) -> Result<u32> {
+        let path = self.dollar_path()?;
+        let path = self.tree.paths.place(path);
+        self.advance()?;
+        Ok(path)
+    }
+
+    /// The path itself, up to the token that follows it.
+    fn dollar_path(&mut self) -> Result<Path> {
         let at = self.start;
         let beside = self.lexer.at;
         self.lexer.skip_space();
@@ -370,8 +405,6 @@ impl<'t> Parser<'t> {
         if path.root == Root::CurrentTime && !is_current_time(&path.parts) {
             return fault(at, Reason::CurrentTimeMember);
         }
-        let path = self.tree.paths.place(path);
-        self.advance()?;
         Ok(path)
     }
 
