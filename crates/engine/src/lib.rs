@@ -82,7 +82,7 @@ pub use ids::{
     ProxyKey, ProxyKind, Side, Ticket, TypeId,
 };
 pub use lane::{
-    Admission, Away, BlockedBy, ChannelStats, Completion, Counters, DeadLetter, Delivery, DeliveryCounters,
+    Admission, Away, BlockedBy, ChannelStats, Completion, Correlated, Counters, DeadLetter, Delivery, DeliveryCounters,
     DiscardReason, Discards, DisconnectReason, Disposition, DueTimer, FetchedHistory, FilterCounters, Handover,
     HandoverCounters, HistoryCounters, Holding, Lane, Latency, MemoryPool, Notice, OutboxState, OutboxStats, Outcome,
     Overflow, OverflowCounters, RoutingCounters, ScheduledEvent, TakenCounters, TimerOutcome, Traffic, TypeDrops,

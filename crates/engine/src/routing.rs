@@ -7,6 +7,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
+use filter::correlation::Correlation;
+
 use crate::members::Members;
 use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
@@ -380,6 +382,8 @@ pub struct ConsumerRoute {
     pub places: Arc<[Place]>,
     /// The pool's priority model, and the priority it declares; `None` if the consumer has no pool.
     pub priority_model: Option<(PriorityModel, i16)>,
+    /// The consumer's correlation, if it has one.
+    pub correlation: Option<Arc<Correlation>>,
     /// Slots of the proxy's local filters.
     pub(crate) filters: Arc<[u32]>,
     /// Place of the admin among those with local filters.

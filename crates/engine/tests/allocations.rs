@@ -13,6 +13,7 @@ use engine::{
     SettingsPatch, Side, TIMER_DOMAIN, TIMER_TYPE, Time, TimerOutcome, TimerSchedule, TimerSettings, TopicSettings,
     Topics,
 };
+use filter::correlation::{Correlation, CorrelationLimits};
 use testing::{Counting, allocations};
 
 #[global_allocator]
@@ -56,7 +57,16 @@ impl Rig {
         Self::of(hierarchy, channel, ProxyKind::default(), consumers)
     }
 
-    fn of(mut hierarchy: Hierarchy, channel: ChannelId, kind: ProxyKind, consumers: u32) -> Result<Self, Refusal> {
+    fn of(hierarchy: Hierarchy, channel: ChannelId, kind: ProxyKind, consumers: u32) -> Result<Self, Refusal> {
+        Self::correlated((hierarchy, channel), kind, consumers, None)
+    }
+
+    fn correlated(
+        (mut hierarchy, channel): (Hierarchy, ChannelId),
+        kind: ProxyKind,
+        consumers: u32,
+        correlation: Option<Arc<Correlation>>,
+    ) -> Result<Self, Refusal> {
         let mut connect = |side, peer| {
             let kind = if side == Side::Consumers { kind } else { ProxyKind::default() };
             let proxy = hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), kind)?;
@@ -67,6 +77,7 @@ impl Rig {
         let source = connect(Side::Suppliers, 0)?;
         let keys = (1..=consumers).map(|consumer| connect(Side::Consumers, u64::from(consumer)));
         let keys = keys.collect::<Result<Vec<ProxyKey>, Refusal>>()?;
+        keys.iter().try_for_each(|key| hierarchy.set_correlation(*key, correlation.clone()))?;
         let now = Time(0);
         let mut lane = Lane::new(now);
         lane.handle_snapshot(hierarchy.snapshot(), now);
@@ -95,6 +106,7 @@ impl Rig {
     }
 
     fn poll(&mut self) {
+        self.lane.gather_sets(&NoFields, self.now);
         while let Some(delivery) = self.lane.poll_delivery(self.now, &mut self.events) {
             self.unanswered.extend(self.events.pop().map(|event| (delivery, event)));
             self.events.drain(..).for_each(|event| self.lane.release(event));
@@ -186,6 +198,34 @@ fn events_of_changing_size_allocate_nothing() {
     };
     run(10);
     assert_eq!(allocations_during(|| run(1_000)), 0);
+}
+
+/// Some events wait for others, some are displaced, and each set is taken after the next is complete.
+#[test]
+fn sets_of_events_allocate_nothing() {
+    for batches in [false, true] {
+        let mut hierarchy = Hierarchy::default();
+        let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+        let text = "Telescope/Status and Alarm and Alarm keep 5";
+        let correlation = Arc::new(Correlation::parse(text, &CorrelationLimits::default()).unwrap());
+        let kind = ProxyKind { batches, ..ProxyKind::default() };
+        let mut rig = Rig::correlated((hierarchy, channel), kind, 3, Some(correlation)).unwrap();
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut run = |events: u64| {
+            for number in 0..events {
+                rig.publish(368, random.u64(0..4));
+                if number.is_multiple_of(8) {
+                    rig.drain();
+                }
+            }
+            rig.drain();
+        };
+        run(4_000);
+        assert_eq!(allocations_during(|| run(10_000)), 0, "{batches}");
+        let discards = rig.lane.counters().discards;
+        let delivered = rig.lane.counters().deliveries.delivered;
+        assert!(discards.of(DiscardReason::Uncorrelated) > 1_000 && delivered > 10_000, "{discards:?}, {delivered}");
+    }
 }
 
 #[test]

@@ -93,7 +93,9 @@ counters! {
     DroppedWaitedOut = "lane_dropped_waited_out",
     /// Events dropped for a consumer that failed to take them and took a later one.
     DroppedUndeliverable = "lane_dropped_undeliverable",
-    /// Of these, events that went to their channel's `DeadLetterChannel`.
+    /// Events dropped for a consumer with `When` since they were in no set: the others did not come, too many waited, or a key is missing.
+    DroppedUncorrelated = "lane_dropped_uncorrelated",
+    /// Of the undeliverable ones, events that went to their channel's `DeadLetterChannel`.
     DeadLetters = "lane_dead_letters",
     /// The same that it did not take: it is gone, or has no room.
     DeadLettersLost = "lane_dead_letters_lost",
@@ -717,6 +719,7 @@ impl Counter {
             DiscardReason::OverflowLost => Self::DroppedOverflowLost,
             DiscardReason::WaitedOut => Self::DroppedWaitedOut,
             DiscardReason::Undeliverable => Self::DroppedUndeliverable,
+            DiscardReason::Uncorrelated => Self::DroppedUncorrelated,
         }
     }
 

@@ -5,6 +5,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use filter::correlation::Correlation;
+
 use super::compile::Compiler;
 use super::filters::{Attached, FilterTarget, Filters};
 use super::pools::Pools;
@@ -94,6 +96,8 @@ pub struct Proxy {
     pub subscription: Subscription,
     /// Filters and mapping filters of the proxy.
     pub attached: Attached,
+    /// Correlation that a consumer sets: it gets sets of events.
+    pub correlation: Option<Arc<Correlation>>,
     /// Last activity of the client, if it is a supplier or a pull consumer.
     pub activity: Option<Activity>,
     pub(super) connection: u64,
@@ -468,6 +472,7 @@ impl Channel {
             patch: Arc::clone(&self.unsaid),
             subscription: Subscription::default(),
             attached: Attached::default(),
+            correlation: None,
             activity: (side == Side::Suppliers || kind.pull).then(Activity::default),
             connection: 0,
             in_order: false,

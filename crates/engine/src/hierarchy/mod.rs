@@ -27,6 +27,8 @@ pub use parts::HierarchyPart;
 
 use core::ops::Bound;
 
+use filter::correlation::Correlation;
+
 use crate::{
     AdminId, ChannelId, ChannelLimits, ChannelRoutes, ClientAddress, EventType, Form, Operator, OutboxSettings,
     OutputForm, Owner, Peer, Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot,
@@ -550,6 +552,18 @@ impl Hierarchy {
         self.check_pool(found, (old, &patch), |proxy| proxy.id == key.proxy)?;
         self.changed_proxy(key)?.proxy_mut(key.proxy)?.patch = Arc::new(patch);
         self.pools.note_change(old, patch.pool);
+        Ok(())
+    }
+
+    /// Replaces the correlation of a consumer: what passes its subscription and its filters is delivered as complete sets only. Events
+    /// that wait for others under the former one are dropped. It counts while the consumer is connected and not
+    /// [durable](Self::make_durable), from the next event on, and apart for each lane that the consumer has outboxes on.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn set_correlation(&mut self, key: ProxyKey, correlation: Option<Arc<Correlation>>) -> Result<(), Refusal> {
+        self.changed_proxy(key)?.proxy_mut(key.proxy)?.correlation = correlation;
         Ok(())
     }
 

@@ -517,6 +517,7 @@ impl Book {
             remote_filters: self.both_remote(counts, proxy, &of_admin),
             places,
             priority_model,
+            correlation: proxy.correlation.clone(),
             filters: if filters.is_empty() { Arc::clone(&self.no_filters) } else { filters.into() },
             filtered_admin: of_admin.place.filter(|_| counts),
             mappings: [priority.or(of_admin.mappings[0]), lifetime.or(of_admin.mappings[1])],

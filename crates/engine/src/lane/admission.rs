@@ -652,6 +652,8 @@ impl Lane {
             outbox.listed = true;
             let ready = if outbox.bridge.is_some() { &mut self.agenda.ready_bridges } else { &mut self.agenda.ready };
             ready.push_back(slot);
+        } else if outbox.waiting.sets.is_some() {
+            self.list_to_gather(slot);
         }
         true
     }

@@ -29,6 +29,8 @@ pub(super) struct ChannelState {
     pub(super) bridges: Vec<Bridge>,
     /// Number of consumers here that have places on other lanes too.
     pub(super) parted: u32,
+    /// Slots of outboxes here whose consumers have a correlation.
+    pub(super) correlating: Vec<u32>,
     /// The lane's quota of the channel's limits.
     pub(super) quota: Quota,
     /// Memory pool of the events of all channels.
@@ -206,6 +208,7 @@ impl ChannelState {
             members: Vec::new(),
             bridges: Vec::new(),
             parted: 0,
+            correlating: Vec::new(),
             destinations: Destinations::default(),
             types: HashSet::new(),
             all: Room::default(),

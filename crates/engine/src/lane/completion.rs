@@ -155,6 +155,9 @@ impl Lane {
     /// Reports an event that leaves an outbox for good, or is not put into it, while the lane still holds it.
     #[inline]
     pub(super) fn complete(&mut self, slot: u32, event: EventAt, how: Disposition) {
+        if self.news.has_sets && self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting.sets.is_some()) {
+            return self.complete_of_set(slot, event, how);
+        }
         if self.news.completion.watched > 0 {
             let outbox = self.outboxes.get(slot).map(|outbox| (outbox.key, outbox.bridge));
             if let Some((key, bridge)) = outbox {
@@ -171,7 +174,13 @@ impl Lane {
     }
 
     #[cold]
-    fn complete_for(&mut self, consumer: ProxyKey, bridge: Option<LaneId>, event: EventAt, how: Disposition) {
+    pub(super) fn complete_for(
+        &mut self,
+        consumer: ProxyKey,
+        bridge: Option<LaneId>,
+        event: EventAt,
+        how: Disposition,
+    ) {
         let Some(event) = self.events.get(event) else { return };
         let Some(watch) = event.watch else { return };
         let completion = match (bridge, how) {

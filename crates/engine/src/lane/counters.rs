@@ -31,11 +31,14 @@ pub enum DiscardReason {
     WaitedOut,
     /// Its deliveries failed `delivery_attempts` times, and the consumer took a later event then.
     Undeliverable,
+    /// The consumer [has a correlation](crate::Hierarchy::set_correlation), and the event was in no set: none of the others came in time,
+    /// too many events waited, or it had no value to be correlated by.
+    Uncorrelated,
 }
 
 impl DiscardReason {
     /// Every reason, in the order of declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::OutboxFull,
         Self::MemorySpent,
         Self::QueueFull,
@@ -48,6 +51,7 @@ impl DiscardReason {
         Self::OverflowLost,
         Self::WaitedOut,
         Self::Undeliverable,
+        Self::Uncorrelated,
     ];
 }
 
@@ -280,7 +284,11 @@ pub struct OutboxStats {
     pub elsewhere_events: u64,
     /// What the others weigh ([`Event::weight`](crate::Event::weight)), in bytes.
     pub backlog_bytes: u64,
-    /// How many of them are unanswered.
+    /// Events that wait for others of [their set](crate::Hierarchy::set_correlation), and are not in the backlog.
+    pub awaiting_set: u64,
+    /// Sets that were complete so far.
+    pub sets: u64,
+    /// How many of the backlog are unanswered.
     pub in_flight: u32,
     /// How many of those that wait do so for their `StartTime`.
     pub delayed: u64,
@@ -317,6 +325,8 @@ impl OutboxStats {
         self.delivered_bytes += other.delivered_bytes;
         self.latency.join(&other.latency);
         self.elsewhere_events += other.elsewhere_events;
+        self.awaiting_set += other.awaiting_set;
+        self.sets += other.sets;
         self.discards.join(&other.discards);
         self.failures = self.failures.max(other.failures);
         self.given_up_at = self.given_up_at.into_iter().chain(other.given_up_at).min();

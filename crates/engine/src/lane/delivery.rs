@@ -330,6 +330,7 @@ impl Lane {
                 self.counters.deliveries.put_back += outbox.end_aside(&self.events, self.now);
             }
             self.catch_up_within_budget(slot);
+            self.drop_overdue(slot);
             self.look_at_late(slot);
             self.list_if_ready(slot);
             if self.is_blocked_long(slot) {
@@ -450,13 +451,13 @@ impl Lane {
     /// Adds an outbox to the ready list, if it can begin a delivery.
     #[inline]
     pub(super) fn list_if_ready(&mut self, slot: u32) {
-        if let Some(outbox) = self.outboxes.get_mut(slot)
-            && !outbox.listed
-            && outbox.is_ready(&self.events, self.now)
-        {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        if !outbox.listed && outbox.is_ready(&self.events, self.now) {
             outbox.listed = true;
             let ready = if outbox.bridge.is_some() { &mut self.agenda.ready_bridges } else { &mut self.agenda.ready };
             ready.push_back(slot);
+        } else if outbox.waiting.sets.is_some() {
+            self.list_to_gather(slot);
         }
     }
 
@@ -585,6 +586,7 @@ fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
         pulled: handed.pulled,
         ask: handed.ask.filter_groups(),
         repeated: handed.ask.is_repeated(),
+        correlated: handed.correlated,
     }
 }
 

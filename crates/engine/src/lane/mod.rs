@@ -18,6 +18,7 @@ mod destinations;
 mod drops;
 mod events;
 mod filtering;
+mod gathering;
 mod handover;
 mod history;
 mod hold_budget;
@@ -31,6 +32,7 @@ mod overflow;
 mod placement;
 mod pressure;
 mod queue;
+mod sets;
 mod slab;
 mod sorted;
 mod suppliers;
@@ -63,6 +65,7 @@ pub use latency::Latency;
 pub use memory_pool::MemoryPool;
 pub use notice::{BlockedBy, DisconnectReason, Notice};
 pub use overflow::{Away, Overflow};
+pub use sets::Correlated;
 pub use topic_scheduler::ScheduledEvent;
 pub use undelivered::{Undelivered, WaitsFor};
 
@@ -131,6 +134,9 @@ pub struct Delivery {
     pub ask: Option<RemoteFilterGroups>,
     /// Whether the consumer may have processed the events before: they were in a batch that it rejected, or after one.
     pub repeated: bool,
+    /// Of a consumer with a [correlation](crate::Hierarchy::set_correlation): the set of the first event, and its place there. The others
+    /// follow it there.
+    pub correlated: Option<Correlated>,
 }
 
 /// Outcome of a delivery.
@@ -175,7 +181,8 @@ pub enum Outcome {
 /// [storage elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow), and if
 /// they [name another one for dead letters](crate::ChannelLimits::dead_letters),
 /// [`poll_dead_letter`](Self::poll_dead_letter), and if they have [timers](crate::Hierarchy::set_timers),
-/// [`poll_timer`](Self::poll_timer), until each returns `None`; then call
+/// [`poll_timer`](Self::poll_timer), until each returns `None`, and, if consumers have a
+/// [correlation](crate::Hierarchy::set_correlation), [`gather_sets`](Self::gather_sets) before; then call
 /// [`handle_timeout`](Self::handle_timeout) at [`next_timeout`](Self::next_timeout), which may be at once. A delivery
 /// may be acted on, and its outcome handed in, before the next one is polled.
 ///
@@ -255,6 +262,8 @@ struct Agenda {
     /// Outboxes that can begin a delivery, and bridges that can begin a hand-over; each is listed at most once.
     ready: VecDeque<u32>,
     ready_bridges: VecDeque<u32>,
+    /// Outboxes of consumers with a correlation whose next event is to be looked at; each is listed at most once.
+    gathering: VecDeque<u32>,
     timers: Timers,
     /// Channels with timers, by slot, and whether these fire no more.
     channel_timers: Timers,
@@ -280,6 +289,8 @@ struct News {
     notices: VecDeque<Notice>,
     orphaned_backlogs: VecDeque<OrphanedBacklog>,
     completion: Completions,
+    /// Whether there was ever a consumer with a correlation.
+    has_sets: bool,
     /// Instructions for events stored elsewhere, where that is possible.
     errands: Errands,
     may_overflow: bool,
@@ -329,6 +340,7 @@ impl Lane {
             agenda: Agenda {
                 ready: VecDeque::new(),
                 ready_bridges: VecDeque::new(),
+                gathering: VecDeque::new(),
                 timers: Timers::default(),
                 channel_timers: Timers::default(),
                 timers_stopped: false,
@@ -341,6 +353,7 @@ impl Lane {
                 notices: VecDeque::new(),
                 orphaned_backlogs: VecDeque::new(),
                 completion: Completions::default(),
+                has_sets: false,
                 errands: Errands::new(),
                 may_overflow: false,
                 dead_letters: VecDeque::new(),
@@ -452,7 +465,8 @@ impl Lane {
     /// past if work is left for another round. It may be earlier than anything is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        if !self.news.orphaned_backlogs.is_empty() || self.types.has_leaving() {
+        let has_work = !(self.news.orphaned_backlogs.is_empty() && self.agenda.gathering.is_empty());
+        if has_work || self.types.has_leaving() {
             return Some(self.now);
         }
         let look = self.memory_pool.room_looked_at.map(|last| last + LOOK_AT_ROOM_EVERY);

@@ -7,6 +7,7 @@ mod aside;
 mod deliveries;
 mod limits;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -19,6 +20,7 @@ use super::hold_budget::Charging;
 use super::latency::Latency;
 use super::overflow::Elsewhere;
 use super::queue::{Ask, Entry, Policy, Queue};
+use super::sets::{Correlated, Sets};
 use super::tickets::Waiters;
 use super::timers::Timers;
 use crate::event::EventAt;
@@ -122,6 +124,13 @@ pub(super) struct Split {
     pub(super) left: u64,
 }
 
+impl Flight {
+    /// Number of deliveries under way.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+}
+
 impl Split {
     const NONE: Self = Self { batch_max: u32::MAX, left: 0 };
 }
@@ -223,8 +232,15 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
+    /// Events of sets that a consumer gets no more.
+    pub(super) fn of_sets(sets: Option<Box<Sets>>) -> Self {
+        let mut waiting = Queue::default();
+        waiting.sets = sets;
+        Self { waiting, ..Self::default() }
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.unanswered.len() + self.waiting.len()
+        self.unanswered.len() + self.waiting.len() + self.waiting.in_set() + self.waiting.gathered()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -255,6 +271,8 @@ pub(super) struct Handed {
     pub(super) deadline: Time,
     pub(super) pulled: bool,
     pub(super) ask: Ask,
+    /// Set of the first event, and its place there.
+    pub(super) correlated: Option<Correlated>,
 }
 
 impl Outbox {
@@ -593,8 +611,9 @@ impl Outbox {
         Some(entry.event)
     }
 
+    /// Number of waiting and unanswered events, those not included that wait for others of their set.
     pub(super) fn backlog(&self) -> usize {
-        self.waiting.len() + self.flight.unanswered.len()
+        self.waiting.len() + self.waiting.in_set() + self.flight.unanswered.len()
     }
 
     /// Removes everything, and all that suppliers or clients wait for.
@@ -632,6 +651,8 @@ impl Outbox {
             backlog_events: self.backlog() as u64 + self.elsewhere.events,
             elsewhere_events: self.elsewhere.events,
             backlog_bytes: self.weight,
+            awaiting_set: self.waiting.gathered() as u64,
+            sets: self.waiting.sets.as_ref().map_or(0, |sets| sets.counters().sets),
             in_flight: u32::try_from(self.flight.unanswered.len()).unwrap_or(u32::MAX),
             delayed: self.waiting.delayed() as u64,
             pulls_waiting: u32::try_from(self.flight.credits.len()).unwrap_or(u32::MAX),

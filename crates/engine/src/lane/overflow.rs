@@ -419,7 +419,7 @@ impl Lane {
             let route = state.routes.consumers.place_of(outbox.key.proxy).and_then(|at| state.routes.consumers.get(at));
             // A consumer with places on other lanes may still get events there.
             let is_only_here = route.is_some_and(|route| route.places.len() == 1);
-            if outbox.backlog() == 0 && is_only_here {
+            if outbox.backlog() + outbox.waiting.gathered() == 0 && is_only_here {
                 outbox.elsewhere.has_lost = false;
                 self.news.completion.note_gone(outbox.key);
             }

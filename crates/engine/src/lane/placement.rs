@@ -56,6 +56,7 @@ impl Lane {
         let before = core::mem::replace(&mut state.routes, Arc::clone(routes));
         state.quota = Quota::of(routes, self.id);
         state.depot.set_budget(if self.news.may_overflow { state.quota.overflow_bytes } else { 0 });
+        self.drop_all_excess_gathered(channel);
         self.follow_history(channel, is_new);
         if is_new || !Arc::ptr_eq(&before.timers, &routes.timers) {
             channel_timers::follow(self, channel);
@@ -128,6 +129,7 @@ impl Lane {
                         self.wait_for_again(slot);
                     }
                 }
+                self.follow_correlation(slot, route);
                 self.watch(slot);
                 self.watch_hold(slot);
                 self.note_room(slot);
@@ -136,6 +138,7 @@ impl Lane {
             (Some(route), None) => {
                 let new = |slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route);
                 let slot = self.outboxes.insert(new);
+                self.follow_correlation(slot, route);
                 if let Some(start) = route.start.filter(|start| *start != StartFrom::New) {
                     self.begin_in_history(slot, start, route.resumes);
                 }
@@ -259,6 +262,7 @@ impl Lane {
     fn drop_backlog(&mut self, slot: u32, reason: DiscardReason) -> u64 {
         let elsewhere = self.drop_elsewhere(slot);
         self.leave_history(slot);
+        self.end_sets(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let backlog = outbox.take_all();
         let count = backlog.len() as u64 + elsewhere;

@@ -562,6 +562,7 @@ impl Lane {
         for _ in 0..self.memory_pool.short_of_room.len().min(CHECKED_PER_ROUND) {
             let Some(channel) = self.memory_pool.short_of_room.pop_front() else { break };
             self.note_room_elsewhere(channel);
+            self.drop_all_excess_gathered(channel);
             self.note_channel_room(channel);
             self.end_hold_for_keeper(channel);
             let is_short = |state: &ChannelState| {

@@ -9,6 +9,7 @@ use alloc::collections::VecDeque;
 
 use super::RemoteFilterGroups;
 use super::events::Events;
+use super::sets::Sets;
 use super::sorted::{Heap, Sorted};
 use crate::event::EventAt;
 use crate::{DiscardPolicy, OrderPolicy, OutboxSettings, Time};
@@ -98,6 +99,11 @@ impl Policy {
         Self { order: settings.order_policy, discard: settings.discard_policy, paced }
     }
 
+    /// The policy of a consumer with a correlation: events of a set arrived in their order, and a set leaves when it is complete.
+    fn of_sets(self) -> Self {
+        Self { order: OrderPolicy::Fifo, paced: false, ..self }
+    }
+
     /// Whether the ring suffices.
     fn is_by_arrival(self) -> bool {
         matches!(self.order, OrderPolicy::Any | OrderPolicy::Fifo)
@@ -138,6 +144,8 @@ pub(super) struct Queue {
     latest: (Time, u64),
     /// `None` until something has to be sorted or expires.
     sorted: Option<Box<Sorted>>,
+    /// Of a consumer with a correlation: it gets the events of these, and the others wait.
+    pub(super) sets: Option<Box<Sets>>,
 }
 
 impl Queue {
@@ -150,6 +158,7 @@ impl Queue {
     }
 
     pub(super) fn set_policy(&mut self, policy: Policy, events: &Events) {
+        let policy = if self.sets.is_some() { policy.of_sets() } else { policy };
         if self.policy == policy {
             return;
         }
@@ -199,10 +208,29 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Number of waiting events past their start time.
+    /// Number of events that can be delivered: those past their start time, or of the complete set.
     #[inline]
     pub(super) fn ready(&self) -> usize {
+        match &self.sets {
+            None => self.started(),
+            Some(sets) => sets.ready(),
+        }
+    }
+
+    /// Number of waiting events past their start time.
+    #[inline]
+    pub(super) fn started(&self) -> usize {
         self.ring.len() + self.sorted.as_ref().map_or(0, |sorted| sorted.count(Heap::Order))
+    }
+
+    /// Number of events of the complete set that are not under way.
+    pub(super) fn in_set(&self) -> usize {
+        self.sets.as_ref().map_or(0, |sets| sets.ready())
+    }
+
+    /// Number of events that wait for others of their set.
+    pub(super) fn gathered(&self) -> usize {
+        self.sets.as_ref().map_or(0, |sets| sets.gathered())
     }
 
     /// Whether all waiting events are in order of arrival, and none becomes due by itself.
@@ -231,6 +259,9 @@ impl Queue {
 
     /// Puts an event back in its place.
     pub(super) fn put_back(&mut self, entry: Entry, events: &Events, now: Time) {
+        if let Some(sets) = &mut self.sets {
+            return sets.put_back(entry);
+        }
         let (arrived, serial) = events.arrival_order(entry.event);
         let since = if entry.is_plain { arrived } else { entry.since };
         self.insert_sorted(Entry { since, ..entry }, serial, events, now);
@@ -256,6 +287,15 @@ impl Queue {
     /// Removes the next event to be delivered.
     #[inline]
     pub(super) fn pop(&mut self, events: &Events) -> Option<Entry> {
+        match &mut self.sets {
+            None => self.pop_started(events),
+            Some(sets) => sets.pop(),
+        }
+    }
+
+    /// Removes the next of the waiting events past their start time.
+    #[inline]
+    pub(super) fn pop_started(&mut self, events: &Events) -> Option<Entry> {
         if !self.is_ring_next(events) {
             return self.pop_stored(Heap::Order);
         }
@@ -273,6 +313,9 @@ impl Queue {
 
     /// The next event, and the remote filters to call for it.
     pub(super) fn next(&self, events: &Events) -> Option<(Ask, EventAt)> {
+        if let Some(sets) = &self.sets {
+            return sets.next().map(|entry| (entry.ask, entry.event));
+        }
         let ringed = self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| (plain.ask, plain.event));
         ringed.or_else(|| self.first(Heap::Order).map(|entry| (entry.ask, entry.event)))
     }
@@ -343,7 +386,25 @@ impl Queue {
 
     /// Removes any event, in the order of delivery, those before their start time last.
     pub(super) fn pop_any(&mut self, events: &Events) -> Option<Entry> {
-        self.pop(events).or_else(|| self.pop_stored(Heap::Start))
+        let of_sets = self.sets.as_mut().and_then(|sets| sets.pop_any());
+        of_sets.or_else(|| self.pop_started(events)).or_else(|| self.pop_stored(Heap::Start))
+    }
+
+    /// Replaces the sets. Those of the former ones that wait for others are dropped; a set that is complete is taken apart.
+    pub(super) fn set_sets(
+        &mut self,
+        sets: Option<Box<Sets>>,
+        policy: Policy,
+        events: &Events,
+        now: Time,
+    ) -> Option<Box<Sets>> {
+        let mut former = core::mem::replace(&mut self.sets, None);
+        for entry in former.iter_mut().flat_map(|former| former.take_ready()) {
+            self.put_back(entry, events, now);
+        }
+        self.sets = sets;
+        self.set_policy(policy, events);
+        former
     }
 
     // ---- when ----

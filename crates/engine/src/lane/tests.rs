@@ -13,6 +13,7 @@ mod bounds;
 mod changes;
 mod channel_timers;
 mod completion;
+mod correlation;
 mod dead_letters;
 mod drops;
 mod durable;

@@ -23,6 +23,8 @@ pub enum WaitsFor {
     StartTime,
     /// Administration resumes the consumer.
     Resumption,
+    /// Others come that belong to their set.
+    Others,
 }
 
 /// Undelivered events of one consumer or bridge, waiting or unanswered.
@@ -59,12 +61,13 @@ impl Lane {
 
 impl Outbox {
     fn undelivered(&self, now: Time) -> Option<Undelivered> {
-        let events = self.backlog() as u64 + self.elsewhere.events;
+        let events = (self.backlog() + self.waiting.gathered()) as u64 + self.elsewhere.events;
         let is_under_way = self.backlog() > self.waiting.len();
         let waits_for = match () {
             () if is_under_way => WaitsFor::Consumer,
             () if self.suspended => WaitsFor::Resumption,
-            () if self.waiting.ready() == 0 && !self.elsewhere.is_fetching() => WaitsFor::StartTime,
+            () if self.backlog() as u64 + self.elsewhere.events == 0 => WaitsFor::Others,
+            () if self.waiting.started() == 0 && !self.elsewhere.is_fetching() => WaitsFor::StartTime,
             () if self.terms.pull && !self.is_fetching(now) => WaitsFor::Fetching,
             () => WaitsFor::Consumer,
         };

@@ -182,6 +182,7 @@ impl Drain {
                 WaitsFor::Fetching => "it did not fetch them",
                 WaitsFor::StartTime => "their StartTime has not come",
                 WaitsFor::Resumption => "it is suspended",
+                WaitsFor::Others => "they wait for others of their set (When)",
             };
             format!("not delivered: {events} events to {}: {why}", name(*key))
         };

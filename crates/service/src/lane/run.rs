@@ -689,6 +689,7 @@ impl Core {
     pub(crate) fn deliver(&mut self) {
         // First, since the other lanes can work on it while this one goes on.
         self.send_handovers();
+        self.cx.lane.gather_sets(&self.protocols, self.cx.clock.now);
         let mut events = self.cx.take_events();
         for _ in 0..Budget::MESSAGES.events {
             // Looked at where it was written, and the list kept in hand: copies of what was just written in smaller pieces stall

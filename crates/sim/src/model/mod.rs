@@ -124,7 +124,7 @@ pub(crate) struct Outbox {
     full_as_slow_consumer: bool,
     dropped_while_full: u64,
     pub(crate) delivered: u64,
-    pub(crate) discards: [u64; 12],
+    pub(crate) discards: [u64; 13],
     /// Number of deliveries of others while it could have had one.
     passed_over: usize,
 }
@@ -190,7 +190,7 @@ pub(crate) struct Counts {
     pub(crate) unknown: u64,
     pub(crate) filtered: u64,
     pub(crate) filtered_in: u64,
-    pub(crate) discards: [u64; 12],
+    pub(crate) discards: [u64; 13],
 }
 
 /// A delivery as the model expects it.
@@ -728,7 +728,7 @@ impl Outbox {
             full_as_slow_consumer: false,
             dropped_while_full: 0,
             delivered: 0,
-            discards: [0; 12],
+            discards: [0; 13],
             passed_over: 0,
         }
     }

@@ -76,7 +76,7 @@ pub struct Summary {
     /// Events with their filtering cut short.
     pub cuts: u64,
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
-    pub discards: [u64; 12],
+    pub discards: [u64; 13],
     /// Watched events that were complete for all.
     pub completed: u64,
     /// Suppliers blocked because a consumer's next event was late.

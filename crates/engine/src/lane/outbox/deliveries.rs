@@ -40,6 +40,8 @@ impl Outbox {
         }
         match self.flight.credits.front() {
             Some(credit) => self.pull_max(credit.get()),
+            // A set comes whole.
+            None if self.waiting.sets.is_some() => u32::MAX,
             None => self.terms.settings.batch_size_max.get(),
         }
     }
@@ -113,6 +115,7 @@ impl Outbox {
     ) -> Option<Handed> {
         let entry = self.waiting.pop(events)?;
         let (serial, ask) = (self.flight.next_serial, entry.ask);
+        let correlated = self.waiting.sets.as_ref().and_then(|sets| sets.place(entry.event));
         self.flight.next_serial = serial.wrapping_add(1);
         // The connection of the client that pulled reports the outcome.
         let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask.needs_filter_call()) };
@@ -124,12 +127,16 @@ impl Outbox {
         if most > 1 && !ask.needs_filter_call() {
             self.fill_batch(most - 1, Unanswered { entry, deadline, serial, credit: None, pulled }, events, taken);
         }
-        Some(Handed { serial, deadline, pulled, ask })
+        Some(Handed { serial, deadline, pulled, ask, correlated })
     }
 
     /// Adds up to `most` events to a delivery that has begun with `begun`.
     fn fill_batch(&mut self, most: u32, begun: Unanswered, events: &Events, mut taken: impl FnMut(EventAt)) {
-        let mut room = BATCH_BYTES_MAX.saturating_sub(events.weight(begun.entry.event));
+        let mut room = match self.waiting.sets {
+            None => BATCH_BYTES_MAX.saturating_sub(events.weight(begun.entry.event)),
+            // What waited for the last event of a set is bounded as a whole.
+            Some(_) => u64::MAX,
+        };
         for _ in 0..most {
             let Some((ask, next)) = self.waiting.next(events) else { return };
             let weight = events.weight(next);

@@ -64,7 +64,8 @@ impl Outbox {
         let answers = self.flight.unanswered.iter().map(|event| self.deadline_of(event));
         let room = self.trouble.blocked.map(|blocked| blocked.deadline);
         let limits = answers.chain(room).filter(|due| *due != Entry::NEVER);
-        limits.chain(self.trouble.retry_at).chain(self.aside_until()).chain(self.waiting_due(events, now)).min()
+        let waiting = self.waiting_due(events, now).into_iter().chain(self.gathered_due(now));
+        limits.chain(self.trouble.retry_at).chain(self.aside_until()).chain(waiting).min()
     }
 
     /// When one of the waiting events next becomes due: it expires, reaches its start time, or a batch leaves without
