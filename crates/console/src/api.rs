@@ -399,6 +399,8 @@ pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&(String, Option<
         "unanswered": outbox.in_flight,
         "delayed": outbox.delayed,
         "pulls_waiting": outbox.pulls_waiting,
+        "awaiting_set": outbox.awaiting_set,
+        "sets": outbox.sets,
         "oldest_ms": outbox.oldest.map(|since| millis(now.since(since))),
         "delivered": outbox.delivered,
         "delivered_bytes": outbox.delivered_bytes,

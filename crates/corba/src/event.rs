@@ -34,7 +34,7 @@ mod timer;
 mod translate;
 mod types;
 
-pub use batch::{Batch, Known, batch_encoding, write_batch};
+pub use batch::{Batch, Known, batch_encoding, write_batch, write_correlated};
 pub use fields::{
     CorbaForms, EventFields, field_behind, fields_of_any, fields_of_properties, fields_of_structured,
     is_contained_behind,
@@ -103,6 +103,12 @@ pub const EVENT_NUMBER: &[u8] = b"EventNumber";
 /// The property with an event's time of arrival at the service, an `unsigned long long` in 100 ns since 15 October 1582
 /// (`TimeBase::TimeT`). Pulled events lack it.
 pub const EVENT_TIME: &[u8] = b"EventTime";
+
+/// The properties with the number of an event's set, an `unsigned long long`, and its place in the set, an `unsigned long`, for consumers
+/// of single events with `When`. Both count from 1 and 0 while the consumer is connected.
+pub const CORRELATION_SET: &[u8] = b"CorrelationSet";
+/// See [`CORRELATION_SET`].
+pub const CORRELATION_INDEX: &[u8] = b"CorrelationIndex";
 
 /// The tag of an event that may have been delivered before: it is marked for consumers whose output form [requests
 /// it](engine::OutputForm::marks_repeats).

@@ -25,7 +25,9 @@ mod validation_errors;
 
 pub use self::access::{Access, Act, ActOutcome, Denied, Forbidden, Guard};
 pub(super) use self::changes::{Changes, InfoMode, code_set, difference};
-pub(super) use self::charges::{Ledger, Thing, octets_of_name, octets_of_reference, octets_of_types, weights};
+pub(super) use self::charges::{
+    Ledger, Thing, octets_of_correlation, octets_of_name, octets_of_reference, octets_of_types, weights,
+};
 use self::clients::Tell;
 pub use self::declared::{ListedChannel, Settable};
 pub use self::durable::DURABLE_NAME_BYTES_MAX;

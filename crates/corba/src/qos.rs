@@ -23,7 +23,7 @@ pub(super) use self::declared::{declare, declare_at};
 pub(super) use self::pools::{Pool, PoolKind};
 pub(super) use self::property::{
     ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, DEAD_LETTER_CHANNEL, EVENT_RELIABILITY, Effective, ErrorCode,
-    HOLD_GRANTED, Most, PropertyValue, RequestedProperties, START_FROM,
+    HOLD_GRANTED, Most, PropertyValue, RequestedProperties, START_FROM, WHEN,
 };
 use self::property::{Place, Property};
 pub(super) use self::property::{integer, write_null};
@@ -238,7 +238,9 @@ fn validate_qos(Call { protocol, on, mut args, reply }: Call<'_, '_>) -> Result<
     protocol.guard.authorize_settings(&protocol.objects, Some(level), &requested)?;
     none_or_errors(protocol.objects.validation_errors(Some(level), &requested)?)
         .map_err(UserException::UnsupportedQoS)?;
-    write_available(&required, |property| property.is_available(place), requested.most, reply);
+    let gets_sets = protocol.objects.is_without_sets(Some(level))?.is_none();
+    let here = |property: &Property| property.is_available(place) && (gets_sets || property.name != WHEN);
+    write_available(&required, here, requested.most, reply);
     Ok(())
 }
 

@@ -224,6 +224,9 @@ pub struct Proxy {
     pub pull: bool,
     /// Settings that the proxy sets itself.
     pub settings: Settings,
+    /// `When`: the correlation of a consumer; omitted if none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// Subscription or offer, and filters.
     #[serde(flatten)]
     pub selection: Selection,

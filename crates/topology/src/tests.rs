@@ -71,6 +71,7 @@ fn proxy(id: u32) -> Proxy {
         events: Events::Structured,
         pull: false,
         settings: Settings { timeout_ns: Some(0), ..Settings::default() },
+        when: Some("A and B within 50ms".into()),
         selection: Selection {
             types: Some(vec![EventType { domain: "Weather".into(), name: "*".into() }]),
             attached: vec![

@@ -5,7 +5,7 @@ use super::output_forms::{Source, encoding_for, source_for};
 use super::translate::{Marks, Untranslatable, write_as};
 use super::{FORM_STRUCTURED, encoding_of, is_loose, reader};
 use core::ops::Range;
-use engine::{Event, Form, OutputForm};
+use engine::{Correlated, Event, Form, OutputForm};
 use giop::cdr::{CharSet, Encoding, ReadError, Reader, Writer};
 use giop::typecode::Work;
 use std::sync::Arc;
@@ -181,6 +181,23 @@ pub fn write_batch(
         Ok((FORM_STRUCTURED, bytes, tag, marks))
     });
     write_events(sources, left_out, out)
+}
+
+/// Writes a structured event with its set and its place there in its header, for a consumer with this output form, with a writer in the
+/// event's encoding. Only the writer's buffer grows.
+///
+/// # Errors
+///
+/// The event cannot be translated for the consumer. The output is removed.
+pub fn write_correlated(
+    event: &Event,
+    output_form: OutputForm,
+    correlated: Correlated,
+    out: &mut Writer<'_>,
+) -> Result<(), Untranslatable> {
+    let (bytes, tag) = chosen(event, output_form).ok_or(Untranslatable::Already)?;
+    let marks = Marks { correlated: Some(correlated), ..Marks::default() };
+    write_event((FORM_STRUCTURED, bytes, tag, marks), out)
 }
 
 /// An event to be written: its form, its bytes, their tag, and its marks.

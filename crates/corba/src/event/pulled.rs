@@ -4,7 +4,7 @@ use super::batch::{Batch, Known, read_known, write_event, write_events};
 use super::translate::{Marks, Untranslatable, write_as};
 use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, reader};
 use core::num::NonZeroU64;
-use engine::{Event, Form, OutputForm};
+use engine::{Correlated, Event, Form, OutputForm};
 use giop::cdr::{CharSet, Encoding, Endian, ReadError, Reader, Version, Writer};
 use giop::recode::skip_any;
 use giop::typecode::{Kind, Work};
@@ -32,7 +32,7 @@ impl Pulled {
 
 /// Writes the result of an operation that pulled `events`: the first event, or all for [`Pulled::Batch`]. `tried` means a `try_…`
 /// operation, which without events found none. `left_out` are the indexes, rising, of a batch's events that cannot be translated to the
-/// writer's encoding. `output_form` determines the marks of the others.
+/// writer's encoding. The output form determines the marks of the others; a single structured event has its set and its place there.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub fn write_pulled(
     events: &[Arc<Event>],
     pulled: Pulled,
     tried: bool,
-    output_form: OutputForm,
+    (output_form, correlated): (OutputForm, Option<Correlated>),
     left_out: &mut Vec<u32>,
     out: &mut Writer<'_>,
 ) -> Result<(), Untranslatable> {
@@ -49,7 +49,9 @@ pub fn write_pulled(
     let begin = out.position();
     let mut sources = events.iter().map(|event| {
         let (form, bytes, tag) = pulled_source(event, output_form);
-        (form, bytes, tag, Marks::of(tag, output_form, (event.number().map(NonZeroU64::get), None)))
+        let marks = Marks::of(tag, output_form, (event.number().map(NonZeroU64::get), None));
+        let correlated = correlated.filter(|_| pulled == Pulled::Structured);
+        (form, bytes, tag, Marks { correlated, ..marks })
     });
     let Some(first) = sources.next() else {
         write_nothing(pulled, tried, out);

@@ -2,10 +2,10 @@
 
 use super::output_forms::{encoding_for, fits, form_of};
 use super::{
-    ANY_TYPE_NAME, EVENT_NUMBER, EVENT_TIME, FORM_ANY, FORM_STRUCTURED, POSSIBLY_REPEATED, PROPERTY_BYTES_MIN,
-    is_loose, is_repeated, reader, skip_properties, tag_at, types, work_for,
+    ANY_TYPE_NAME, CORRELATION_INDEX, CORRELATION_SET, EVENT_NUMBER, EVENT_TIME, FORM_ANY, FORM_STRUCTURED,
+    POSSIBLY_REPEATED, PROPERTY_BYTES_MIN, is_loose, is_repeated, reader, skip_properties, tag_at, types, work_for,
 };
-use engine::{Form, NumberForm, NumberPlace, OutputForm};
+use engine::{Correlated, Form, NumberForm, NumberPlace, OutputForm};
 use giop::cdr::{Endian, ReadError, Reader, Writer};
 use giop::recode::{copy_any, copy_string, skip_any, skip_type_code};
 use giop::typecode::{Kind, Work};
@@ -305,6 +305,8 @@ pub(super) struct Marks {
     pub(super) number: Option<u64>,
     /// Position of the written number.
     pub(super) number_at: Option<usize>,
+    /// The event's set, and its place there.
+    pub(super) correlated: Option<Correlated>,
 }
 
 impl Marks {
@@ -315,6 +317,7 @@ impl Marks {
             time: time.filter(|_| output_form.marks_numbers()),
             number: number.filter(|_| output_form.marks_numbers()),
             number_at: None,
+            correlated: None,
         }
     }
 
@@ -323,11 +326,13 @@ impl Marks {
         (name == POSSIBLY_REPEATED && self.repeated)
             || (name == EVENT_TIME && self.time.is_some())
             || (name == EVENT_NUMBER && self.number.is_some())
+            || ((name == CORRELATION_SET || name == CORRELATION_INDEX) && self.correlated.is_some())
     }
 
     /// Number of marks.
     pub(super) fn count(&self) -> u32 {
-        [self.repeated, self.time.is_some(), self.number.is_some()].map(u32::from).iter().sum()
+        let single: u32 = [self.repeated, self.time.is_some(), self.number.is_some()].map(u32::from).iter().sum();
+        single + 2 * u32::from(self.correlated.is_some())
     }
 
     fn write(&mut self, out: &mut Writer<'_>) {
@@ -346,6 +351,14 @@ impl Marks {
             out.u32(Kind::ULongLong.number());
             out.u64(number);
             self.number_at = Some(out.position() - size_of::<u64>());
+        }
+        if let Some(Correlated { set, index }) = self.correlated {
+            out.string_bytes(CORRELATION_SET);
+            out.u32(Kind::ULongLong.number());
+            out.u64(set);
+            out.string_bytes(CORRELATION_INDEX);
+            out.u32(Kind::ULong.number());
+            out.u32(index);
         }
     }
 }

@@ -330,7 +330,7 @@ impl Objects {
 
     /// Attaches a filter of another server to an admin or a proxy.
     pub(crate) fn attach_remote_filter(&mut self, target: FilterTarget, address: PeerAddress) -> Result<u32, Raised> {
-        self.admit_remote_filter(target.channel())?;
+        self.admit_remote_filter(target)?;
         let peer = self.add_peer(address)?;
         match self.give_place(target, FilterRef::Remote(peer)) {
             Ok(id) => {

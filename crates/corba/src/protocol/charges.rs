@@ -10,6 +10,7 @@ use crate::qos::Unknown;
 use crate::table::{AdminKey, Level};
 use accounts::{Account, Accounts, CertifiedName, Charge, Refused, Resource, Spent};
 use engine::{ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
+use filter::correlation::{Correlation, Matcher};
 use giop::ior::{Component, Ior, Profile};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -240,6 +241,12 @@ pub(crate) fn octets_of_types<'a>(types: impl IntoIterator<Item = &'a EventType>
     types.into_iter().map(|kind| (EACH + kind.domain.len() + kind.name.len()) as u64).sum()
 }
 
+/// Octets that a correlation takes, with the most events that may wait for others, on each of a consumer's lanes.
+pub(crate) fn octets_of_correlation(correlation: &Correlation, lanes: u32) -> u64 {
+    let events = Matcher::<[u64; 3]>::EVENT_BYTES * u64::from(correlation.keep());
+    weights::CONSTRAINT_OCTET * correlation.text().len() as u64 + events * u64::from(lanes.max(1))
+}
+
 /// Octets that a name takes, with where it is found.
 pub(crate) fn octets_of_name(name: Option<&str>) -> u64 {
     const EACH: usize = 192;
@@ -403,7 +410,10 @@ impl Objects {
                 let client = client.map_or(0, |client| octets_of_reference(&client.address.ior));
                 let connected = if proxy.state == ProxyState::Unconnected { 0 } else { CLIENT };
                 let types = octets_of_types(proxy.subscription.types());
+                let correlation = proxy.correlation.as_deref();
+                let correlation = correlation.map_or(0, |when| octets_of_correlation(when, self.lanes_of(key)));
                 PROXY
+                    + correlation
                     + connected
                     + client
                     + types

@@ -298,6 +298,7 @@ impl Objects {
             most: self.most(),
             patch: self.settings.delivery,
             limits: self.settings.limits,
+            correlation: None,
             pool: None,
             discipline: None,
             profile: crate::qos::Profile::Standard,

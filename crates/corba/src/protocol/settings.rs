@@ -2,21 +2,24 @@
 
 use super::clients::side_name;
 use super::validation_errors::Validation;
-use super::{Effect, Objects, Thing, octets_of_types};
+use super::{Effect, Objects, Thing, octets_of_correlation, octets_of_types};
+use crate::event::FORM_STRUCTURED;
 use crate::exceptions::{Raised, UserException};
 use crate::log_lines::log_line;
 use crate::proxy_kind::ProxyKind;
 use crate::qos::{
-    Effective, ErrorCode, Pool, PoolKind, Profile, PropertyError, PropertyValue, RequestedProperties, Unknown,
+    Effective, ErrorCode, Pool, PoolKind, Profile, PropertyError, PropertyValue, RequestedProperties, Unknown, WHEN,
 };
 use crate::table::{AdminKey, Level};
 use accounts::{Charge, Resource, Spent, SpentBy};
 use engine::{
-    ChannelId, EventType, HierarchyPart, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, Side,
-    SubscriptionTarget, SupplierSettings, Topics,
+    ChannelId, EventType, FilterRef, FilterTarget, HierarchyPart, OutboxSettings, PoolId, Proxy, ProxyKey,
+    SettingsPatch, Side, SubscriptionTarget, SupplierSettings, Topics,
 };
+use filter::correlation::Correlation;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Properties that the engine does not store, or stores in another form.
 #[derive(Debug, Default)]
@@ -47,6 +50,7 @@ impl Objects {
             most: self.most(),
             patch,
             limits: *channel.limits(),
+            correlation: self.correlation(level)?,
             pool: patch.pool.and_then(|pool| self.pool(pool)),
             discipline: None,
             profile: self.profile(level.channel()),
@@ -79,10 +83,46 @@ impl Objects {
             settings,
             supplier: patches.iter().fold(SupplierSettings::default(), |settings, patch| patch.over_supplier(settings)),
             limits: *channel.limits(),
+            correlation: self.correlation(level)?,
             pool: patches.iter().rev().find_map(|patch| patch.pool).filter(|_| !pulls).and_then(|pool| self.pool(pool)),
             profile: self.profile(channel.id()),
             topics: channel.topics().as_ref().clone(),
         })
+    }
+
+    /// The correlation of a consumer.
+    fn correlation(&self, level: Level) -> Result<Option<Arc<Correlation>>, Raised> {
+        let Level::Proxy(proxy, _) = level else { return Ok(None) };
+        Ok(self.hierarchy.proxy(proxy)?.correlation.clone())
+    }
+
+    /// Number of lanes that a consumer has outboxes on.
+    pub(crate) fn lanes_of(&self, proxy: ProxyKey) -> u32 {
+        let pool = self.effective(Level::Proxy(proxy, Side::Consumers)).ok().and_then(|effective| effective.pool);
+        pool.map_or(1, |pool| pool.threads())
+    }
+
+    /// The reason why a level has no correlation; `None` if it can have one.
+    pub(crate) fn is_without_sets(&self, level: Option<Level>) -> Result<Option<&'static str>, Raised> {
+        let proxy = match level {
+            Some(Level::Proxy(proxy, Side::Consumers)) if self.can_tell_sets(proxy)? => proxy,
+            _ => return Ok(Some("it is for proxies of consumers that take sequences, or structured events over IIOP")),
+        };
+        let AdminKey { channel, side, admin } = self.admin_of(proxy)?;
+        let targets = [FilterTarget::Proxy(proxy), FilterTarget::Admin { channel, side, admin }];
+        for target in targets {
+            if self.hierarchy.filters(target)?.iter().any(|(_, filter)| matches!(filter, FilterRef::Remote(_))) {
+                return Ok(Some("it or its admin has a filter that a client implements, which would tear sets apart"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a proxy's client is told which events are a set: by a sequence, or by the headers of structured events.
+    fn can_tell_sets(&self, proxy: ProxyKey) -> Result<bool, Raised> {
+        let is_structured = self.proxy_kind(proxy)?.form() == FORM_STRUCTURED;
+        // Other protocols' clients get their events without such headers.
+        Ok(is_structured && !self.hierarchy.proxy(proxy)?.kind.on_main_lane)
     }
 
     /// The unknown properties of a level.
@@ -172,13 +212,27 @@ impl Objects {
         Err(UserException::AdminLimitExceeded { name: "Profile", value }.into())
     }
 
-    /// Checks that a channel may have filters implemented by clients.
-    pub(crate) fn admit_remote_filter(&self, channel: ChannelId) -> Result<(), Raised> {
+    /// Checks that an admin or a proxy may have filters implemented by clients.
+    pub(crate) fn admit_remote_filter(&self, target: FilterTarget) -> Result<(), Raised> {
         let why = "an event would wait for a client's answer";
-        match self.refuse_in_real_time(channel, "a filter that a client implements", why) {
-            true => Err(Raised::limit()),
-            false => Ok(()),
+        if self.refuse_in_real_time(target.channel(), "a filter that a client implements", why) {
+            return Err(Raised::limit());
         }
+        let gets_sets = match target {
+            FilterTarget::Proxy(key) => Some(key).filter(|key| self.has_correlation(*key)),
+            FilterTarget::Admin { channel, side, admin } => {
+                let proxies = self.hierarchy.proxies(channel, side, admin)?;
+                let mut keys = proxies.map(|proxy| ProxyKey { channel, proxy: proxy.id });
+                keys.find(|key| self.has_correlation(*key))
+            }
+        };
+        let Some(proxy) = gets_sets else { return Ok(()) };
+        log_line!(Info, "refused a filter that a client implements: {proxy} has {WHEN}, and it would tear sets apart");
+        Err(Raised::limit())
+    }
+
+    fn has_correlation(&self, key: ProxyKey) -> bool {
+        self.hierarchy.proxy(key).is_ok_and(|proxy| proxy.correlation.is_some())
     }
 
     /// A pool in the form that clients read and set.
@@ -263,7 +317,13 @@ impl Objects {
         // Beyond the properties that every level has room for there are a channel's topics.
         let topics = requested.topics.by_type.iter().map(|(kind, _)| kind);
         let octets = if matches!(level, Level::Channel(_)) { octets_of_types(topics) } else { 0 };
-        let octets = octets + requested.unknown.octets();
+        let lanes = match (level, &requested.pool) {
+            (_, Some(pool)) => pool.threads(),
+            (Level::Proxy(proxy, _), None) => self.lanes_of(proxy),
+            _ => 1,
+        };
+        let correlation = requested.correlation.as_deref().map_or(0, |when| octets_of_correlation(when, lanes));
+        let octets = octets + requested.unknown.octets() + correlation;
         self.change_thing(level.into(), octets, |objects| objects.set_settings(level, requested))
     }
 
@@ -289,7 +349,12 @@ impl Objects {
             Level::Admin(AdminKey { channel, side, admin }) => {
                 self.hierarchy.set_admin_settings(channel, side, admin, patch)?;
             }
-            Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
+            Level::Proxy(proxy, _) => {
+                self.hierarchy.set_proxy_settings(proxy, patch)?;
+                if self.correlation(level)? != requested.correlation {
+                    self.hierarchy.set_correlation(proxy, requested.correlation)?;
+                }
+            }
         }
         self.ledger.note_threads(level.into(), threads);
         self.take_unknown(level, requested.unknown);

@@ -174,6 +174,7 @@ impl Objects {
             events: events_to(kind.events),
             pull: kind.pull,
             settings: self.exported_settings(Level::Proxy(key, proxy.side), &proxy.patch),
+            when: proxy.correlation.as_ref().map(|correlation| correlation.text().to_owned()),
             selection: self.exported_selection(FilterTarget::Proxy(key), &proxy.subscription, &proxy.attached),
             silenced: self.proxies.silenced.contains(&key),
             aliases: self.keys.aliases.of(key).iter().map(|alias| alias.proxy.0).collect(),

@@ -8,8 +8,8 @@ use crate::exceptions::Raised;
 use crate::log_lines::log_line;
 use crate::qos::{
     ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, DEAD_LETTER_CHANNEL, EVENT_RELIABILITY, ErrorCode, HOLD_GRANTED,
-    Outside, Pool, Profile, PropertyError, PropertyValue, RequestedProperties, START_FROM, outside, outside_limits,
-    topic_errors,
+    Outside, Pool, Profile, PropertyError, PropertyValue, RequestedProperties, START_FROM, WHEN, outside,
+    outside_limits, topic_errors,
 };
 use crate::table::{AdminKey, Level};
 use core::time::Duration;
@@ -33,6 +33,7 @@ impl Validation<'_> {
         validation_errors.extend(self.reliability_error()?);
         validation_errors.extend(self.acknowledgement_error()?);
         validation_errors.extend(self.start_error()?);
+        validation_errors.extend(self.correlation_error()?);
         validation_errors.extend(self.grant_error()?);
         validation_errors.extend(self.dead_letter_error()?);
         if self.requested.profile == Profile::RealTime {
@@ -108,6 +109,15 @@ impl Validation<'_> {
         let why = "the channel stores no history: set its HistoryEvents, HistoryAge or HistoryBytes";
         let is_meant = in_history && !history.keeps();
         Ok(is_meant.then(|| self.unavailable(START_FROM, (only_new(), only_new()), why)))
+    }
+
+    /// Refuses a correlation for objects that get no sets.
+    fn correlation_error(&self) -> Result<Option<PropertyError>, Raised> {
+        if self.requested.correlation.is_none() {
+            return Ok(None);
+        }
+        let why = self.objects.is_without_sets(self.level)?;
+        Ok(why.map(|why| self.error(WHEN, ErrorCode::UnavailableProperty, None, why)))
     }
 
     /// Refuses costs for others that only the channel's administrators may grant. A value that is set already may be repeated.

@@ -5,11 +5,14 @@ use super::real_time::Profile;
 use super::start_from::{self, START_FROM_RANGE};
 use super::topics::{self, ByType};
 use super::unknown::Unknown;
+use crate::log_lines::log_line;
 use engine::{ChannelLimits, Discipline, OutboxSettings, SettingsPatch, StartFrom, SupplierSettings, Topics};
+use filter::correlation::{Correlation, CorrelationLimits};
 use giop::cdr::Writer;
 use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A property's value as this service sends it.
@@ -159,6 +162,10 @@ pub(crate) const HOLD_GRANTED: &str = "HoldGranted";
 /// The channel for undeliverable events.
 pub(crate) const DEAD_LETTER_CHANNEL: &str = "DeadLetterChannel";
 pub(crate) const START_FROM: &str = "StartFrom";
+/// The correlation of a consumer.
+pub(crate) const WHEN: &str = "When";
+/// Forms of its value, as listed in the available range.
+pub(crate) const WHEN_RANGE: &str = "TYPE and TYPE or (TYPE and TYPE) within 50ms same FIELD keep 256";
 /// The length of a channel's history, in events.
 pub(super) const HISTORY_EVENTS: &str = "HistoryEvents";
 pub(super) const HISTORY_AGE: &str = "HistoryAge";
@@ -200,6 +207,8 @@ pub(crate) struct RequestedProperties {
     pub(crate) patch: SettingsPatch,
     /// The channel's limits; at other levels nothing changes them.
     pub(crate) limits: ChannelLimits,
+    /// The correlation of a consumer; no other level has one.
+    pub(crate) correlation: Option<Arc<Correlation>>,
     /// The level's own pool of threads.
     pub(crate) pool: Option<Pool>,
     /// Discipline of the lanes of that pool, if it changes.
@@ -219,6 +228,8 @@ pub(crate) struct Effective {
     pub(crate) supplier: SupplierSettings,
     /// The channel's.
     pub(crate) limits: ChannelLimits,
+    /// The correlation of a consumer.
+    pub(crate) correlation: Option<Arc<Correlation>>,
     /// The pool: own or inherited.
     pub(crate) pool: Option<Pool>,
     /// The channel's.
@@ -246,6 +257,8 @@ pub(super) enum Domain {
     Choice(&'static [&'static str]),
     /// A position in a channel's history: as text, or an event's number.
     Start,
+    /// A correlation's text; empty for none.
+    Correlation,
     /// A pool of threads.
     Pool(PoolKind),
     /// A `Campanile::TopicSeq`.
@@ -291,6 +304,7 @@ pub(super) enum Accepted {
     /// Index among the choices.
     Choice(usize),
     Start(StartFrom),
+    Correlation(Option<Arc<Correlation>>),
     Pool(Pool),
     Topics(ByType),
 }
@@ -300,7 +314,7 @@ impl Accepted {
         match self {
             Self::Integer(value) => *value,
             Self::Boolean(value) => i64::from(*value),
-            Self::Utc | Self::Start(_) | Self::Pool(_) | Self::Topics(_) => 0,
+            Self::Utc | Self::Start(_) | Self::Correlation(_) | Self::Pool(_) | Self::Topics(_) => 0,
             Self::Choice(index) => i64::try_from(*index).unwrap_or(i64::MAX),
         }
     }
@@ -340,6 +354,7 @@ impl Property {
             Domain::Start => {
                 (PropertyValue::Text(START_FROM_RANGE.into()), PropertyValue::Text(START_FROM_RANGE.into()))
             }
+            Domain::Correlation => (PropertyValue::Text(WHEN_RANGE.into()), PropertyValue::Text(WHEN_RANGE.into())),
             Domain::Pool(kind) => Pool::range(*kind, most.threads),
             Domain::Memory { low, high } => {
                 (PropertyValue::ULongLong(*low), PropertyValue::ULongLong(most.memory_bytes.clamp(*low, *high)))
@@ -431,6 +446,17 @@ impl Domain {
                     let number = u64::try_from(number).map_err(|_| ErrorCode::BadValue)?;
                     Ok(Accepted::Start(StartFrom::Number(number)))
                 }
+            },
+            Self::Correlation => match value {
+                Value::String(text) if text.is_empty() => Ok(Accepted::Correlation(None)),
+                Value::String(text) => match Correlation::parse(text, &CorrelationLimits::default()) {
+                    Ok(correlation) => Ok(Accepted::Correlation(Some(Arc::new(correlation)))),
+                    Err(error) => {
+                        log_line!(Info, "refused {WHEN}: {error}");
+                        Err(ErrorCode::BadValue)
+                    }
+                },
+                _ => Err(ErrorCode::BadType),
             },
             Self::Pool(kind) => Pool::accept(*kind, value).map(Accepted::Pool),
             Self::Topics => topics::accept(value).map(Accepted::Topics),

@@ -4,7 +4,7 @@
 use super::pools::{Pool, PoolKind};
 use super::property::{
     Accepted, CONSTRAINT_LENGTH, DEAD_LETTER_CHANNEL, Domain, Effective, FILTER_STEPS, HISTORY_AGE, HISTORY_BYTES,
-    HISTORY_EVENTS, OVERFLOW_BUDGET, OVERFLOW_MAX, Place, Property, PropertyValue, RequestedProperties, Wire,
+    HISTORY_EVENTS, OVERFLOW_BUDGET, OVERFLOW_MAX, Place, Property, PropertyValue, RequestedProperties, WHEN, Wire,
 };
 use super::real_time::Profile;
 use super::start_from;
@@ -21,6 +21,7 @@ const EVERYWHERE: &[Place] = &[Place::Channel, Place::Consumers, Place::Supplier
 const EVERYWHERE_AND_EVENT: &[Place] = &[Place::Channel, Place::Consumers, Place::Suppliers, Place::Event];
 /// Levels of outbox properties: a consumer, or all consumers of an admin or channel.
 const OUTBOX: &[Place] = &[Place::Channel, Place::Consumers];
+const CONSUMERS: &[Place] = &[Place::Consumers];
 const SUPPLIERS: &[Place] = &[Place::Channel, Place::Suppliers];
 const CHANNEL: &[Place] = &[Place::Channel];
 const EVENT: &[Place] = &[Place::Event];
@@ -215,7 +216,7 @@ pub(crate) static QOS: LazyLock<Vec<Property>> = LazyLock::new(|| {
 });
 
 /// Properties that levels do not inherit: they have the last numbers, in this order.
-const OTHERS: [Property; 14] = [
+const OTHERS: [Property; 15] = [
     Property { name: "StartTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: not_reported },
     Property { name: "StopTime", places: EVENT, domain: Domain::Utc, set: nothing_to_do, get: not_reported },
     Property {
@@ -327,6 +328,18 @@ const OTHERS: [Property; 14] = [
             }
         },
         get: |effective| Some(PropertyValue::ULongLong(effective.limits.history.bytes)),
+    },
+    Property {
+        name: WHEN,
+        // Of these, proxies of sequences only: `protocol::validation_errors`.
+        places: CONSUMERS,
+        domain: Domain::Correlation,
+        set: |requested, value| {
+            if let Accepted::Correlation(correlation) = value {
+                requested.correlation = correlation;
+            }
+        },
+        get: |effective| Some(PropertyValue::Text(effective.correlation.as_ref()?.text().to_owned())),
     },
 ];
 

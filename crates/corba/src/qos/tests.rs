@@ -1,5 +1,6 @@
 //! Properties as clients see them.
 
+mod correlation;
 mod pools;
 mod real_time;
 mod topics;
@@ -529,7 +530,7 @@ fn validating_tells_what_else_there_is_and_changes_nothing() {
     assert!(!ranges.contains_key("PushWindow") && !ranges.contains_key("EventReliability"));
     assert_eq!(ranges["MaxEventsPerConsumer"], (Value::Long(0), Value::Long(i32::MAX)));
     assert_eq!(ranges["OrderPolicy"], (Value::Short(0), Value::Short(3)));
-    assert_eq!(ranges.len(), 28);
+    assert_eq!(ranges.len(), 29);
     assert_eq!(scene.settings(), OutboxSettings::default());
 }
 

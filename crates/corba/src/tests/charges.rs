@@ -294,6 +294,46 @@ fn what_was_charged_is_given_back_when_everything_is_gone() {
     }
 }
 
+/// A consumer has as many matchers as lanes, and each has room for as many events as its text says.
+#[test]
+fn a_correlation_is_charged_for_the_events_that_may_wait_on_each_lane() {
+    let mut scene = Scene::new(64 * MIB);
+    let channel = scene.channel();
+    let admin = scene.d.object(&channel, "_get_default_consumer_admin");
+    let made = |scene: &mut Scene| scene.d.made(&admin, "obtain_notification_push_supplier", 2).0;
+    let when = |text: &str, w: &mut Writer<'_>| {
+        w.u32(1);
+        w.string("When");
+        AnyValue::from(text).write(w).unwrap();
+    };
+    let one = made(&mut scene);
+    let before = scene.retained();
+    scene.d.call(&one, "set_qos", |w| when("A and B keep 1000", w)).unwrap();
+    let of_one = scene.retained() - before;
+    assert!((300_000..310_000).contains(&of_one), "{of_one}");
+    let four = made(&mut scene);
+    let before = scene.retained();
+    scene.d.call(&four, "set_qos", |w| when("A and B keep 1000", w)).unwrap();
+    scene.d.quick(&four, "set_qos", |w| write_pool(4, w)).unwrap();
+    let of_four = scene.retained() - before;
+    assert_eq!(of_four, of_one + 3 * 300_000);
+    // One that has the pool of its admin is charged for it when it is connected.
+    let third = made(&mut scene);
+    let before = scene.retained();
+    scene.d.call(&third, "set_qos", |w| when("A and B keep 1000", w)).unwrap();
+    scene.d.quick(&admin, "set_qos", |w| write_pool(2, w)).unwrap();
+    scene.d.give(&third, "connect_sequence_push_consumer", &client("c")).unwrap();
+    assert!(scene.retained() - before >= 600_000);
+    // A longer text is larger when it is compiled; and none takes nothing.
+    let long = format!("A[$x == '{}'] and B keep 1", "x".repeat(4_000));
+    scene.d.call(&one, "set_qos", |w| when(&long, w)).unwrap();
+    scene.d.call(&one, "set_qos", |w| when("", w)).unwrap();
+    scene.d.call(&four, "set_qos", |w| when("", w)).unwrap();
+    let without = scene.retained();
+    scene.d.call(&one, "set_qos", |w| when(&long, w)).unwrap();
+    assert!((64_000..66_000).contains(&(scene.retained() - without)));
+}
+
 /// A thing is charged to the client that makes it larger, from then on: no client can fill another one's share.
 #[test]
 fn a_thing_is_charged_to_the_client_that_made_it_heavier_last() {

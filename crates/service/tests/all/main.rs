@@ -12,6 +12,7 @@ mod channel_names;
 mod client_names;
 mod clients;
 mod consumers;
+mod correlation;
 mod dead_letters;
 mod delivery;
 mod fairness;

@@ -172,7 +172,7 @@ fn sequences_have_marked_and_unmarked_events_side_by_side() {
             &events,
             Pulled::Batch,
             true,
-            output_form,
+            (output_form, None),
             &mut Vec::new(),
             &mut Writer::new(&mut bytes, encoding),
         )

@@ -259,8 +259,15 @@ fn every_event_is_pulled_in_every_form_and_encoding() {
                     let mut bytes = Vec::new();
                     let mut w = Writer::with_phase(&mut bytes, phase, encoding);
                     let mut left_out = vec![9];
-                    write_pulled(std::slice::from_ref(&event), pulled, tried, OutputForm(0), &mut left_out, &mut w)
-                        .unwrap();
+                    write_pulled(
+                        std::slice::from_ref(&event),
+                        pulled,
+                        tried,
+                        (OutputForm(0), None),
+                        &mut left_out,
+                        &mut w,
+                    )
+                    .unwrap();
                     assert!(left_out.is_empty());
                     let body = Reader::with_phase(&bytes, phase, encoding);
                     let back = pulled_back(pulled, form, tried, &body);
@@ -283,7 +290,7 @@ fn a_try_without_an_event_gives_the_emptiest_value() {
             assert!(pulled_back(pulled, form, true, &body).is_empty());
             let mut same = Vec::new();
             let mut w = Writer::with_phase(&mut same, phase, encoding);
-            write_pulled(&[], pulled, true, OutputForm(0), &mut Vec::new(), &mut w).unwrap();
+            write_pulled(&[], pulled, true, (OutputForm(0), None), &mut Vec::new(), &mut w).unwrap();
             assert_eq!(same, bytes);
             for length in 0..bytes.len() {
                 let cut = Reader::with_phase(&bytes[..length], phase, encoding);
@@ -300,7 +307,8 @@ fn what_cannot_be_pulled_leaves_no_trace() {
     for (pulled, _) in KINDS {
         let mut bytes = vec![1, 2, 3];
         let mut w = Writer::new(&mut bytes, latin1);
-        write_pulled(&[Arc::new(broken().event())], pulled, true, OutputForm(0), &mut Vec::new(), &mut w).unwrap_err();
+        write_pulled(&[Arc::new(broken().event())], pulled, true, (OutputForm(0), None), &mut Vec::new(), &mut w)
+            .unwrap_err();
         assert_eq!(bytes, [1, 2, 3]);
     }
     // In a sequence the others are pulled all the same.
@@ -309,7 +317,7 @@ fn what_cannot_be_pulled_leaves_no_trace() {
     let events = [Arc::new(broken().event()), Arc::new(good)];
     let mut left_out = Vec::new();
     let mut writer = Writer::new(&mut bytes, latin1);
-    write_pulled(&events, Pulled::Batch, false, OutputForm(0), &mut left_out, &mut writer).unwrap();
+    write_pulled(&events, Pulled::Batch, false, (OutputForm(0), None), &mut left_out, &mut writer).unwrap();
     assert_eq!(left_out, [0]);
     assert_eq!(pulled_back(Pulled::Batch, FORM_STRUCTURED, false, &Reader::new(&bytes, latin1)).len(), 1);
 }

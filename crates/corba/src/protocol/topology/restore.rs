@@ -5,7 +5,7 @@ use super::convert::{
 };
 use crate::exceptions::Raised;
 use crate::protocol::clients::side_name;
-use crate::protocol::{Named, Nonces, ObjectNonces, Objects, PeerAddress, Protocol, Thing};
+use crate::protocol::{Named, Nonces, ObjectNonces, Objects, PeerAddress, Protocol, Thing, octets_of_correlation};
 use crate::proxy_kind::ProxyKind;
 use crate::qos::{RequestedProperties, Unknown};
 use crate::references::log_name;
@@ -16,6 +16,7 @@ use engine::{
     AdminId, ChannelId, ChannelLimits, EventType, FilterId, FilterRef, FilterTarget, Mapping, Numbered, ProxyKey,
     Reliability, SettingsPatch, Side, SubscriptionTarget,
 };
+use filter::correlation::{Correlation, CorrelationLimits};
 use giop::ior::Ior;
 use std::sync::Arc;
 use topology as t;
@@ -337,10 +338,20 @@ impl Protocol {
             }
             let settings = self.objects.with_former_expiry(channel, proxy);
             self.restore_settings(Level::Proxy(made, admin.side), &settings)?;
+            if let Some(text) = &proxy.when {
+                self.restore_correlation(made, text)?;
+            }
         }
         self.objects.hierarchy.skip_numbers(Numbered::Admins(id), channel.next_admin)?;
         self.objects.hierarchy.skip_numbers(Numbered::Proxies(id), channel.next_proxy)?;
         Ok(())
+    }
+
+    fn restore_correlation(&mut self, key: ProxyKey, text: &str) -> Result<(), Raised> {
+        let correlation = Correlation::parse(text, &CorrelationLimits::default()).map_err(|_| Raised::bad_param())?;
+        let octets = octets_of_correlation(&correlation, self.objects.lanes_of(key));
+        let set = |protocol: &mut Objects| Ok(protocol.hierarchy.set_correlation(key, Some(Arc::new(correlation)))?);
+        self.objects.change_thing(Thing::Proxy(key), octets, set)
     }
 
     fn restore_settings(&mut self, level: Level, settings: &t::Settings) -> Result<(), Raised> {

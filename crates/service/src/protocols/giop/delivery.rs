@@ -67,13 +67,14 @@ impl Outgoings {
         events: &mut Vec<Arc<Event>>,
         cx: &mut Context,
     ) -> Result<(), Unsent> {
-        let Delivery { outbox, key, peer, output_form, serial, one_way, repeated, .. } = *delivery;
+        let Delivery { outbox, key, peer, output_form, serial, one_way, repeated, correlated, .. } = *delivery;
         let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
         if self.awaits_loss_report(outbox) {
             // Lost pushes are put back first: they come before this one.
             return Err(Unsent::Because(Outcome::NoRoom));
         }
-        let (body, encoding, phase) = of_push(events, output_form).ok_or(Unsent::Because(Outcome::Untranslatable))?;
+        let (body, encoding, phase) =
+            of_push(events, output_form, correlated.is_some()).ok_or(Unsent::Because(Outcome::Untranslatable))?;
         let token = self.way_to(outbox, key, peer, encoding, cx).map_err(Unsent::Failed)?;
         let Outgoings { routes, connections, scratch: Scratch { left_out, .. }, .. } = self;
         left_out.clear();
@@ -113,7 +114,7 @@ impl Outgoings {
                 events.extend(connection.output.push_event(only, body));
             }
             None => {
-                let (format, buffer) = ((output_form, repeated), connection.output.bytes());
+                let (format, buffer) = ((output_form, repeated, correlated), connection.output.bytes());
                 let written = route.append_batch(&head, buffer, request_id, events, format, left_out);
                 let written = written.map_err(|_| Unsent::Because(Outcome::Untranslatable))?;
                 cx.counters.add(Counter::SequenceEventsSent, written.into());
@@ -265,11 +266,19 @@ impl Outgoings {
 
 /// Bytes of a push: those of its one event, or `None` inside for a sequence; with their encoding and position modulo 8. `None` if no event
 /// could be translated for the consumer.
-pub(crate) fn of_push(events: &[Arc<Event>], output_form: OutputForm) -> Option<(Option<Body>, Encoding, usize)> {
+pub(crate) fn of_push(
+    events: &[Arc<Event>],
+    output_form: OutputForm,
+    is_correlated: bool,
+) -> Option<(Option<Body>, Encoding, usize)> {
     if event::takes_batches(output_form) {
         return Some((None, event::batch_encoding(events, output_form)?, 0));
     }
     let (body, encoding, phase) = choose(events.first()?, output_form)?;
+    if is_correlated {
+        // Its header says which set it belongs to.
+        return Some((None, encoding, 0));
+    }
     Some((Some(body), encoding, phase))
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use engine::{Activity, Delivery, Event, Form, OutboxId, Outcome, OutputForm, ProxyKey, Snapshot};
+use engine::{Activity, Correlated, Delivery, Event, Form, OutboxId, Outcome, OutputForm, ProxyKey, Snapshot};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::message::{ReplyStatus, Request};
@@ -59,11 +59,27 @@ pub(crate) struct Waiter {
 /// Answer due to a client that pulls.
 pub(crate) enum Due {
     /// Events for the client.
-    Events { waiter: Waiter, outbox: OutboxId, serial: u32, output_form: OutputForm, events: Vec<Arc<Event>> },
+    Events { waiter: Waiter, given: Given, events: Vec<Arc<Event>> },
     /// Look for other events: these were not for the client.
     Again(Waiter),
     /// The client's proxy is gone.
     Disconnected(Waiter),
+}
+
+/// A delivery whose events are for the client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given {
+    outbox: OutboxId,
+    serial: u32,
+    output_form: OutputForm,
+    correlated: Option<Correlated>,
+}
+
+impl Given {
+    pub(crate) const fn of(delivery: &Delivery) -> Self {
+        let Delivery { outbox, serial, output_form, correlated, .. } = *delivery;
+        Self { outbox, serial, output_form, correlated }
+    }
 }
 
 impl Due {
@@ -189,14 +205,8 @@ impl Core {
                         return self.call_filters_for_pull(caller, delivery, events, waiter);
                     }
                     Ok(Some(delivery)) => {
-                        let Delivery { outbox, serial, output_form, .. } = delivery;
-                        if self.protocols.giop.give(
-                            caller,
-                            &waiter,
-                            (outbox, serial, output_form),
-                            &mut events,
-                            &mut self.cx,
-                        ) {
+                        let given = Given::of(&delivery);
+                        if self.protocols.giop.give(caller, &waiter, given, &mut events, &mut self.cx) {
                             return self.cx.recycle(events);
                         }
                         // The events cannot be translated for the client, and are dropped; there may be others.
@@ -237,7 +247,7 @@ impl Core {
 
     /// Hands events of the engine to the first client that waits at a proxy.
     pub(crate) fn hand_to_waiter(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
-        let Delivery { outbox, key, serial, output_form, .. } = delivery;
+        let Delivery { outbox, key, serial, .. } = delivery;
         let waiter = self.protocols.giop.waiting.take_first(key, events.len());
         let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });
         #[cfg(test)]
@@ -249,7 +259,7 @@ impl Core {
         match waiter {
             Some(waiter) if delivery.ask.is_some() => self.call_filters_for_delivery(delivery, events, Some(waiter)),
             Some(waiter) => {
-                self.protocols.giop.due.push_back(Due::Events { waiter, outbox, serial, output_form, events })
+                self.protocols.giop.due.push_back(Due::Events { waiter, given: Given::of(&delivery), events })
             }
             None => {
                 self.cx.recycle(events);
@@ -261,7 +271,7 @@ impl Core {
     /// Sends a client the answer that is due, or has it wait again.
     pub(crate) fn tell_due(&mut self, caller: Option<&mut Caller>, due: Due) {
         match (caller, due) {
-            (Some(caller), Due::Events { waiter, outbox, serial, events, .. })
+            (Some(caller), Due::Events { waiter, given: Given { outbox, serial, .. }, events })
                 if !waiter.pull.tried && caller.leaves_much_unread() =>
             {
                 // Replies are copied, outside the channel's budget: the events go to the next client, and this one asks again when it has
@@ -271,9 +281,8 @@ impl Core {
                 self.cx.counters.add(Counter::PullsSetAside, 1);
                 caller.pulls.set_aside.push(Waiter { awaited: false, ..waiter });
             }
-            (Some(caller), Due::Events { waiter, outbox, serial, output_form, mut events }) => {
-                let given =
-                    self.protocols.giop.give(caller, &waiter, (outbox, serial, output_form), &mut events, &mut self.cx);
+            (Some(caller), Due::Events { waiter, given, mut events }) => {
+                let given = self.protocols.giop.give(caller, &waiter, given, &mut events, &mut self.cx);
                 self.cx.recycle(events);
                 if given {
                     self.protocols.giop.end_wait(caller, &waiter, &mut self.cx);
@@ -281,7 +290,7 @@ impl Core {
                     self.protocols.giop.wait_again(waiter, &mut self.cx);
                 }
             }
-            (None, Due::Events { outbox, serial, events, .. }) => {
+            (None, Due::Events { given: Given { outbox, serial, .. }, events, .. }) => {
                 self.cx.recycle(events);
                 self.cx.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.cx.clock.now);
             }
@@ -356,7 +365,7 @@ impl Protocol {
         &mut self,
         caller: &mut Caller,
         waiter: &Waiter,
-        (outbox, serial, output_form): (OutboxId, u32, OutputForm),
+        Given { outbox, serial, output_form, correlated }: Given,
         events: &mut Vec<Arc<Event>>,
         cx: &mut Context,
     ) -> bool {
@@ -368,7 +377,10 @@ impl Protocol {
         let open = answer.begin(buffer, ReplyStatus::NoException);
         let Pull { pulled, tried, .. } = waiter.pull;
         let left_out = &mut self.outgoing.scratch.left_out;
-        let written = event::write_pulled(events, pulled, tried, output_form, left_out, &mut open.body(buffer, chars));
+        let written = {
+            let body = &mut open.body(buffer, chars);
+            event::write_pulled(events, pulled, tried, (output_form, correlated), left_out, body)
+        };
         if written.is_ok() {
             open.finish(buffer);
             self.outgoing.note_left_out(outbox, serial, cx);

@@ -19,7 +19,7 @@ use crate::lane::io::slots::{Slots, Token};
 use crate::lane::run::Core;
 use crate::protocols::giop::calls::{Ask, Asker, UnderWay};
 use crate::protocols::giop::outgoing::Outgoings;
-use crate::protocols::giop::pull_consumers::{Due, Waiter};
+use crate::protocols::giop::pull_consumers::{Due, Given, Waiter};
 use crate::protocols::giop::replies::Verdict;
 use crate::protocols::giop::unused::Around;
 use crate::protocols::tempo::form::FORM_TEMPO;
@@ -398,10 +398,9 @@ impl Core {
 
     /// Hands on events that the filters have passed.
     fn hand_on(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>, waiter: Option<Waiter>) {
-        let Delivery { outbox, serial, output_form, .. } = delivery;
         match waiter {
             Some(waiter) => {
-                self.protocols.giop.due.push_back(Due::Events { waiter, outbox, serial, output_form, events })
+                self.protocols.giop.due.push_back(Due::Events { waiter, given: Given::of(&delivery), events })
             }
             None => {
                 self.send(&delivery, &mut events);

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{Event, OutboxId, OutputForm, Peer, ProxyKey, Time};
+use engine::{Correlated, Event, OutboxId, OutputForm, Peer, ProxyKey, Time};
 use giop::cdr::{CharSet, Encoding, Version};
 use giop::codeset;
 use giop::ior::{IiopProfile, Ior, ORB_TYPE_CAMPANILE};
@@ -331,8 +331,8 @@ impl Route {
         self.template(head).append(buffer, request_id, length);
     }
 
-    /// Appends a push of several events; `format` is the consumer's output form, and whether the events may be repeats. Returns the number
-    /// of events in it; `left_out` gets the places of the others.
+    /// Appends a push of several events, for a consumer's output form; they may be repeats. Returns the number of events in the sequence;
+    /// `left_out` gets the places of the others. A consumer of single events gets one with its set and its place there, and no sequence.
     ///
     /// # Errors
     /// None of the events can be translated for the consumer. Nothing was appended.
@@ -342,11 +342,18 @@ impl Route {
         buffer: &mut Vec<u8>,
         request_id: u32,
         events: &[Arc<Event>],
-        format: (OutputForm, bool),
+        (output_form, repeated, correlated): (OutputForm, bool, Option<Correlated>),
         left_out: &mut Vec<u32>,
     ) -> Result<u32, Untranslatable> {
         let open = self.template(head).begin(buffer, request_id);
-        match event::write_batch(events, format, left_out, &mut open.body(buffer, head.encoding.chars)) {
+        let mut body = open.body(buffer, head.encoding.chars);
+        let written = match (correlated, events) {
+            (Some(correlated), [only]) if !event::takes_batches(output_form) => {
+                event::write_correlated(only, output_form, correlated, &mut body).map(|()| 0)
+            }
+            _ => event::write_batch(events, (output_form, repeated), left_out, &mut body),
+        };
+        match written {
             Ok(written) => {
                 open.finish(buffer);
                 Ok(written)
