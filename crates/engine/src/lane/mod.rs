@@ -2,10 +2,10 @@
 //!
 //! This file has the public types, the lane's state and the getters; each further module adds one subject's calls:
 //! `admission` (events in), `suppliers` (their settings), `handover` (from lane to lane), `pressure` (limits of a
-//! channel), `delivery` (deliveries and their outcomes), `placement` (new routing), `orphaned_backlogs` (backlogs of
-//! consumers that are gone), `drops` (drops by event type), `completion` (reports of complete events), `overflow`
-//! (backlogs stored elsewhere), `dead_letters` (events that a consumer never takes), `channel_timers` (events by the
-//! clock).
+//! channel), `delivery` (deliveries and their outcomes), `placement` (new routing, backlogs of consumers that are
+//! gone), `drops` (drops by event type), `completion` (reports of complete events), `overflow` (backlogs stored
+//! elsewhere), `dead_letters` (events that a consumer never takes), `channel_timers` (events by the clock), `gathering`
+//! (sets of events).
 
 mod admission;
 mod channel;
@@ -26,7 +26,6 @@ mod holding;
 mod latency;
 mod memory_pool;
 mod notice;
-mod orphaned_backlogs;
 mod outbox;
 mod overflow;
 mod placement;
@@ -80,9 +79,9 @@ use drops::Drops;
 use events::Events;
 use filtering::Filters;
 use memory_pool::Part;
-use orphaned_backlogs::OrphanedBacklog;
 use outbox::Outbox;
 use overflow::Errands;
+use placement::OrphanedBacklog;
 use pressure::{Backlogs, LOOK_AT_ROOM_EVERY};
 use slab::Slab;
 use suppliers::Suppliers;
