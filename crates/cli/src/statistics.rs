@@ -99,11 +99,6 @@ impl Statistics {
         self.object.request("apply_topology", &topology.as_bytes())
     }
 
-    /// Reads what a channel has.
-    pub(crate) fn of_channel<T: Unmarshal>(&self, operation: &str, channel: u32) -> Result<Vec<T>, InvokeError> {
-        self.object.request(operation, &channel)
-    }
-
     /// Reads all parts of an answer: from the start, and then behind the key of the last item.
     pub(crate) fn read_parts<T: Unmarshal, K: Copy + PartialOrd + Marshal>(
         &self,

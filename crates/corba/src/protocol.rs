@@ -53,7 +53,6 @@ use self::subscribed::Watches;
 pub use self::takeover::{Line, Lives, RestoredClient};
 use self::teardown::Teardowns;
 pub use self::teardown::{Creations, DelayedReplies, DelayedReply, Unpublished};
-pub use self::timers::ListedTimer;
 pub(super) use self::topology::convert;
 pub use self::topology::{ChangedPart, NotRestored};
 use super::exceptions::{Exception, Raised, UserException};

@@ -56,7 +56,7 @@ use self::tempo::types::DeclaredTypes;
 /// Answers of administration and their limits, properties, and lists, as the CORBA crate has them.
 pub(crate) use corba::{
     ANSWER_BYTES_MAX, Access, Act, ActOutcome, Creations, Declared, DelayedReply, Denied, Forbidden, ListedChannel,
-    ListedTimer, RestoredClient, Settable, SupplierStatus, Unpublished, dead_letter_channels, log_lines::LogLines,
+    RestoredClient, Settable, SupplierStatus, Unpublished, dead_letter_channels, log_lines::LogLines,
 };
 
 /// The published form of rules of access.

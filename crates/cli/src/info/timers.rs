@@ -50,7 +50,7 @@ impl Timer {
 
     /// Timers of a channel; empty if the service does not report them.
     pub(crate) fn of_channel(statistics: &Statistics, channel: u32) -> Vec<Self> {
-        statistics.of_channel("get_timers_of", channel).unwrap_or_default()
+        statistics.object.request("get_timers_of", &channel).unwrap_or_default()
     }
 
     /// Writes the timer for people.

@@ -1,16 +1,13 @@
 //! Events of timers, which the service itself publishes.
 
 use super::tag_at;
+use engine::{TIMER_DOMAIN, TIMER_TYPE};
 use giop::cdr::{CharSet, Encoding, Endian, Version, Writer};
 use giop::typecode::Kind;
 
 /// The contents of a timer's event.
 #[derive(Clone, Copy, Debug)]
 pub struct TimerEvent<'t> {
-    /// Domain of its type.
-    pub domain: &'t str,
-    /// Name of its type.
-    pub type_name: &'t str,
     /// The timer's name: the event's name.
     pub name: &'t str,
     /// Kind of the timer.
@@ -28,9 +25,9 @@ const ENCODING: Encoding = Encoding { endian: Endian::NATIVE, version: Version::
 
 /// Writes a timer's event as a structured event, with `kind`, `count` and `missed` as its filterable data. Returns its tag. `out` is empty.
 pub fn write_timer_event(event: &TimerEvent<'_>, out: &mut Vec<u8>) -> u64 {
-    let TimerEvent { domain, type_name, name, kind, count, missed, priority } = *event;
+    let TimerEvent { name, kind, count, missed, priority } = *event;
     let mut writer = Writer::new(out, ENCODING);
-    [domain, type_name, name].into_iter().for_each(|text| writer.string(text));
+    [TIMER_DOMAIN, TIMER_TYPE, name].into_iter().for_each(|text| writer.string(text));
     writer.length(priority.iter().count());
     if let Some(priority) = priority {
         writer.string("Priority");

@@ -3,40 +3,23 @@
 
 use super::{Objects, Protocol};
 use engine::{ChannelId, ChannelTimer, Refusal, TimerSettings};
-use std::sync::Arc;
 
 /// Timers in one page.
 const TIMERS_AT_ONCE: usize = 1_024;
 
-/// A timer, as it stands in a list.
-#[derive(Clone, Debug)]
-pub struct ListedTimer {
-    /// The timer's channel.
-    pub channel: ChannelId,
-    /// The timer's place among those of its channel, from 0.
-    pub place: u32,
-    /// The timer.
-    pub timer: Arc<ChannelTimer>,
-}
-
 impl Objects {
-    /// The timers of one channel or all by channel and place, from behind a given one: 1,024 at most.
-    #[must_use]
-    pub fn listed_timers(&self, of: Option<ChannelId>, behind: Option<(ChannelId, u32)>) -> Vec<ListedTimer> {
-        let channels = self.hierarchy.channels().filter(|channel| {
-            let is_asked = of.is_none_or(|of| channel.id() == of);
-            is_asked && behind.is_none_or(|(behind, _)| channel.id() >= behind)
-        });
+    /// The timers of one channel or all, with their channel and their place in it from 0, from behind a given one: 1,024 at most.
+    pub fn listed_timers(
+        &self,
+        of: Option<ChannelId>,
+        behind: Option<(ChannelId, u32)>,
+    ) -> impl Iterator<Item = ((ChannelId, u32), &ChannelTimer)> {
+        let channels = self.hierarchy.channels().filter(move |channel| of.is_none_or(|of| channel.id() == of));
+        let channels = channels.filter(move |channel| behind.is_none_or(|(behind, _)| channel.id() >= behind));
         let timers = channels.flat_map(|channel| {
-            let listed = move |(place, timer): (u32, &Arc<ChannelTimer>)| ListedTimer {
-                channel: channel.id(),
-                place,
-                timer: Arc::clone(timer),
-            };
-            (0..).zip(channel.timers().iter()).map(listed)
+            (0..).zip(channel.timers().iter()).map(|(place, timer)| ((channel.id(), place), &**timer))
         });
-        let is_behind = |timer: &ListedTimer| behind.is_none_or(|behind| (timer.channel, timer.place) > behind);
-        timers.filter(is_behind).take(TIMERS_AT_ONCE).collect()
+        timers.filter(move |(key, _)| behind.is_none_or(|behind| *key > behind)).take(TIMERS_AT_ONCE)
     }
 }
 

@@ -1,16 +1,15 @@
 //! Status of channels' timers, as the main lane writes it beside their settings.
 
-use engine::ChannelId;
+use engine::{ChannelId, ChannelTimer};
 
 use crate::admin::run::Administration;
 use crate::admin::values::TimerStatus;
-use crate::protocols::ListedTimer;
 
 impl Administration {
     /// Some timers of one channel or all, by channel and place.
     pub(crate) fn timers(&self, of: Option<ChannelId>, behind: Option<(ChannelId, u32)>) -> Vec<TimerStatus> {
         let now = self.now();
-        let status = |ListedTimer { channel, place, timer }: ListedTimer| {
+        let status = |((channel, place), timer): ((ChannelId, u32), &ChannelTimer)| {
             let (settings, progress) = (timer.settings(), timer.progress());
             TimerStatus {
                 channel,
@@ -24,6 +23,6 @@ impl Administration {
                 dropped: progress.dropped,
             }
         };
-        self.objects.listed_timers(of, behind).into_iter().map(status).collect()
+        self.objects.listed_timers(of, behind).map(status).collect()
     }
 }

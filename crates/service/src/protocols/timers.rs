@@ -33,8 +33,6 @@ impl Protocols {
         let mut pending_event = cx.lane.begin_event_for(EVENT_BYTES);
         let event: &mut Event = &mut pending_event;
         let written = TimerEvent {
-            domain: TIMER_DOMAIN,
-            type_name: TIMER_TYPE,
             name: &settings.name,
             kind: settings.schedule.kind(),
             count: due.count,

@@ -8,15 +8,7 @@ use giop::value::Value;
 fn a_timers_event_is_read_as_the_structured_event_that_it_is() {
     for priority in [None, Some(-7)] {
         for name in ["t", "tick", "Überwachung"] {
-            let timer = TimerEvent {
-                domain: "Campanile",
-                type_name: "Timer",
-                name,
-                kind: "every",
-                count: u64::MAX,
-                missed: 3,
-                priority,
-            };
+            let timer = TimerEvent { name, kind: "every", count: u64::MAX, missed: 3, priority };
             let mut bytes = Vec::new();
             let tag = write_timer_event(&timer, &mut bytes);
             let event = StructuredEvent::read(&mut reader(&bytes, tag)).unwrap();

@@ -157,7 +157,8 @@ impl Poll {
         let whole = timeout.map(|timeout| timeout.min(WAIT_MAX)).and_then(|timeout| Timespec::try_from(timeout).ok());
         let whole = whole.map(|time| Timespec { tv_nsec: time.tv_nsec / NANOS_PER_MILLI * NANOS_PER_MILLI, ..time });
         self.wait_whole(whole.as_ref())?;
-        let short = timeout.filter(|timeout| !timeout.is_zero() && timeout.as_millis() == 0 && self.events.is_empty());
+        let is_short = |timeout: &Duration| !timeout.is_zero() && *timeout < Duration::from_millis(1);
+        let short = timeout.filter(is_short).filter(|_| self.events.is_empty());
         if let Some(short) = short.and_then(|short| Timespec::try_from(short).ok()) {
             count();
             let _ = rustix::event::poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&short));

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::{ChannelId, DisconnectReason, EventType, LaneChange, LaneId, Peer, ProxyId, ProxyKey, Time};
+use engine::{ChannelId, ChannelTimer, DisconnectReason, EventType, LaneChange, LaneId, Peer, ProxyId, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::ior::Ior;
@@ -33,8 +33,8 @@ use corba::log_lines::{LogLines, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
     AT_ONCE_MAX, AddedLink, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply,
-    Exception, Forbidden, ListedChannel, ListedTimer, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol,
-    RegisterError, RestoredClient, Settable, SupplierStatus, Unpublished,
+    Exception, Forbidden, ListedChannel, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError,
+    RestoredClient, Settable, SupplierStatus, Unpublished,
 };
 
 /// Time limit for a client to answer a call such as `disconnect_push_consumer`.
@@ -513,7 +513,11 @@ impl Objects {
     }
 
     /// Some timers of one channel or all, by channel and place.
-    pub(crate) fn listed_timers(&self, of: Option<ChannelId>, behind: Option<(ChannelId, u32)>) -> Vec<ListedTimer> {
+    pub(crate) fn listed_timers(
+        &self,
+        of: Option<ChannelId>,
+        behind: Option<(ChannelId, u32)>,
+    ) -> impl Iterator<Item = ((ChannelId, u32), &ChannelTimer)> {
         self.protocol.objects.listed_timers(of, behind)
     }
 
