@@ -31,6 +31,8 @@ pub(super) struct ChannelState {
     pub(super) parted: u32,
     /// Slots of outboxes here whose consumers have a correlation.
     pub(super) correlating: Vec<u32>,
+    /// Place of the next one whose events make room.
+    pub(super) displaced_next: usize,
     /// The lane's quota of the channel's limits.
     pub(super) quota: Quota,
     /// Memory pool of the events of all channels.
@@ -209,6 +211,7 @@ impl ChannelState {
             bridges: Vec::new(),
             parted: 0,
             correlating: Vec::new(),
+            displaced_next: 0,
             destinations: Destinations::default(),
             types: HashSet::new(),
             all: Room::default(),

@@ -330,7 +330,7 @@ impl Lane {
                 self.counters.deliveries.put_back += outbox.end_aside(&self.events, self.now);
             }
             self.catch_up_within_budget(slot);
-            self.drop_overdue(slot);
+            self.drop_gathered_due(slot);
             self.look_at_late(slot);
             self.list_if_ready(slot);
             if self.is_blocked_long(slot) {

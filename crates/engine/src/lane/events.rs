@@ -73,6 +73,11 @@ impl Events {
         self.get(at).map_or(0, |event| event.weight_bytes)
     }
 
+    /// Bytes that an event's channel is charged until nobody holds it.
+    pub(super) fn charge(&self, at: EventAt) -> u64 {
+        self.get(at).map_or(0, |event| event.charged_bytes)
+    }
+
     pub(super) fn event_type(&self, at: EventAt) -> TypeId {
         self.get(at).map_or(TypeId::OTHER, |event| event.event_type)
     }

@@ -12,6 +12,7 @@ use filter::Steps;
 use filter::correlation::{Correlation, Key, Terms};
 
 use super::channel::Whose;
+use super::delivery::DUE_PER_ROUND;
 use super::outbox::{Backlog, Outbox};
 use super::queue::{Entry, Policy};
 use super::sets::{GATHERED_BYTES_MAX, Gathered, Leaving, Sets};
@@ -23,14 +24,22 @@ use crate::{ConsumerRoute, Forms, Time};
 const EVENTS_AT_ONCE: u32 = 32;
 const EVENTS_PER_ROUND: u32 = 256;
 
-/// Steps for one event: its types, the constraints behind them, its key, and the search for a set.
+/// Steps for one event: its types, the constraints behind them, its key, and the search for a set; and for all events in one call.
 const STEPS_PER_EVENT: u32 = 4_096;
+const STEPS_PER_ROUND: u32 = 65_536;
 
-/// Most events that are dropped in one look at an outbox because they have waited for too long.
-const DROPPED_AT_ONCE: u64 = 256;
+/// Most events that wait for others and are dropped for one admission that finds no room.
+pub(super) const DISPLACED_AT_ONCE: u32 = 64;
 
 /// Time after which events that wait for others are looked at again where further ones may be on their way.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// What may still be done in one call.
+#[derive(Debug)]
+struct Left {
+    events: u32,
+    steps: u32,
+}
 
 impl ConsumerRoute {
     /// The correlation that applies to the consumer. Durable ones have none, since the far ends of links correlate for themselves.
@@ -47,15 +56,12 @@ impl Outbox {
         is_idle && self.waiting.started() > 0 && !(self.suspended || self.dead)
     }
 
-    /// Whether the sets have all events that came so far.
-    fn has_gathered_all(&self) -> bool {
-        self.waiting.is_empty() && self.elsewhere.is_over() && self.catch_up.is_none()
-    }
-
-    /// When events are to be dropped that wait for others. While some may be on their way, that is looked at again later.
+    /// When events are to be dropped that wait for others. Where some may be on their way that came in time, that is looked at later.
     pub(super) fn gathered_due(&self, now: Time) -> Option<Time> {
-        let due = self.waiting.sets.as_ref()?.next_due()?;
-        Some(if self.has_gathered_all() { due } else { due.max(now + LOOK_AGAIN_AFTER) })
+        let sets = self.waiting.sets.as_ref()?;
+        let has_all = self.waiting.started() == 0 && self.elsewhere.is_over() && self.catch_up.is_none();
+        let overdue = sets.overdue_at().map(|due| if has_all { due } else { due.max(now + LOOK_AGAIN_AFTER) });
+        overdue.into_iter().chain(sets.next_due()).min()
     }
 }
 
@@ -68,19 +74,16 @@ impl Lane {
             return;
         }
         self.advance_time(now);
-        let mut left = EVENTS_PER_ROUND;
-        while left > 0
+        let mut left = Left { events: EVENTS_PER_ROUND, steps: STEPS_PER_ROUND };
+        while left.events > 0
+            && left.steps > STEPS_PER_EVENT
             && let Some(slot) = self.agenda.gathering.pop_front()
         {
             if let Some(sets) = self.sets_of(slot) {
                 sets.listed = false;
             }
-            for _ in 0..EVENTS_AT_ONCE {
-                left -= u32::from(left > 0);
-                if left == 0 || !self.gather_one(slot, forms) {
-                    break;
-                }
-            }
+            let until = left.events.saturating_sub(EVENTS_AT_ONCE);
+            while left.events > until && left.steps > STEPS_PER_EVENT && self.gather_one(slot, forms, &mut left) {}
             if let Some(outbox) = self.outboxes.get_mut(slot)
                 && let Some(due) = outbox.gathered_due(self.now)
             {
@@ -104,13 +107,18 @@ impl Lane {
         }
     }
 
-    /// Takes an outbox's next event. Returns whether it had one to take.
-    fn gather_one<F: Forms>(&mut self, slot: u32, forms: &F) -> bool {
+    /// Takes an outbox's next event, or drops one that has expired. Returns whether there was one.
+    fn gather_one<F: Forms>(&mut self, slot: u32, forms: &F, left: &mut Left) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_to_gather()) else { return false };
+        left.events -= 1;
+        let now = self.now;
+        if let Some(event) = outbox.waiting.sets.as_mut().and_then(|sets| sets.pop_expired(&self.events, now)) {
+            self.drop_one(slot, DiscardReason::Expired, event);
+            return true;
+        }
         let Some(entry) = outbox.waiting.pop_started(&self.events) else { return false };
         outbox.weight -= self.events.weight(entry.event);
-        self.drop_expired(slot);
-        if entry.expiry <= self.now {
+        if entry.expiry <= now {
             self.drop_one(slot, DiscardReason::Expired, entry.event);
             return true;
         }
@@ -128,7 +136,9 @@ impl Lane {
             Some(Gathered::WithoutKey) => self.drop_one(slot, DiscardReason::Uncorrelated, entry.event),
             Some(Gathered::Complete) | None => {}
         }
-        self.drop_excess_gathered(slot);
+        left.steps -= STEPS_PER_EVENT - steps.left;
+        let dropped = self.drop_excess_gathered(slot, EVENTS_AT_ONCE.into());
+        left.events = left.events.saturating_sub(u32::try_from(dropped).unwrap_or(u32::MAX));
         true
     }
 
@@ -173,52 +183,100 @@ impl Lane {
         self.release_holder(event);
     }
 
-    /// Drops events that wait for others and have expired.
-    fn drop_expired(&mut self, slot: u32) {
+    /// Drops events that wait for others: those that have expired or waited for too long, and the oldest beyond what may wait.
+    pub(super) fn drop_gathered_due(&mut self, slot: u32) {
         let now = self.now;
-        while let Some(outbox) = self.outboxes.get_mut(slot)
+        let mut dropped = 0;
+        while dropped < self.agenda.due_left.clamp(1, DUE_PER_ROUND)
+            && let Some(outbox) = self.outboxes.get_mut(slot)
+            && outbox.gathered_due(now).is_some_and(|due| due <= now)
             && let Some(sets) = &mut outbox.waiting.sets
-            && let Some(event) = sets.pop_expired(&self.events, now)
         {
-            self.drop_one(slot, DiscardReason::Expired, event);
+            if let Some(event) = sets.pop_expired(&self.events, now) {
+                self.drop_one(slot, DiscardReason::Expired, event);
+                dropped += 1;
+                continue;
+            }
+            sets.drop_overdue(now);
+            dropped += self.drop_excess_gathered(slot, 1).max(1);
+        }
+        if dropped > 0 {
+            self.agenda.due_left = self.agenda.due_left.saturating_sub(dropped);
+            self.fetch_if_short(slot);
         }
     }
 
-    /// Drops events that have waited for others for too long.
-    pub(super) fn drop_overdue(&mut self, slot: u32) {
-        let now = self.now;
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        if outbox.gathered_due(now).is_some_and(|due| due <= now)
-            && let Some(sets) = &mut outbox.waiting.sets
-        {
-            let most = self.agenda.due_left.clamp(1, DROPPED_AT_ONCE);
-            sets.drop_overdue(now, usize::try_from(most).unwrap_or(usize::MAX));
-            self.drop_excess_gathered(slot);
-            self.agenda.due_left = self.agenda.due_left.saturating_sub(most);
+    /// Drops events that the matcher has given up, and the oldest of those that wait beyond their part of the channel's limits, `most` at
+    /// most. Returns their number.
+    fn drop_excess_gathered(&mut self, slot: u32, most: u64) -> u64 {
+        let allowed = self
+            .outboxes
+            .get(slot)
+            .and_then(|outbox| self.channels.get(outbox.channel))
+            .map(|state| state.gathered_max());
+        if let (Some(sets), Some(allowed)) = (self.sets_of(slot), allowed) {
+            sets.allow(allowed);
         }
-    }
-
-    /// Drops events that the matcher has given up, and the oldest of those that wait beyond their part of the channel's limits.
-    pub(super) fn drop_excess_gathered(&mut self, slot: u32) {
-        let Some(channel) = self.outboxes.get(slot).map(|outbox| outbox.channel) else { return };
-        let (bytes_max, events_max) = self.channels.get(channel).map_or((0, 0), |state| state.gathered_max());
-        while let Some(outbox) = self.outboxes.get_mut(slot)
+        let mut dropped = 0;
+        while dropped < most
+            && let Some(outbox) = self.outboxes.get_mut(slot)
             && let Some(sets) = &mut outbox.waiting.sets
+            && let Some(event) = sets.poll_dropped(&self.events)
         {
-            let is_over = sets.gathered_bytes() > bytes_max || sets.gathered() as u64 > events_max;
-            let dropped = sets.poll_dropped(&self.events);
-            let dropped = dropped.or_else(|| if is_over { sets.displace(&self.events) } else { None });
-            let Some(event) = dropped else { return };
             self.drop_one(slot, DiscardReason::Uncorrelated, event);
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Tells the outboxes of a channel what may wait for others now: its limits have changed, or it is short of memory. What is beyond is
+    /// dropped in the next rounds.
+    pub(super) fn share_out_gathered(&mut self, channel: u32) {
+        let Some(state) = self.channels.get(channel).filter(|state| !state.correlating.is_empty()) else { return };
+        let allowed = state.gathered_max();
+        for slot in &state.correlating {
+            let Some(outbox) = self.outboxes.get_mut(*slot) else { continue };
+            let Some(sets) = &mut outbox.waiting.sets else { continue };
+            sets.allow(allowed);
+            if sets.next_due().is_some_and(|due| due <= self.now) {
+                outbox.look_at(self.now, &mut self.agenda.timers);
+            }
         }
     }
 
-    /// The same in all outboxes of a channel, whose limits have changed, or which is short of memory.
-    pub(super) fn drop_all_excess_gathered(&mut self, channel: u32) {
-        for nth in 0.. {
-            let slot = self.channels.get(channel).and_then(|state| state.correlating.get(nth)).copied();
-            let Some(slot) = slot else { return };
-            self.drop_excess_gathered(slot);
+    /// Drops the oldest event that waits for others in one of a channel's outboxes, in turn, for an admission that finds no room where no
+    /// consumer's backlog is in the way. Returns whether there was one; `left` is lowered.
+    pub(super) fn displace_gathered(&mut self, channel: u32, left: &mut u32) -> bool {
+        let outboxes = self.channels.get(channel).map_or(0, |state| state.correlating.len());
+        for _ in 0..outboxes.min(DISPLACED_AT_ONCE as usize) {
+            let Some(state) = self.channels.get_mut(channel).filter(|_| *left > 0) else { return false };
+            let nth = state.displaced_next % outboxes;
+            state.displaced_next = nth + 1;
+            let slot = state.correlating.get(nth).copied();
+            *left -= 1;
+            if let Some(slot) = slot
+                && let Some(outbox) = self.outboxes.get_mut(slot)
+                && let Some(sets) = &mut outbox.waiting.sets
+                && let Some(event) = sets.displace(&self.events)
+            {
+                self.drop_one(slot, DiscardReason::Uncorrelated, event);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Makes room in a channel whose suppliers are blocked while no consumer's backlog is in the way.
+    pub(super) fn displace_where_blocked(&mut self, channel: u32) {
+        for whose in Whose::ALL {
+            let mut left = DISPLACED_AT_ONCE;
+            while let Some(state) = self.channels.get(channel)
+                && state
+                    .room(whose)
+                    .hold
+                    .is_some_and(|hold| hold.by.is_none() && !state.has_room_again(whose, hold.over))
+                && self.displace_gathered(channel, &mut left)
+            {}
         }
     }
 
@@ -231,38 +289,41 @@ impl Lane {
         if outbox.waiting.sets.as_ref().map(|sets| &sets.correlation) == next {
             return;
         }
-        self.report_parts_of_sets(slot);
+        self.end_sets(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let (channel, key) = (outbox.channel, outbox.key);
         let policy = Policy::of(&outbox.terms.settings, route.batches);
-        let sets = next.map(|next| Box::new(Sets::new(Arc::clone(next))));
+        let mut sets = next.map(|next| Box::new(Sets::new(Arc::clone(next))));
+        if let (Some(sets), Some(state)) = (&mut sets, self.channels.get_mut(channel)) {
+            sets.place = state.correlating.len();
+            state.correlating.push(slot);
+            self.news.has_sets = true;
+        }
         let former = outbox.waiting.set_sets(sets, policy, &self.events, self.now);
         let gathered = Backlog::of_sets(former);
-        if let Some(state) = self.channels.get_mut(channel) {
-            state.correlating.retain(|other| *other != slot);
-            state.correlating.extend(next.map(|_| slot));
-        }
-        self.news.has_sets |= next.is_some();
         self.count_discards(slot, DiscardReason::Uncorrelated, gathered.len() as u64);
         self.leave(key, Some(DiscardReason::Uncorrelated), gathered);
-        self.drop_all_excess_gathered(channel);
     }
 
-    /// Forgets a consumer that is gone.
+    /// Takes a consumer off the list of those with a correlation, and reports what has left of sets.
     pub(super) fn end_sets(&mut self, slot: u32) {
-        if !self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting.sets.is_some()) {
-            return;
+        let Some(outbox) = self.outboxes.get(slot) else { return };
+        let (channel, Some(sets)) = (outbox.channel, &outbox.waiting.sets) else { return };
+        let place = sets.place;
+        let moved = self.channels.get_mut(channel).and_then(|state| {
+            state.correlating.get(place).filter(|other| **other == slot)?;
+            state.correlating.swap_remove(place);
+            state.correlating.get(place).copied()
+        });
+        if let Some(sets) = moved.and_then(|moved| self.sets_of(moved)) {
+            sets.place = place;
         }
         self.report_parts_of_sets(slot);
-        let channel = self.outboxes.get(slot).map(|outbox| outbox.channel);
-        if let Some(state) = channel.and_then(|channel| self.channels.get_mut(channel)) {
-            state.correlating.retain(|other| *other != slot);
-        }
     }
 
     // ---- sets that are over ----
 
-    /// Reports what became of events of sets whose last one is not to be waited for.
+    /// Reports what became of events of sets of which the others are not waited for.
     fn report_parts_of_sets(&mut self, slot: u32) {
         while let Some(outbox) = self.outboxes.get_mut(slot)
             && let (key, Some(sets)) = (outbox.key, &mut outbox.waiting.sets)

@@ -240,7 +240,7 @@ impl Backlog {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.unanswered.len() + self.waiting.len() + self.waiting.in_set() + self.waiting.gathered()
+        self.unanswered.len() + self.waiting.len() + self.waiting.gathered()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -613,7 +613,7 @@ impl Outbox {
 
     /// Number of waiting and unanswered events, those not included that wait for others of their set.
     pub(super) fn backlog(&self) -> usize {
-        self.waiting.len() + self.waiting.in_set() + self.flight.unanswered.len()
+        self.waiting.len() + self.flight.unanswered.len()
     }
 
     /// Removes everything, and all that suppliers or clients wait for.
@@ -631,7 +631,8 @@ impl Outbox {
 
     pub(super) fn stats(&self, holds: Option<Holding>, events: &Events) -> OutboxStats {
         let unanswered = self.flight.unanswered.front().map(|first| events.arrival_order(first.entry.event).0);
-        let oldest = unanswered.or_else(|| self.waiting.oldest(events));
+        let of_set = || Some(events.arrival_order(self.waiting.sets.as_ref()?.next()?.event).0);
+        let oldest = unanswered.or_else(of_set).or_else(|| self.waiting.oldest(events));
         let state = if self.dead {
             OutboxState::Disconnected
         } else if self.suspended {

@@ -58,7 +58,6 @@ impl Lane {
         let before = core::mem::replace(&mut state.routes, Arc::clone(routes));
         state.quota = Quota::of(routes, self.id);
         state.depot.set_budget(if self.news.may_overflow { state.quota.overflow_bytes } else { 0 });
-        self.drop_all_excess_gathered(channel);
         self.follow_history(channel, is_new);
         if is_new || !Arc::ptr_eq(&before.timers, &routes.timers) {
             channel_timers::follow(self, channel);
@@ -81,6 +80,7 @@ impl Lane {
             state.destinations.note_filters(&before.filtering, &routes.filtering);
         }
         self.space.filters.fit(routes);
+        self.share_out_gathered(channel);
         self.place_bridges(channel, routes, snapshot);
         self.reconsider_hold(channel);
         self.note_room_elsewhere(channel);

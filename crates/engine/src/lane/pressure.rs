@@ -6,6 +6,7 @@ use core::cmp::Reverse;
 use core::time::Duration;
 
 use super::channel::{ChannelState, Hold, Over, SlowConsumer, Whose};
+use super::gathering::DISPLACED_AT_ONCE;
 use super::queue::Entry;
 use super::{Lane, Outbox};
 use crate::event::EventAt;
@@ -48,7 +49,7 @@ impl Lane {
             };
         }
         let mut backlogs = core::mem::take(&mut self.space.backlogs);
-        let (mut known, mut silent) = (true, SILENT_PER_EVENT);
+        let (mut known, mut silent, mut displaced) = (true, SILENT_PER_EVENT, DISPLACED_AT_ONCE);
         let result = loop {
             let Some(over) = self.over(channel, charge) else { break Ok(None) };
             if self.release_orphaned_of(channel) {
@@ -61,6 +62,9 @@ impl Lane {
                 break Err(self.refusal(channel, over));
             }
             let Some(slow_consumer) = self.next_slow_consumer(channel, &mut backlogs, &mut known) else {
+                if self.displace_gathered(channel, &mut displaced) {
+                    continue;
+                }
                 // Everything left is in flight, and will be released by itself; memory has to wait for it.
                 break Ok(over.memory.then_some(Hold::new(over, None)));
             };
@@ -350,8 +354,9 @@ impl Lane {
         if let Some((slot, _)) = hold.by {
             self.note_full(slot, true, FullOutbox::Hold);
         }
-        if hold.for_keeper {
-            // Storage may stop.
+        let has_sets = self.channels.get(channel).is_some_and(|state| !state.correlating.is_empty());
+        if hold.for_keeper || (hold.by.is_none() && has_sets) {
+            // Storage may stop; and nothing tells of events that do nothing any more but wait for others of their set.
             self.list_short_of_room(channel);
         }
         self.note_if_short(channel, whose);
@@ -562,13 +567,17 @@ impl Lane {
         for _ in 0..self.memory_pool.short_of_room.len().min(CHECKED_PER_ROUND) {
             let Some(channel) = self.memory_pool.short_of_room.pop_front() else { break };
             self.note_room_elsewhere(channel);
-            self.drop_all_excess_gathered(channel);
+            self.share_out_gathered(channel);
+            self.displace_where_blocked(channel);
             self.note_channel_room(channel);
             self.end_hold_for_keeper(channel);
             let is_short = |state: &ChannelState| {
                 let is_held = |whose: &Whose| {
                     let hold = state.room(*whose).hold;
-                    hold.is_some_and(|hold| hold.for_keeper || state.is_short_of_shared(*whose))
+                    let has_sets = !state.correlating.is_empty();
+                    hold.is_some_and(|hold| {
+                        hold.for_keeper || (hold.by.is_none() && has_sets) || state.is_short_of_shared(*whose)
+                    })
                 };
                 state.depot.is_short_of_shared() || Whose::ALL.iter().any(is_held)
             };

@@ -198,10 +198,11 @@ impl Queue {
 
     // ---- how many ----
 
-    /// Number of waiting events, those before their start time included.
+    /// Number of waiting events, those before their start time and those of the complete set included.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.ring.len() + self.sorted.as_ref().map_or(0, |sorted| sorted.len())
+        let of_set = self.sets.as_ref().map_or(0, |sets| sets.ready());
+        self.ring.len() + self.sorted.as_ref().map_or(0, |sorted| sorted.len()) + of_set
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -221,11 +222,6 @@ impl Queue {
     #[inline]
     pub(super) fn started(&self) -> usize {
         self.ring.len() + self.sorted.as_ref().map_or(0, |sorted| sorted.count(Heap::Order))
-    }
-
-    /// Number of events of the complete set that are not under way.
-    pub(super) fn in_set(&self) -> usize {
-        self.sets.as_ref().map_or(0, |sets| sets.ready())
     }
 
     /// Number of events that wait for others of their set.
@@ -259,7 +255,7 @@ impl Queue {
 
     /// Puts an event back in its place.
     pub(super) fn put_back(&mut self, entry: Entry, events: &Events, now: Time) {
-        if let Some(sets) = &mut self.sets {
+        if let Some(sets) = self.sets.as_mut().filter(|sets| sets.place(entry.event).is_some()) {
             return sets.put_back(entry);
         }
         let (arrived, serial) = events.arrival_order(entry.event);
@@ -320,10 +316,10 @@ impl Queue {
         ringed.or_else(|| self.first(Heap::Order).map(|entry| (entry.ask, entry.event)))
     }
 
-    /// Removes the event that the discard policy chooses.
+    /// Removes the event that the discard policy chooses; the complete set goes last.
     pub(super) fn pop_discard(&mut self, events: &Events) -> Option<Entry> {
         match self.next_discard(events) {
-            None => self.pop_stored(Heap::Discard),
+            None => self.pop_stored(Heap::Discard).or_else(|| self.sets.as_mut()?.pop()),
             Some(plain) if self.policy.discard == DiscardPolicy::Lifo => {
                 self.ring.pop_back();
                 Some(plain.into_entry())
@@ -337,7 +333,7 @@ impl Queue {
 
     /// The event that the discard policy chooses.
     pub(super) fn first_to_discard(&self, events: &Events) -> Option<EventAt> {
-        let stored = || self.first(Heap::Discard).map(|entry| entry.event);
+        let stored = || self.first(Heap::Discard).or_else(|| self.sets.as_ref()?.next()).map(|entry| entry.event);
         self.next_discard(events).map(|plain| plain.event).or_else(stored)
     }
 

@@ -68,10 +68,13 @@ pub(super) struct Sets {
     /// Steps to compare an event's type with them, beside those for its own names.
     types_cost: u32,
     matcher: Matcher<Entry>,
-    /// Weight of the events that wait for others.
+    /// What the channel is charged for the events that wait for others, and the most of it and of them.
     gathered_bytes: u64,
+    allowed: (u64, u64),
     /// Earliest expiry of one of them; at times that of one that has left.
     expires: Time,
+    /// Whether some have expired since all were looked at.
+    has_expired: bool,
     /// Earliest time at which those are dropped that have waited for too long.
     drops_from: Time,
     /// Events of the set that is delivered next, in order.
@@ -79,6 +82,8 @@ pub(super) struct Sets {
     members: Vec<Member>,
     /// Whether the outbox is in the lane's list of those whose events are to be looked at.
     pub(super) listed: bool,
+    /// Its place in the channel's list of them.
+    pub(super) place: usize,
 }
 
 impl Sets {
@@ -92,11 +97,14 @@ impl Sets {
             matcher: Matcher::new(&correlation),
             correlation,
             gathered_bytes: 0,
+            allowed: (u64::MAX, u64::MAX),
             expires: Entry::NEVER,
+            has_expired: false,
             drops_from: Time(0),
             ready: VecDeque::new(),
             members: Vec::new(),
             listed: false,
+            place: 0,
         }
     }
 
@@ -121,9 +129,12 @@ impl Sets {
         self.ready.pop_front()
     }
 
-    /// Puts back an event that was under way, before all others.
+    /// Puts back an event of a set that was under way, in its place.
     pub(super) fn put_back(&mut self, entry: Entry) {
-        self.ready.push_front(entry);
+        let order = |entry: &Entry| self.place(entry.event).map(|place| (place.set, place.index));
+        let place = order(&entry);
+        let at = self.ready.iter().position(|other| order(other) > place).unwrap_or(self.ready.len());
+        self.ready.insert(at, entry);
     }
 
     /// Removes an event that is not under way: of the set, or else of those that wait for others.
@@ -147,59 +158,78 @@ impl Sets {
         self.matcher.waiting()
     }
 
-    /// Their weight.
-    pub(super) fn gathered_bytes(&self) -> u64 {
-        self.gathered_bytes
-    }
-
     pub(super) fn counters(&self) -> &CorrelationCounters {
         self.matcher.counters()
     }
 
-    /// When events are to be dropped that have waited for too long.
-    pub(super) fn next_due(&self) -> Option<Time> {
+    /// When an event is to be dropped that has waited for longer than the correlation says.
+    pub(super) fn overdue_at(&self) -> Option<Time> {
         let due = Duration::from_nanos(self.matcher.next_expiry_ns()?).saturating_sub(BASE) + GRACE;
         Some((Time(0) + due).max(self.drops_from))
     }
 
-    /// Drops events that have waited for too long, `most` at most: [`poll_dropped`](Self::poll_dropped) returns them.
-    pub(super) fn drop_overdue(&mut self, now: Time, most: usize) {
-        if self.next_due().is_some_and(|due| due <= now) {
-            self.matcher.expire(time_of(now, 0).saturating_sub(nanos(GRACE)), most);
+    /// When an event is to be dropped for its own lifetime, or because more wait than may.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        let due = if self.is_over() { Time(0) } else { self.expires };
+        Some(due).filter(|due| *due != Entry::NEVER)
+    }
+
+    /// Says how many bytes and events may wait for others.
+    pub(super) fn allow(&mut self, allowed: (u64, u64)) {
+        self.allowed = allowed;
+    }
+
+    fn is_over(&self) -> bool {
+        let (bytes, events) = self.allowed;
+        self.gathered_bytes > bytes || self.matcher.waiting() as u64 > events
+    }
+
+    /// Drops an event that has waited for longer than the correlation says: [`poll_dropped`](Self::poll_dropped) returns it.
+    pub(super) fn drop_overdue(&mut self, now: Time) {
+        if self.overdue_at().is_some_and(|due| due <= now) {
+            self.matcher.expire(time_of(now, 0).saturating_sub(nanos(GRACE)), 1);
         }
+    }
+
+    /// The next event that was dropped because it had waited for too long, or because too many wait.
+    pub(super) fn poll_dropped(&mut self, events: &Events) -> Option<EventAt> {
+        let entry = match self.matcher.poll_dropped() {
+            Some((entry, _)) => entry,
+            None if self.is_over() => self.matcher.displace_oldest()?,
+            None => return None,
+        };
+        self.left(entry, events)
     }
 
     /// Removes the event that has waited for others for longest.
     pub(super) fn displace(&mut self, events: &Events) -> Option<EventAt> {
-        let event = self.matcher.displace_oldest()?.event;
-        self.gathered_bytes -= events.weight(event);
-        Some(event)
+        let oldest = self.matcher.displace_oldest()?;
+        self.left(oldest, events)
     }
 
-    /// The next event that was dropped because it had waited for too long, or because too many waited.
-    pub(super) fn poll_dropped(&mut self, events: &Events) -> Option<EventAt> {
-        let event = self.matcher.poll_dropped()?.0.event;
-        self.gathered_bytes -= events.weight(event);
-        Some(event)
+    fn left(&mut self, entry: Entry, events: &Events) -> Option<EventAt> {
+        self.gathered_bytes -= events.charge(entry.event);
+        Some(entry.event)
     }
 
     /// The next event that waits for others and has expired by its lifetime.
     pub(super) fn pop_expired(&mut self, events: &Events, now: Time) -> Option<EventAt> {
-        if self.expires > now {
-            return None;
+        while self.expires <= now {
+            let (mut looks, mut expires) = (u32::MAX, Entry::NEVER);
+            let found = self.matcher.displace(&mut looks, |entry| {
+                expires = expires.min(entry.expiry);
+                entry.expiry <= now
+            });
+            if let Some(entry) = found {
+                self.has_expired = true;
+                return self.left(entry, events);
+            }
+            // Behind one that was found, the search does not look at all.
+            if !core::mem::take(&mut self.has_expired) {
+                self.expires = expires;
+            }
         }
-        let (mut looks, mut expires) = (u32::MAX, Entry::NEVER);
-        let found = self.matcher.displace(&mut looks, |entry| {
-            let is_over = entry.expiry <= now;
-            expires = if is_over { now } else { expires.min(entry.expiry) };
-            is_over
-        });
-        if found.is_none() {
-            self.expires = expires;
-        }
-        let event = found?.event;
-        self.gathered_bytes -= events.weight(event);
-        Some(event)
+        None
     }
 
     /// Steps to find out which terms an event's type matches.
@@ -221,12 +251,16 @@ impl Sets {
         (events, now): (&Events, Time),
         steps: &mut Steps,
     ) -> Gathered {
-        let came_at = time_of(event.arrived, event.older_by_ms);
-        let weight = event.weight_bytes;
+        let came_at = match entry.is_plain || entry.since <= event.arrived {
+            true => time_of(event.arrived, event.older_by_ms),
+            // From its start time on.
+            false => time_of(entry.since, 0),
+        };
+        let charge = event.charged_bytes;
         match self.matcher.offer(terms, key, came_at, entry, steps) {
             offered @ (Offered::Waits | Offered::Cut) => {
                 let is_cut = matches!(offered, Offered::Cut);
-                self.gathered_bytes += weight;
+                self.gathered_bytes += charge;
                 self.expires = self.expires.min(entry.expiry);
                 if event.restored || event.older_by_ms > 0 {
                     self.drops_from = now + GRACE_RESTORED;
@@ -234,12 +268,12 @@ impl Sets {
                 Gathered::Waits { is_cut }
             }
             Offered::Complete(set) => {
-                self.gathered_bytes += weight;
+                self.gathered_bytes += charge;
                 for (index, entry) in (0..).zip(set.events) {
                     let place = Correlated { set: set.number, index };
                     self.members.push(Member { event: entry.event, place, done: None });
                     self.ready.push_back(*entry);
-                    self.gathered_bytes -= events.weight(entry.event);
+                    self.gathered_bytes -= events.charge(entry.event);
                 }
                 Gathered::Complete
             }

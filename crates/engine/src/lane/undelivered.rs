@@ -67,7 +67,9 @@ impl Outbox {
             () if is_under_way => WaitsFor::Consumer,
             () if self.suspended => WaitsFor::Resumption,
             () if self.backlog() as u64 + self.elsewhere.events == 0 => WaitsFor::Others,
-            () if self.waiting.started() == 0 && !self.elsewhere.is_fetching() => WaitsFor::StartTime,
+            () if self.waiting.ready() + self.waiting.started() == 0 && !self.elsewhere.is_fetching() => {
+                WaitsFor::StartTime
+            }
             () if self.terms.pull && !self.is_fetching(now) => WaitsFor::Fetching,
             () => WaitsFor::Consumer,
         };

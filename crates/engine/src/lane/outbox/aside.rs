@@ -118,7 +118,9 @@ impl Outbox {
             self.flight.unanswered.push_back(unanswered);
             self.aside.deliveries += 1;
         }
-        if self.waiting.ready() == 0 {
+        // Where no set is left, the next one is tried.
+        let has_another = self.waiting.ready() > 0 || (self.waiting.sets.is_some() && self.waiting.started() > 0);
+        if !has_another {
             self.end_aside(events, now);
         }
         self.aside.until = until;

@@ -7,7 +7,7 @@ use super::{BATCH_BYTES_MAX, EPISODE_OVER_AFTER, Handed, Outbox, Split, Unanswer
 use crate::Time;
 use crate::event::EventAt;
 use crate::lane::events::Events;
-use crate::lane::queue::{Ask, Entry};
+use crate::lane::queue::{Ask, Entry, Queue};
 
 impl Outbox {
     /// Whether a delivery can begin now. While deliveries fail, only one at a time is tried.
@@ -132,16 +132,16 @@ impl Outbox {
 
     /// Adds up to `most` events to a delivery that has begun with `begun`.
     fn fill_batch(&mut self, most: u32, begun: Unanswered, events: &Events, mut taken: impl FnMut(EventAt)) {
-        let mut room = match self.waiting.sets {
-            None => BATCH_BYTES_MAX.saturating_sub(events.weight(begun.entry.event)),
-            // What waited for the last event of a set is bounded as a whole.
-            Some(_) => u64::MAX,
-        };
+        let set_of = |queue: &Queue, event| Some(queue.sets.as_ref()?.place(event)?.set);
+        let set = set_of(&self.waiting, begun.entry.event);
+        // What waits for the last event of a set is bounded as a whole.
+        let most_bytes = if set.is_some() { u64::MAX } else { BATCH_BYTES_MAX };
+        let mut room = most_bytes.saturating_sub(events.weight(begun.entry.event));
         for _ in 0..most {
             let Some((ask, next)) = self.waiting.next(events) else { return };
             let weight = events.weight(next);
             // Repeats are marked by the batch.
-            if ask != begun.entry.ask || weight > room {
+            if ask != begun.entry.ask || weight > room || set_of(&self.waiting, next) != set {
                 return;
             }
             room -= weight;

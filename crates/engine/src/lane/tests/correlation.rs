@@ -257,7 +257,7 @@ fn at_most_so_many_events_wait_as_the_text_says() {
 #[test]
 fn a_consumer_that_is_slow_with_its_sets_is_like_any_slow_one() {
     let mut rig = Rig::new(granted(), ChannelLimits::default());
-    let consumer = rig.correlated(ProxyKind::default(), hold_at(2), "A and B");
+    let consumer = rig.correlated(ProxyKind::default(), hold_at(4), "A and B");
     for (number, name) in (1..).zip(["A", "B", "A", "A"]) {
         assert_eq!(rig.send(name, &[number]), Admission::Accepted { destinations: 1 }, "{number}");
     }
