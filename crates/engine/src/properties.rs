@@ -214,6 +214,12 @@ macro_rules! properties {
             property ["SupplierLinger" 45 SUPPLIERS (0, YEAR)]
         }
         {
+            /// `DispatchPriority`: of the consumers of a lane that can take an event, those of the highest are served first, 0 to 7. Each
+            /// 65th delivery is for one of a lower priority. Default 0.
+            consumers dispatch_priority: [u16 = 0] stored [dispatch_priority: u16]
+            property ["DispatchPriority" 46 OUTBOX (0, OutboxSettings::DISPATCH_PRIORITY_MAX as i64)] drawn 26 among [0, 0, 3, 7]
+        }
+        {
             /// How many bytes of events may wait, those [elsewhere](crate::Overflow) included, with what each costs beside its bytes.
             /// `full_outbox` decides beyond. `None`, the default: as many as the channel's budgets bear.
             consumers max_bytes_per_consumer: [Option<core::num::NonZeroU64> = None] stored [max_bytes_per_consumer: u64] property []

@@ -185,6 +185,8 @@ crate::properties!(settings);
 impl OutboxSettings {
     /// The largest `push_window`.
     pub const PUSH_WINDOW_MAX: u16 = 1024;
+    /// Highest [`dispatch_priority`](Self::dispatch_priority).
+    pub const DISPATCH_PRIORITY_MAX: u16 = 7;
 
     /// The `push_window` of a consumer that is known to keep order, where no level sets one.
     ///
@@ -291,6 +293,9 @@ impl SettingsPatch {
     pub fn check(&self) -> Result<(), Refusal> {
         if self.push_window.is_some_and(|window| !(1..=OutboxSettings::PUSH_WINDOW_MAX).contains(&window)) {
             return Err(Refusal::BadSetting { setting: "push_window", range: "1 to 1024 deliveries" });
+        }
+        if self.dispatch_priority.is_some_and(|priority| priority > OutboxSettings::DISPATCH_PRIORITY_MAX) {
+            return Err(Refusal::BadSetting { setting: "dispatch_priority", range: "0 to 7" });
         }
         if self.backoff_min.is_some_and(|wait| wait.is_zero()) {
             return Err(Refusal::BadSetting { setting: "backoff_min", range: "more than 0 s" });

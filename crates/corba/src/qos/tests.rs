@@ -153,6 +153,7 @@ fn every_property_reaches_the_engine() {
             ("FilterTimeout", 4_000_000_u64.into()),
             ("ProbeInterval", 0_u64.into()),
             ("SupplierLinger", 6_000_000_000_u64.into()),
+            ("DispatchPriority", 7_u16.into()),
             ("ThreadPool", client::notify::ThreadPool::new(giop::realtime::PriorityModel::ServerDeclared, 5, 1).into()),
             ("Discipline", "EarliestDeadline".into()),
             ("Share", 40_u32.into()),
@@ -530,7 +531,7 @@ fn validating_tells_what_else_there_is_and_changes_nothing() {
     assert!(!ranges.contains_key("PushWindow") && !ranges.contains_key("EventReliability"));
     assert_eq!(ranges["MaxEventsPerConsumer"], (Value::Long(0), Value::Long(i32::MAX)));
     assert_eq!(ranges["OrderPolicy"], (Value::Short(0), Value::Short(3)));
-    assert_eq!(ranges.len(), 29);
+    assert_eq!(ranges.len(), 30);
     assert_eq!(scene.settings(), OutboxSettings::default());
 }
 

@@ -649,9 +649,7 @@ impl Lane {
             hold(&mut self.tickets, outbox, withheld);
         }
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
-            outbox.listed = true;
-            let ready = if outbox.bridge.is_some() { &mut self.agenda.ready_bridges } else { &mut self.agenda.ready };
-            ready.push_back(slot);
+            self.list(slot);
         } else if outbox.waiting.sets.is_some() {
             self.list_to_gather(slot);
         }

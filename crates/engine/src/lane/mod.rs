@@ -31,6 +31,7 @@ mod overflow;
 mod placement;
 mod pressure;
 mod queue;
+mod ready;
 mod sets;
 mod slab;
 mod sorted;
@@ -83,6 +84,7 @@ use outbox::Outbox;
 use overflow::Errands;
 use placement::OrphanedBacklog;
 use pressure::{Backlogs, LOOK_AT_ROOM_EVERY};
+use ready::Ready;
 use slab::Slab;
 use suppliers::Suppliers;
 use tickets::Tickets;
@@ -259,7 +261,7 @@ struct Arrival {
 #[derive(Debug)]
 struct Agenda {
     /// Outboxes that can begin a delivery, and bridges that can begin a hand-over; each is listed at most once.
-    ready: VecDeque<u32>,
+    ready: Ready,
     ready_bridges: VecDeque<u32>,
     /// Outboxes of consumers with a correlation whose next event is to be looked at; each is listed at most once.
     gathering: VecDeque<u32>,
@@ -337,7 +339,7 @@ impl Lane {
             channels: Slab::new(),
             outboxes: Slab::new(),
             agenda: Agenda {
-                ready: VecDeque::new(),
+                ready: Ready::default(),
                 ready_bridges: VecDeque::new(),
                 gathering: VecDeque::new(),
                 timers: Timers::default(),

@@ -10,6 +10,7 @@ mod outboxes;
 mod waiting;
 mod world;
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use engine::{
@@ -125,8 +126,8 @@ pub(crate) struct Outbox {
     dropped_while_full: u64,
     pub(crate) delivered: u64,
     pub(crate) discards: [u64; 13],
-    /// Number of deliveries of others while it could have had one.
-    passed_over: usize,
+    /// Number of deliveries of others while it could have had one: of those of its dispatch priority, and of lower ones.
+    passed_over: [usize; 2],
 }
 
 /// An event with failed deliveries: their number, and the times of the first and the last.
@@ -359,7 +360,15 @@ impl Model {
         }
         for other in self.present() {
             let waits = other != at && self.can_deliver(other);
-            self.outboxes[other].passed_over = if waits { self.outboxes[other].passed_over + 1 } else { 0 };
+            let priority = |of| self.settings(of).dispatch_priority;
+            let passed = match priority(at).cmp(&priority(other)) {
+                Ordering::Less => [0, 1],
+                Ordering::Equal => [1, 0],
+                Ordering::Greater => [0, 0],
+            };
+            let outbox = &mut self.outboxes[other];
+            let [by_equal, by_lower] = if waits { outbox.passed_over } else { [0, 0] };
+            outbox.passed_over = if waits { [by_equal + passed[0], by_lower + passed[1]] } else { [0, 0] };
         }
         let most = self.most(at, self.settings(at));
         let credit = if self.outboxes[at].pull { Some(self.outboxes[at].credits.remove(0)) } else { None };
@@ -611,15 +620,19 @@ impl Model {
 
     /// A consumer that could get a delivery now. Resets the counts of passed-over deliveries.
     pub(crate) fn someone_waits(&mut self) -> Option<ProxyKey> {
-        self.outboxes.iter_mut().for_each(|outbox| outbox.passed_over = 0);
+        self.outboxes.iter_mut().for_each(|outbox| outbox.passed_over = [0, 0]);
         self.present().into_iter().find(|at| self.can_deliver(*at)).map(|at| self.outboxes[at].key)
     }
 
-    /// A consumer that was passed over more often than there are others.
+    /// A consumer that was passed over more often than there are others, or more than once for one of a lower dispatch priority.
     pub(crate) fn someone_starves(&self) -> Option<ProxyKey> {
         let present = self.present();
         let limit = present.len();
-        present.into_iter().find(|at| self.outboxes[*at].passed_over > limit).map(|at| self.outboxes[at].key)
+        let starves = |at: &usize| {
+            let [by_equal, by_lower] = self.outboxes[*at].passed_over;
+            by_equal > limit || by_lower > 1
+        };
+        present.into_iter().find(starves).map(|at| self.outboxes[at].key)
     }
 
     pub(crate) fn present(&self) -> Vec<usize> {
@@ -729,7 +742,7 @@ impl Outbox {
             dropped_while_full: 0,
             delivered: 0,
             discards: [0; 13],
-            passed_over: 0,
+            passed_over: [0, 0],
         }
     }
 }

@@ -483,3 +483,23 @@ fn an_event_that_comes_in_drops_no_more_than_a_turn_of_what_has_expired() {
     assert_eq!((rig.expired(), rig.lane.counters().discards.of(DiscardReason::OutboxFull)), (10_000, 0));
     assert!(keys.iter().all(|key| rig.stats(*key).backlog_events == 1));
 }
+
+#[test]
+fn consumers_of_a_higher_dispatch_priority_are_served_first_and_leave_others_some() {
+    let mut rig = Rig::plain();
+    let of = |priority| SettingsPatch { dispatch_priority: Some(priority), ..SettingsPatch::default() };
+    let [low, high, middle] = [0, 7, 3].map(|priority| rig.consumer(of(priority)));
+    rig.publish_all(0..70);
+    let served: Vec<ProxyKey> = core::iter::from_fn(|| {
+        let (key, _, outbox, serial) = rig.poll()?;
+        rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
+        Some(key)
+    })
+    .collect();
+    assert_eq!(served.len(), 210);
+    assert!(served[..64].iter().all(|key| *key == high));
+    assert_eq!(served[64..72], [&[middle][..], &[high; 6], &[middle]].concat(), "one of the others, then what is left");
+    assert_eq!(served[200..], [low; 10]);
+    let wrong = rig.hierarchy.set_proxy_settings(low, of(8));
+    assert!(matches!(wrong, Err(Refusal::BadSetting { setting: "dispatch_priority", .. })));
+}
