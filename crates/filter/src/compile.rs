@@ -3,7 +3,7 @@
 use crate::constraint::{Comparison, Cost, Steps};
 use crate::error::Reason;
 use crate::lexer::{Result, fault};
-use crate::number::Number;
+use crate::number::{Arithmetic, Number};
 use crate::path::{Part, Path, Paths, Root};
 use crate::program::{Op, Program, STACK_MAX};
 use crate::text::Text;
@@ -327,7 +327,11 @@ impl Compiler<'_> {
                     // Any number will do to see whether the operator can divide by this one.
                     let fails = |divisor| Number::Int(0).calculate(*op, divisor).is_none();
                     if constant.number().is_some_and(fails) {
-                        return fault(offset as usize, Reason::DivisionByZero);
+                        let is_mask = *op == Arithmetic::Mask;
+                        return fault(
+                            offset as usize,
+                            if is_mask { Reason::NotInteger } else { Reason::DivisionByZero },
+                        );
                     }
                     let constant = constant.clone();
                     self.emit(Op::CalculateConstant(*op, constant), offset);

@@ -119,6 +119,8 @@ pub enum Reason {
     },
     /// A division by a constant zero.
     DivisionByZero,
+    /// A mask that is no integer.
+    NotInteger,
 }
 
 impl ConstraintError {
@@ -175,7 +177,8 @@ impl fmt::Display for Reason {
             | Self::NotNumber { .. }
             | Self::NotText { .. }
             | Self::Incomparable { .. }
-            | Self::DivisionByZero => self.write_type(f),
+            | Self::DivisionByZero
+            | Self::NotInteger => self.write_type(f),
             _ => self.write_syntax(f),
         }
     }
@@ -238,6 +241,7 @@ impl Reason {
                 f.write_str(if *not { "; not binds tighter than a comparison: write not (…)" } else { "" })
             }
             Self::DivisionByZero => f.write_str("this divides by zero"),
+            Self::NotInteger => f.write_str("& takes whole numbers; this has a point"),
             _ => Ok(()),
         }
     }

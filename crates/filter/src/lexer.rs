@@ -99,6 +99,7 @@ impl<'t> Lexer<'t> {
             (b'>', _) => (Token::Compare(Comparison::Gt), 1),
             (b'=', _) => return self.spelling(1, "=="),
             (b'&', Some(b'&')) => return self.spelling(2, "and"),
+            (b'&', _) => (Token::Calculate(Arithmetic::Mask), 1),
             (b'|', Some(b'|')) => return self.spelling(2, "or"),
             (b'!', _) => return self.spelling(1, "not"),
             (b'"', _) => return self.spelling(1, "strings in apostrophes: 'DV01'"),

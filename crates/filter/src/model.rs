@@ -74,8 +74,14 @@ const INTS: [i64; 6] = [0, 1, 2, 3, i64::MAX, 1 << 53];
 const FLOATS: [f64; 6] = [0.0, 0.5, 3.25, 3.0, 1e300, 9_223_372_036_854_775_808.0];
 const COMPARISONS: [Comparison; 6] =
     [Comparison::Eq, Comparison::Ne, Comparison::Lt, Comparison::Le, Comparison::Gt, Comparison::Ge];
-const OPERATORS: [Arithmetic; 5] =
-    [Arithmetic::Add, Arithmetic::Subtract, Arithmetic::Multiply, Arithmetic::Divide, Arithmetic::Remainder];
+const OPERATORS: [Arithmetic; 6] = [
+    Arithmetic::Add,
+    Arithmetic::Subtract,
+    Arithmetic::Multiply,
+    Arithmetic::Divide,
+    Arithmetic::Remainder,
+    Arithmetic::Mask,
+];
 
 struct Maker {
     rng: Rng,
@@ -411,6 +417,7 @@ fn calculate(op: Arithmetic, left: Value<'_>, right: Value<'_>) -> Option<Value<
             Arithmetic::Multiply => a.checked_mul(b),
             Arithmetic::Divide => Some(a.checked_div(b)?),
             Arithmetic::Remainder => Some(a.checked_rem(b)?),
+            Arithmetic::Mask => Some(a & b),
         };
         // Beyond 64 bits, floats are calculated with, not the exact result rounded.
         if let Some(Value::Int(_) | Value::UInt(_)) = exact.map(integer) {

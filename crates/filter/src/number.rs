@@ -18,6 +18,8 @@ pub(crate) enum Arithmetic {
     Multiply,
     Divide,
     Remainder,
+    /// The bits that two integers have in common.
+    Mask,
 }
 
 impl Arithmetic {
@@ -28,6 +30,7 @@ impl Arithmetic {
             Self::Multiply => "*",
             Self::Divide => "/",
             Self::Remainder => "%",
+            Self::Mask => "&",
         }
     }
 }
@@ -64,6 +67,7 @@ impl Number {
                 Arithmetic::Multiply => a.checked_mul(b),
                 Arithmetic::Divide => Some(a.checked_div(b)?),
                 Arithmetic::Remainder => Some(a.checked_rem(b)?),
+                Arithmetic::Mask => Some(a & b),
             };
             if let Some(number) = exact.and_then(Self::from_integer) {
                 return Some(number);
@@ -75,6 +79,7 @@ impl Number {
             Arithmetic::Subtract => Some(Self::Float(a - b)),
             Arithmetic::Multiply => Some(Self::Float(a * b)),
             Arithmetic::Divide | Arithmetic::Remainder if b == 0.0 => None,
+            Arithmetic::Mask => None,
             Arithmetic::Divide => Some(Self::Float(a / b)),
             Arithmetic::Remainder => Some(Self::Float(a % b)),
         }

@@ -427,7 +427,8 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
 fn calculate<'r>(left: &Value<'_>, op: Arithmetic, right: &Value<'_>) -> Result<Value<'r>, Stop> {
     let left = left.number().ok_or(FailureKind::WrongType)?;
     let right = right.number().ok_or(FailureKind::WrongType)?;
-    Ok(left.calculate(op, right).ok_or(FailureKind::DivisionByZero)?.into())
+    let failure = if op == Arithmetic::Mask { FailureKind::WrongType } else { FailureKind::DivisionByZero };
+    Ok(left.calculate(op, right).ok_or(failure)?.into())
 }
 
 /// Value of `$curtime`, a `TimeBase::UtcT` of which only the time is known. Notification Service 1.1, 2.4.
