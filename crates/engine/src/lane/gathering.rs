@@ -56,11 +56,16 @@ impl Outbox {
         is_idle && self.waiting.started() > 0 && !(self.suspended || self.dead)
     }
 
+    /// Whether the sets have all events that came so far.
+    fn has_gathered_all(&self) -> bool {
+        self.waiting.started() == 0 && self.elsewhere.is_over() && self.catch_up.is_none()
+    }
+
     /// When events are to be dropped that wait for others. Where some may be on their way that came in time, that is looked at later.
     pub(super) fn gathered_due(&self, now: Time) -> Option<Time> {
         let sets = self.waiting.sets.as_ref()?;
-        let has_all = self.waiting.started() == 0 && self.elsewhere.is_over() && self.catch_up.is_none();
-        let overdue = sets.overdue_at().map(|due| if has_all { due } else { due.max(now + LOOK_AGAIN_AFTER) });
+        let later = if self.has_gathered_all() { Time(0) } else { now + LOOK_AGAIN_AFTER };
+        let overdue = sets.overdue_at().map(|due| due.max(later));
         overdue.into_iter().chain(sets.next_due()).min()
     }
 }
@@ -151,6 +156,9 @@ impl Lane {
         let gathered = sets.offer((entry, event), of, (&self.events, self.now), steps);
         if gathered == Gathered::Complete {
             outbox.weight += sets.ready_bytes(&self.events);
+            if let Some(state) = self.channels.get_mut(outbox.channel) {
+                state.known_slow_consumer = None;
+            }
         }
         Some(gathered)
     }
@@ -190,14 +198,16 @@ impl Lane {
         while dropped < self.agenda.due_left.clamp(1, DUE_PER_ROUND)
             && let Some(outbox) = self.outboxes.get_mut(slot)
             && outbox.gathered_due(now).is_some_and(|due| due <= now)
-            && let Some(sets) = &mut outbox.waiting.sets
+            && let (has_all, Some(sets)) = (outbox.has_gathered_all(), &mut outbox.waiting.sets)
         {
             if let Some(event) = sets.pop_expired(&self.events, now) {
                 self.drop_one(slot, DiscardReason::Expired, event);
                 dropped += 1;
                 continue;
             }
-            sets.drop_overdue(now);
+            if has_all {
+                sets.drop_overdue(now);
+            }
             dropped += self.drop_excess_gathered(slot, 1).max(1);
         }
         if dropped > 0 {
@@ -245,8 +255,8 @@ impl Lane {
     }
 
     /// Drops the oldest event that waits for others in one of a channel's outboxes, in turn, for an admission that finds no room where no
-    /// consumer's backlog is in the way. Returns whether there was one; `left` is lowered.
-    pub(super) fn displace_gathered(&mut self, channel: u32, left: &mut u32) -> bool {
+    /// consumer's backlog is in the way. Returns whether there was one that takes room of these senders; `left` is lowered.
+    pub(super) fn displace_gathered(&mut self, channel: u32, whose: Whose, left: &mut u32) -> bool {
         let outboxes = self.channels.get(channel).map_or(0, |state| state.correlating.len());
         for _ in 0..outboxes.min(DISPLACED_AT_ONCE as usize) {
             let Some(state) = self.channels.get_mut(channel).filter(|_| *left > 0) else { return false };
@@ -259,8 +269,9 @@ impl Lane {
                 && let Some(sets) = &mut outbox.waiting.sets
                 && let Some(event) = sets.displace(&self.events)
             {
+                let counts = whose == Whose::Suppliers || self.events.get(event).is_some_and(|event| event.taken_over);
                 self.drop_one(slot, DiscardReason::Uncorrelated, event);
-                return true;
+                return counts;
             }
         }
         false
@@ -275,7 +286,7 @@ impl Lane {
                     .room(whose)
                     .hold
                     .is_some_and(|hold| hold.by.is_none() && !state.has_room_again(whose, hold.over))
-                && self.displace_gathered(channel, &mut left)
+                && self.displace_gathered(channel, whose, &mut left)
             {}
         }
     }

@@ -123,6 +123,10 @@ impl Lane {
             (None, _) => ELSEWHERE,
             (Some(route), Some(slot)) => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
+                    let priority = outbox.terms.settings.dispatch_priority;
+                    if priority != route.settings.dispatch_priority && core::mem::take(&mut outbox.listed) {
+                        self.agenda.ready.remove(slot, priority);
+                    }
                     self.counters.deliveries.put_back += outbox.update(route, &self.events, self.now);
                     let settings = &outbox.terms.settings;
                     let is_over =

@@ -62,7 +62,7 @@ impl Lane {
                 break Err(self.refusal(channel, over));
             }
             let Some(slow_consumer) = self.next_slow_consumer(channel, &mut backlogs, &mut known) else {
-                if self.displace_gathered(channel, &mut displaced) {
+                if self.displace_gathered(channel, whose, &mut displaced) {
                     continue;
                 }
                 // Everything left is in flight, and will be released by itself; memory has to wait for it.

@@ -415,6 +415,9 @@ impl Queue {
 
     /// Since when the next event to be delivered has waited.
     pub(super) fn next_since(&self, events: &Events) -> Option<Time> {
+        if let Some(next) = self.sets.as_ref().and_then(|sets| sets.next()) {
+            return Some(events.arrival_order(next.event).0);
+        }
         let ringed =
             self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| events.arrival_order(plain.event).0);
         ringed.or_else(|| self.first(Heap::Order).map(|entry| entry.since))

@@ -36,6 +36,15 @@ impl Ready {
         }
     }
 
+    /// Takes off an outbox whose priority has changed.
+    pub(super) fn remove(&mut self, slot: u32, priority: u16) {
+        let at = usize::from(priority).min(PRIORITIES - 1);
+        if let Some(queue) = self.queues.get_mut(at) {
+            queue.retain(|other| *other != slot);
+            self.waiting &= !(u8::from(queue.is_empty()) << at);
+        }
+    }
+
     /// The next outbox: of the highest priority, the one that has waited longest.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<u32> {

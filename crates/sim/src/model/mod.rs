@@ -624,13 +624,13 @@ impl Model {
         self.present().into_iter().find(|at| self.can_deliver(*at)).map(|at| self.outboxes[at].key)
     }
 
-    /// A consumer that was passed over more often than there are others, or more than once for one of a lower dispatch priority.
+    /// A consumer that was passed over more often than there are others, for those of its dispatch priority or for lower ones.
     pub(crate) fn someone_starves(&self) -> Option<ProxyKey> {
         let present = self.present();
         let limit = present.len();
         let starves = |at: &usize| {
             let [by_equal, by_lower] = self.outboxes[*at].passed_over;
-            by_equal > limit || by_lower > 1
+            by_equal > limit || by_lower > limit
         };
         present.into_iter().find(starves).map(|at| self.outboxes[at].key)
     }

@@ -445,3 +445,25 @@ fn consumers_that_come_and_go_leave_the_others_their_shares() {
     }
     assert!(rig.memory() <= 101 * (charge(1) + HOLDER_OVERHEAD_BYTES));
 }
+
+/// The clock of the sets went on with the lifetime of an event, while others had yet to be looked at.
+#[test]
+fn what_waits_behind_a_slow_consumer_keeps_its_time_whatever_expires_meanwhile() {
+    let mut rig = Rig::plain();
+    let sets = rig.plain_sets("C or A and B within 50ms");
+    rig.send("C", &[1]);
+    let (_, _, outbox, serial) = rig.batch().unwrap();
+    rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
+    rig.send("A", &[2]);
+    rig.send_with("A", &[3], |event| event.timeout = Some(Duration::from_millis(430)));
+    rig.send("C", &[4]);
+    let (_, _, outbox, serial) = rig.batch().unwrap();
+    rig.pass(Duration::from_millis(30));
+    rig.send("A", &[5]);
+    rig.pass(Duration::from_millis(300));
+    rig.send("B", &[6]);
+    rig.pass(Duration::from_millis(150));
+    assert_eq!(rig.awaiting(sets), 1, "one has expired, and another may find one that has yet to be looked at");
+    rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
+    assert_eq!(rig.drain_sets(), [], "300 ms are not 50");
+}
