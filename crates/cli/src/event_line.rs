@@ -47,7 +47,7 @@ impl EventLine {
         };
         // The protocol for lines of JSON has the event in an object of its own.
         let object = match object.get("event") {
-            Some(Json::Object(event)) if object.len() == 1 => event.clone(),
+            Some(Json::Object(event)) if object.keys().all(|key| key == "event" || key == "set") => event.clone(),
             _ => object,
         };
         if object.contains_key("error") {
@@ -234,6 +234,7 @@ mod tests {
             r#"{"received":"x","type":"Weather/Wind","name":"","header":{},"fields":{"speed":1},"body":null}"#,
             r#"{"received":"x","domain":"Weather","type":"Wind","name":"","header":{},"fields":{"speed":1},"body":null}"#,
             r#"{"event":{"channel":0,"type":"Weather/Wind","name":"","fields":{"speed":1},"body":null}}"#,
+            r#"{"event":{"channel":0,"type":"Weather/Wind","fields":{"speed":1}},"set":{"number":1,"index":0}}"#,
             r#"{"event":{"channel":0,"number":  17,"time":139830192000000000,"type":"Weather/Wind","fields":{"speed":1}}}"#,
         ] {
             assert_eq!(of(line), pair("Weather", "Wind", 1), "{line}");

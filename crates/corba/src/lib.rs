@@ -52,6 +52,6 @@ pub use protocol::{
     PeerAddress, Probes, Protocol, ProtocolSettings, ProxyNonces, Published, RegisterError, RestoredClient, Settable,
     Subscribed, SupplierStatus, Unpublished,
 };
-pub use qos::{Declared, START_FROM_RANGE, dead_letter_channels, parse_time, start_from};
+pub use qos::{Declared, START_FROM_RANGE, correlation, dead_letter_channels, parse_time, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};
 pub use topology::{Image, Link as AddedLink, Part as StoredPart};

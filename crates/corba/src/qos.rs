@@ -21,6 +21,7 @@ mod tests;
 pub use self::declared::{Declared, dead_letter_channels, parse_time};
 pub(super) use self::declared::{declare, declare_at};
 pub(super) use self::pools::{Pool, PoolKind};
+pub use self::property::correlation;
 pub(super) use self::property::{
     ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, DEAD_LETTER_CHANNEL, EVENT_RELIABILITY, Effective, ErrorCode,
     HOLD_GRANTED, Most, PropertyValue, RequestedProperties, START_FROM, WHEN,

@@ -95,6 +95,20 @@ pub fn write_numbered(
 /// Characters reserved for an event's number.
 pub const NUMBER_CHARACTERS: usize = 20;
 
+/// Writes the line of an event with the number of its set, and its place there, for a consumer that gets sets.
+///
+/// ```text
+/// {"event":{"channel":0,"type":"Weather/Wind",…},"set":{"number":1,"index":0}}
+/// ```
+pub fn write_with_set(out: &mut Vec<u8>, line: &[u8], set: u64, index: u32) {
+    out.extend_from_slice(line.strip_suffix(b"}\n").unwrap_or(line));
+    out.push_str(",\"set\":{\"number\":");
+    write::plain(out, set);
+    out.push_str(",\"index\":");
+    write::plain(out, index);
+    out.push_str("}}\n");
+}
+
 fn begin(out: &mut impl Sink, channel: u32) {
     out.push_str("{\"event\":{\"channel\":");
     write::plain(out, channel);

@@ -77,6 +77,8 @@ pub struct Subscribe {
     pub constraint: String,
     /// Position in the channel's history to begin at, in the words of the property `StartFrom`; if left out, only new events are sent.
     pub from: Option<String>,
+    /// A correlation, in the words of the property `When`; empty if it was left out.
+    pub when: String,
 }
 
 /// An event.
@@ -179,6 +181,7 @@ impl Members {
             types,
             constraint: self.text("where")?.unwrap_or_default(),
             from: self.place("from")?,
+            when: self.text("when")?.unwrap_or_default(),
         })
     }
 
@@ -322,10 +325,12 @@ mod tests {
             types: vec![pair("Weather", "*"), pair("*", "*"), pair("", "Wind"), pair("", "Rain")],
             constraint: "$speed > 10".to_owned(),
             from: None,
+            when: String::new(),
         };
         assert_eq!(parsed(request), Ok(Request::Subscribe(expected)));
         let (channel, types) = (ChannelRef::default(), vec![pair("*", "*")]);
-        let expected = Subscribe { id: 2, channel, create: false, types, constraint: String::new(), from: None };
+        let (constraint, when) = (String::new(), String::new());
+        let expected = Subscribe { id: 2, channel, create: false, types, constraint, from: None, when };
         assert_eq!(parsed(r#"{"op":"subscribe","id":2}"#), Ok(Request::Subscribe(expected)));
         for (from, place) in [(r#""last:100""#, Some("last:100")), ("7", Some("number:7")), ("null", None)] {
             let line = format!(r#"{{"op":"subscribe","id":2,"from":{from}}}"#);

@@ -7,15 +7,16 @@
 use super::clients::{Tell, side_name};
 use super::durable::DURABLE_NAME_BYTES_MAX;
 use super::names::NAME_BYTES_MAX;
-use super::{Objects, Protocol, Thing, octets_of_types, weights};
+use super::{Objects, Protocol, Thing, octets_of_correlation, octets_of_types, weights};
 use crate::exceptions::{ACCESS_DENIED, Raised};
 use crate::near;
 use crate::proxy_kind::ProxyKind;
 use accounts::{Account, Resource};
 use engine::{
-    AdminId, ChannelId, DiscardPolicy, EventType, FilterId, FullOutbox, OutboxSettings, OutputForm, Peer, ProxyKey,
-    Refusal, Reliability, SettingsPatch, Side, StartFrom, SubscriptionTarget,
+    AdminId, ChannelId, DiscardPolicy, EventType, FilterId, FilterTarget, FullOutbox, OutboxSettings, OutputForm, Peer,
+    ProxyKey, Refusal, Reliability, SettingsPatch, Side, StartFrom, SubscriptionTarget,
 };
+use filter::correlation::Correlation;
 use filter::{Constraint, ConstraintError, Limits};
 use giop::client_name;
 use std::fmt;
@@ -107,6 +108,8 @@ pub enum Part {
         output_form: OutputForm,
         /// Where it begins in the channel's history. Its events then have numbers.
         start: Option<StartFrom>,
+        /// The sets of events that it gets; `None` if it gets single ones.
+        correlation: Option<Arc<Correlation>>,
         /// Whether it only watches: it never blocks suppliers, and loses the oldest events when full.
         looks_on: bool,
         /// The name of a durable consumer in its channel, of 1 to 255 octets: the proxy outlives its connections and the process, is found
@@ -171,6 +174,8 @@ pub enum RegisterError {
     TooManyConstraints,
     /// The channel has no history to begin in.
     NoHistory,
+    /// The channel's default admin has a filter that a client implements, which would tear sets apart.
+    NoSets,
     /// The rules do not allow it.
     Denied,
     /// No channel known to the client has that name; a similar name, if there is one.
@@ -209,6 +214,9 @@ impl fmt::Display for RegisterError {
             Self::NotMade(name, why) => write!(f, "the channel \"{}\" cannot be made: {why}", beginning(name)),
             Self::DurableName => write!(f, "a durable consumer's name has 1 to {DURABLE_NAME_BYTES_MAX} octets"),
             Self::DurableConnected => f.write_str("a client is connected already as the durable consumer of this name"),
+            Self::NoSets => f.write_str(
+                "there are no sets (when) in this channel: its default consumer admin has a filter that a client implements",
+            ),
             Self::NoHistory => {
                 f.write_str("the channel stores no history: set its HistoryEvents, HistoryAge or HistoryBytes")
             }
@@ -344,14 +352,20 @@ impl Protocol {
         local_proxy: LocalProxy,
     ) -> Result<ProxyKey, RegisterError> {
         let known = self.find_durable(channel, &local_proxy.part)?;
+        let mut of_sets = 0;
         let (side, types) = match &local_proxy.part {
             Part::Supplier => (Side::Suppliers, &[][..]),
-            Part::Consumer { types, constraint, start, .. } => {
+            Part::Consumer { types, constraint, start, correlation, .. } => {
                 check_constraint(&self.objects, channel, constraint)?;
                 let in_history = start.is_some_and(|start| start != StartFrom::New);
                 if in_history && !self.objects.hierarchy.channel(channel)?.limits().history.keeps() {
                     return Err(RegisterError::NoHistory);
                 }
+                let admin = FilterTarget::Admin { channel, side: Side::Consumers, admin: AdminId::DEFAULT };
+                if correlation.is_some() && self.objects.has_remote_filter(admin)? {
+                    return Err(RegisterError::NoSets);
+                }
+                of_sets = correlation.as_deref().map_or(0, |correlation| octets_of_correlation(correlation, 1));
                 (Side::Consumers, &types[..])
             }
         };
@@ -366,7 +380,7 @@ impl Protocol {
             return self.rejoin(key, local_proxy);
         }
         let one = self.objects.ledger.charge(Resource::Proxies, 1).map_err(|_| RegisterError::Spent)?;
-        let octets = weights::PROXY + weights::CLIENT + octets_of_types(types);
+        let octets = weights::PROXY + weights::CLIENT + octets_of_types(types) + of_sets;
         let LocalProxy { channel: _, peer, name, part, about: _ } = local_proxy;
         let (kind, passing) = (ProxyKind::LOCAL, ProxyKind::LOCAL.passing_on_main_lane());
         let claim = self.objects.ledger.charge_octets(octets).map_err(|_| RegisterError::Spent)?;
@@ -400,7 +414,7 @@ impl Protocol {
         let (settings, mut is_durable) = (part.settings(), false);
         let (output_form, side) = match part {
             Part::Supplier => (OutputForm::default(), Side::Suppliers),
-            Part::Consumer { types, constraint, output_form, durable, .. } => {
+            Part::Consumer { types, constraint, output_form, durable, correlation, .. } => {
                 if !types.is_empty() {
                     let claim =
                         self.objects.ledger.claim_types(Thing::Proxy(key), &types).map_err(|_| RegisterError::Spent)?;
@@ -415,6 +429,7 @@ impl Protocol {
                     }
                 }
                 self.objects.hierarchy.set_proxy_settings(key, settings)?;
+                self.objects.hierarchy.set_correlation(key, correlation)?;
                 is_durable = durable.is_some();
                 (output_form, Side::Consumers)
             }

@@ -13,7 +13,7 @@ use crate::qos::{
 use crate::table::{AdminKey, Level};
 use accounts::{Charge, Resource, Spent, SpentBy};
 use engine::{
-    ChannelId, EventType, FilterRef, FilterTarget, HierarchyPart, OutboxSettings, PoolId, Proxy, ProxyKey,
+    ChannelId, EventType, FilterRef, FilterTarget, HierarchyPart, OutboxSettings, PoolId, Proxy, ProxyKey, Refusal,
     SettingsPatch, Side, SubscriptionTarget, SupplierSettings, Topics,
 };
 use filter::correlation::Correlation;
@@ -98,6 +98,9 @@ impl Objects {
 
     /// Number of lanes that a consumer has outboxes on.
     pub(crate) fn lanes_of(&self, proxy: ProxyKey) -> u32 {
+        if self.hierarchy.proxy(proxy).is_ok_and(|proxy| proxy.kind.on_main_lane) {
+            return 1;
+        }
         let pool = self.effective(Level::Proxy(proxy, Side::Consumers)).ok().and_then(|effective| effective.pool);
         pool.map_or(1, |pool| pool.threads())
     }
@@ -109,13 +112,17 @@ impl Objects {
             _ => return Ok(Some("it is for proxies of consumers that take sequences, or structured events over IIOP")),
         };
         let AdminKey { channel, side, admin } = self.admin_of(proxy)?;
-        let targets = [FilterTarget::Proxy(proxy), FilterTarget::Admin { channel, side, admin }];
-        for target in targets {
-            if self.hierarchy.filters(target)?.iter().any(|(_, filter)| matches!(filter, FilterRef::Remote(_))) {
+        for target in [FilterTarget::Proxy(proxy), FilterTarget::Admin { channel, side, admin }] {
+            if self.has_remote_filter(target)? {
                 return Ok(Some("it or its admin has a filter that a client implements, which would tear sets apart"));
             }
         }
         Ok(None)
+    }
+
+    /// Whether an admin or a proxy has a filter that a client implements.
+    pub(crate) fn has_remote_filter(&self, target: FilterTarget) -> Result<bool, Refusal> {
+        Ok(self.hierarchy.filters(target)?.iter().any(|(_, filter)| matches!(filter, FilterRef::Remote(_))))
     }
 
     /// Whether a proxy's client is told which events are a set: by a sequence, or by the headers of structured events.
@@ -232,7 +239,8 @@ impl Objects {
     }
 
     fn has_correlation(&self, key: ProxyKey) -> bool {
-        self.hierarchy.proxy(key).is_ok_and(|proxy| proxy.correlation.is_some())
+        // Subscriptions of other protocols may be anybody's, and bar no filter: their events tell which are missing.
+        self.hierarchy.proxy(key).is_ok_and(|proxy| proxy.correlation.is_some() && !proxy.kind.on_main_lane)
     }
 
     /// A pool in the form that clients read and set.

@@ -7,7 +7,7 @@ use super::topics::{self, ByType};
 use super::unknown::Unknown;
 use crate::log_lines::log_line;
 use engine::{ChannelLimits, Discipline, OutboxSettings, SettingsPatch, StartFrom, SupplierSettings, Topics};
-use filter::correlation::{Correlation, CorrelationLimits};
+use filter::correlation::{Correlation, CorrelationError, CorrelationLimits};
 use giop::cdr::Writer;
 use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
@@ -448,14 +448,10 @@ impl Domain {
                 }
             },
             Self::Correlation => match value {
-                Value::String(text) if text.is_empty() => Ok(Accepted::Correlation(None)),
-                Value::String(text) => match Correlation::parse(text, &CorrelationLimits::default()) {
-                    Ok(correlation) => Ok(Accepted::Correlation(Some(Arc::new(correlation)))),
-                    Err(error) => {
-                        log_line!(Info, "refused {WHEN}: {error}");
-                        Err(ErrorCode::BadValue)
-                    }
-                },
+                Value::String(text) => correlation(text).map(Accepted::Correlation).map_err(|error| {
+                    log_line!(Info, "refused {WHEN}: {error}");
+                    ErrorCode::BadValue
+                }),
                 _ => Err(ErrorCode::BadType),
             },
             Self::Pool(kind) => Pool::accept(*kind, value).map(Accepted::Pool),
@@ -489,4 +485,15 @@ fn is_utc(value: &Value) -> bool {
     let Value::Struct { fields, .. } = value else { return false };
     let members: Vec<&Value> = fields.iter().map(|(_, member)| member).collect();
     matches!(members.as_slice(), [Value::ULongLong(_), Value::ULong(_), Value::UShort(_), Value::Short(_)])
+}
+
+/// The correlation that a text says; none if it is empty.
+///
+/// # Errors
+/// The mistake in the text, and where it is.
+pub fn correlation(text: &str) -> Result<Option<Arc<Correlation>>, CorrelationError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(Correlation::parse(text, &CorrelationLimits::default())?)))
 }

@@ -25,6 +25,7 @@ fn durable(name: &str, number: u64) -> LocalProxy {
         constraint: "$speed > 10".to_owned(),
         output_form: FORM,
         start: None,
+        correlation: None,
         looks_on: false,
         durable: Some(name.to_owned()),
         confirms: true,

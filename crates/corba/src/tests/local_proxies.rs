@@ -24,6 +24,7 @@ fn consumer(channel: ChannelId, constraint: &str) -> LocalProxy {
         constraint,
         output_form: OutputForm(3 << 8),
         start: None,
+        correlation: None,
         looks_on: false,
         durable: None,
         confirms: false,

@@ -308,6 +308,7 @@ impl Protocol {
                 constraint,
                 output_form: OUTPUT_FORM,
                 start: None,
+                correlation: None,
                 looks_on: false,
                 durable: None,
                 confirms: false,

@@ -172,13 +172,13 @@ impl Core {
         self.cx.io.poll.add(connection.stream.tcp(), Socket::Incoming(Tag::Toy, token), Interest::READ).ok()?;
         self.cx.io.occupied.arrive(Tag::Toy, token, account.ip(), at);
         let output_form = OutputForm((Tag::Toy as u32) << 16);
-        let (types, constraint, start, looks_on) = (Vec::new(), String::new(), None, false);
+        let (types, constraint, start, correlation, looks_on) = (Vec::new(), String::new(), None, None, false);
         let Settings { request_bytes_min, is_durable } = self.protocols.toy.settings;
         let (durable, confirms, refuses) = (is_durable.then(|| NAME.to_owned()), is_durable, false);
         let backlog_bytes_max = None;
         #[rustfmt::skip]
         let consumer = Part::Consumer {
-            types, constraint, output_form, start, looks_on, durable, confirms, refuses, backlog_bytes_max,
+            types, constraint, output_form, start, correlation, looks_on, durable, confirms, refuses, backlog_bytes_max,
         };
         let parts = [Part::Supplier, consumer];
         for (peer, part) in peers.into_iter().zip(parts) {

@@ -40,6 +40,7 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
         constraint,
         output_form: engine::OutputForm(0),
         start: None,
+        correlation: None,
         looks_on: false,
         durable: None,
         confirms: false,

@@ -8,6 +8,7 @@ use client::{Orb, OrbOptions};
 use giop::value::Value;
 use service::Counter;
 
+use crate::json;
 use crate::kinds::{Consumer, Model, new_channel};
 use crate::peers::{Bare, await_count, start};
 use crate::persistent::{Folder, channel, factory, number, persistent, supplier};
@@ -130,4 +131,29 @@ fn single_events_tell_their_set_and_their_place_whether_pushed_or_pulled() {
         assert_eq!(placed(&pulled.pull_structured_event().unwrap()), expected);
         assert_eq!(placed(&link.accept_push()), expected);
     }
+}
+
+#[test]
+fn a_subscription_in_json_says_when_and_its_lines_tell_their_set() {
+    let service = json::start();
+    let mut sets = json::Lines::subscribed(&service, r#","types":["Site/*"],"when":"A and B same antenna""#);
+    let mut publisher = json::Lines::connect(&service);
+    for (id, (name, antenna)) in (1..).zip([("A", 1), ("A", 2), ("C", 2), ("B", 2), ("B", 1)]) {
+        let line = format!(
+            r#"{{"op":"publish","id":{id},"type":"Site/{name}","fields":{{"antenna":{antenna},"number":{id}}}}}"#
+        );
+        assert_eq!(publisher.ask(&line), format!(r#"{{"ok":{id}}}"#));
+    }
+    for (name, antenna, number, set, index) in
+        [("A", 2, 2, 1, 0), ("B", 2, 4, 1, 1), ("A", 1, 1, 2, 0), ("B", 1, 5, 2, 1)]
+    {
+        let event = format!(
+            r#"{{"channel":0,"type":"Site/{name}","name":"","fields":{{"antenna":{antenna},"number":{number}}},"body":null}}"#
+        );
+        let line = format!(r#"{{"event":{event},"set":{{"number":{set},"index":{index}}}}}"#);
+        assert_eq!(sets.line(), Some(line));
+    }
+    let refused = sets.ask(r#"{"op":"subscribe","id":2,"when":"A and not B"}"#);
+    assert!(refused.starts_with(r#"{"error":2,"reason":"\"when\" is no correlation: column 7"#), "{refused}");
+    assert_eq!(sets.ask(json::PING), json::PONG);
 }

@@ -15,7 +15,7 @@ use testing::{Leash, NextInTime, patient, unless_closed};
 use crate::peers::{await_count, start_with, wait_until};
 use crate::persistent::{Folder, factory};
 
-fn start() -> Service {
+pub(crate) fn start() -> Service {
     start_limited(Limits::default())
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use accounts::{Account, Charge, Resource, Spent};
-use engine::{Delivery, Event, Outcome, Peer, ProxyKey, Time};
+use engine::{Correlated, Delivery, Event, Outcome, Peer, ProxyKey, Time};
 use hashbrown::HashMap;
 use json::{ChannelRef, Limits, Publish, Session};
 
@@ -261,7 +261,14 @@ impl Protocol {
             return Outcome::Sent;
         }
         connection.output.lend(&mut cx.io.spares);
-        events.extend(connection.output.push_event(event, Body::Alternate(index)));
+        match delivery.correlated {
+            None => events.extend(connection.output.push_event(event, Body::Alternate(index))),
+            Some(Correlated { set, index: place }) => {
+                // The line is the same for all consumers, and the set for this one: it stands behind the event.
+                ::json::event::write_with_set(connection.output.bytes(), Body::Alternate(index).of(&event), set, place);
+                events.push(event);
+            }
+        }
         cx.counters.add(Counter::PushesSent, 1);
         self.note_due(token, cx);
         Outcome::Sent

@@ -479,7 +479,7 @@ impl Protocol {
     }
 
     fn subscribe_json(&mut self, token: Token, subscribe: Subscribe, cx: &mut Context) {
-        let Subscribe { id, channel, create, types, constraint, from } = subscribe;
+        let Subscribe { id, channel, create, types, constraint, from, when } = subscribe;
         let Some(connection) = self.connections.get(token) else { return };
         let (subscriptions, looks_on) = (&connection.proxies.subscriptions, connection.looks_on);
         if looks_on && create {
@@ -501,11 +501,18 @@ impl Protocol {
             }
             place => place.flatten(),
         };
+        let correlation = match corba::correlation(when.trim()) {
+            Ok(correlation) => correlation,
+            Err(error) => {
+                return self.refuse_json(token, Some(id), &format!("\"when\" is no correlation: {error}"), cx);
+            }
+        };
         let part = corba::Part::Consumer {
             types,
             constraint,
             output_form: OUTPUT_FORM,
             start,
+            correlation,
             looks_on,
             durable: None,
             confirms: false,
@@ -556,8 +563,11 @@ impl Protocol {
         let name = format!("{kind} at {}", connection.address);
         let octets = match &requested_part {
             corba::Part::Supplier => 0,
-            corba::Part::Consumer { types, constraint, .. } => {
-                types.iter().map(|kind| kind.domain.len() + kind.name.len() + 64).sum::<usize>() + constraint.len()
+            corba::Part::Consumer { types, constraint, correlation, .. } => {
+                let when = correlation.as_ref().map_or(0, |correlation| correlation.text().len());
+                types.iter().map(|kind| kind.domain.len() + kind.name.len() + 64).sum::<usize>()
+                    + constraint.len()
+                    + when
             }
         };
         let (channel, name_octets) = match channel {

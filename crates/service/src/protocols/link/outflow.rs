@@ -293,6 +293,7 @@ impl Links<'_> {
             constraint,
             output_form: OUTPUT_FORM,
             start: None,
+            correlation: None,
             looks_on: false,
             durable: Some(outflow.durable.clone()),
             confirms: true,

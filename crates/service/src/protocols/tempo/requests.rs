@@ -73,6 +73,7 @@ impl Protocol {
                     constraint: String::new(),
                     output_form: OUTPUT_FORM,
                     start: None,
+                    correlation: None,
                     looks_on: false,
                     durable: None,
                     confirms: false,
