@@ -1,9 +1,13 @@
 //! `campanile deploy`: plans of components, on this machine.
 
-use crate::args::{DeployCommand, DeployOptions};
+use crate::args::{DeployCheckOptions, DeployCommand, DeployOptions};
 use crate::failure::Failure;
+use crate::show;
 use crate::signals::{Waiter, Wake};
-use component::{PlanFile, Problem};
+use component::{PlanFile, PortTime, Problem, Processors, ResponseTimes, Verdict};
+use planning::format_time;
+use serde_json::json;
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -13,23 +17,82 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Checks or runs a plan.
 pub(crate) fn run(command: &DeployCommand) -> Result<(), Failure> {
     match command {
-        DeployCommand::Check(options) => {
-            let file = read(options)?;
-            let instances = file.plan().instances.len();
-            Ok(writeln!(io::stdout(), "{}: {instances} instances, nothing stands in the way", options.plan.display())?)
-        }
+        DeployCommand::Check(options) => check(options),
         DeployCommand::Run(options) => run_plan(options),
     }
 }
 
 /// Reads a plan; what is wrong with it is said, a line each.
 fn read(options: &DeployOptions) -> Result<PlanFile, Failure> {
-    PlanFile::read(&options.plan).map_err(|problems| {
-        for problem in problems {
-            eprintln!("campanile: {problem}");
-        }
-        Failure::Quiet
-    })
+    PlanFile::read(&options.plan).map_err(|problems| say(&problems))
+}
+
+fn say(problems: &[Problem]) -> Failure {
+    for problem in problems {
+        eprintln!("campanile: {problem}");
+    }
+    Failure::Quiet
+}
+
+fn check(options: &DeployCheckOptions) -> Result<(), Failure> {
+    let file = read(&options.plan)?;
+    let processors = if options.cpu_per_server { Processors::PerServer } else { Processors::One };
+    let times = file.plan().response_times(file.components(), processors).map_err(|problems| say(&problems))?;
+    let problems = times.as_ref().map(|times| times.problems.as_slice()).unwrap_or_default();
+    let (plan, instances) = (options.plan.plan.display(), file.plan().instances.len());
+    let mut out = io::stdout();
+    if options.json {
+        writeln!(out, "{}", json!({ "plan": plan.to_string(), "instances": instances, "response_times": times }))?;
+        return if problems.is_empty() { Ok(()) } else { Err(Failure::Quiet) };
+    }
+    match &times {
+        Some(times) => out.write_all(describe(times).as_bytes())?,
+        None => writeln!(out, "response times were not computed: no port has a time")?,
+    }
+    if !problems.is_empty() {
+        return Err(say(problems));
+    }
+    Ok(writeln!(out, "{plan}: {instances} instances, nothing stands in the way")?)
+}
+
+const HEADINGS: [&str; 8] = ["port", "server", "lane", "priority", "period", "response", "deadline", ""];
+
+/// Text with a table, and a line for each processor and note.
+fn describe(times: &ResponseTimes) -> String {
+    let rows: Vec<[String; 8]> = times.ports.iter().map(row).collect();
+    let mut text = String::new();
+    show::table(&mut text, (&HEADINGS, false), &[0, 1, 2, 7], &rows);
+    for processor in &times.processors {
+        let of = processor.server.as_ref().map_or_else(String::new, |server| format!(" of the processor of {server}"));
+        let least = if processor.is_partial { "at least " } else { "" };
+        let over = if processor.utilisation > 1.0 { ", more than one processor has" } else { "" };
+        let _ = writeln!(text, "utilisation{of}: {least}{:.1} %{over}", processor.utilisation * 100.0);
+    }
+    for note in &times.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+fn row(port: &PortTime) -> [String; 8] {
+    let verdict = match port.verdict {
+        None => "",
+        Some(Verdict::Holds) => "holds",
+        Some(Verdict::Missed) => "MISSED",
+        Some(Verdict::Lost) => "MAY BE LOST",
+        Some(_) => "unknown",
+    };
+    let periods: Vec<String> = port.periods_ns.iter().copied().map(format_time).collect();
+    [
+        show::clean(&port.port),
+        show::clean(&port.server),
+        show::clean(&port.lane),
+        port.priority.map_or_else(|| "ordinary".to_owned(), |priority| priority.to_string()),
+        periods.join(", "),
+        port.response_ns.map_or_else(|| "?".to_owned(), format_time),
+        port.deadline_ns.map(format_time).unwrap_or_default(),
+        verdict.to_owned(),
+    ]
 }
 
 fn failure(problem: &Problem) -> Failure {

@@ -2,9 +2,9 @@
 
 use crate::declaration::{Blueprint, Component};
 use crate::error::Error;
-use crate::plan::{Descriptions, Plan, Problem};
+use crate::plan::{Descriptions, Plan, PortPlan, Problem};
 use crate::server::Server;
-use crate::settings::{Placement, ServerSettings};
+use crate::settings::{Placement, PortSettings, ServerSettings};
 use campanile::Settings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
@@ -81,8 +81,11 @@ impl Server {
         }
         let is_here =
             |port: &str| port.split_once('.').is_some_and(|(instance, _)| here().any(|(name, _)| name == instance));
-        for (port, settings) in plan.ports.iter().filter(|(port, _)| is_here(port)) {
-            self.set_port(port, settings.clone()).map_err(problem(&format!("ports.{port:?}")))?;
+        for (port, PortPlan { queue, when, .. }) in plan.ports.iter().filter(|(port, _)| is_here(port)) {
+            if queue.is_some() || when.is_some() {
+                let settings = PortSettings { queue: queue.clone(), when: when.clone() };
+                self.set_port(port, settings).map_err(problem(&format!("ports.{port:?}")))?;
+            }
         }
         for (source, sinks) in &plan.connections {
             let place = format!("connections.{source:?}");

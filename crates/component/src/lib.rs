@@ -57,6 +57,7 @@
 //! - [`Lifecycle`]: what a component does when it is configured, connected, activated, passivated and removed.
 //! - [`Server`]: containers, their lanes, instances and connections, in one process.
 //! - [`Plan`], [`Registry`], [`run_program`]: what a TOML file says of them, checked, and carried out in one process or several.
+//! - [`ResponseTimes`]: whether the deadlines of a plan hold.
 //!
 //! # Threads
 //!
@@ -70,6 +71,7 @@ mod counters;
 mod declaration;
 mod deploy;
 mod error;
+mod flow;
 mod graph;
 mod instance;
 mod lane;
@@ -81,6 +83,7 @@ mod port;
 mod program;
 mod queue;
 mod remote;
+mod response_times;
 mod route;
 mod server;
 mod settings;
@@ -95,12 +98,13 @@ pub use launch::{PlanFile, Running};
 pub use life::{Life, Lifecycle, Step};
 pub use notice::{Change, NeighbourChange, Notice};
 pub use plan::{
-    ContainerPlan, Description, Descriptions, FIRST_SERVER, InstancePlan, PLAN_BYTES_MAX, Plan, PoolPlan, Problem,
-    ServerPlan, ServicePlan,
+    ContainerPlan, Description, Descriptions, FIRST_SERVER, InstancePlan, PLAN_BYTES_MAX, Plan, PoolPlan, PortPlan,
+    Problem, ServerPlan, ServicePlan,
 };
 pub use port::{Neighbours, Ports, SendOptions, Sink, Source, Tick, Timer};
 pub use program::Input;
 pub use queue::QueueSettings;
+pub use response_times::{PortTime, Processor, Processors, ResponseTimes, Verdict};
 pub use server::{InstanceStatus, Server};
 pub use settings::{Placement, PortSettings, RestartPolicy, ServerSettings};
 

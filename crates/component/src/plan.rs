@@ -3,11 +3,12 @@
 //! A [`Plan`] is what a TOML file says. [`Plan::check`] holds it against what the components declare, and says all that is wrong at once;
 //! nothing has been started then.
 
-use crate::declaration::{Declaration, PortKind};
+use crate::declaration::{Declaration, PortDeclaration, PortKind};
 use crate::graph::{Connection, Graph, PortName};
-use crate::server::check_name;
-use crate::settings::PortSettings;
-use serde::{Deserialize, Serialize};
+use crate::queue::QueueSettings;
+use crate::server::{FIRST_CONTAINER, check_name};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -41,6 +42,8 @@ pub const FIRST_SERVER: &str = "main";
 /// [ports."guider.frame"]
 /// qos = { MaxEventsPerConsumer = 4 }
 /// when = "$brightness > 0.1"
+/// time = "2ms"                              # what its handler takes at most
+/// deadline = "20ms"
 /// ```
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,9 +64,9 @@ pub struct Plan {
     /// Sinks, as `instance.port`, of each source.
     #[serde(default)]
     pub connections: BTreeMap<String, Vec<String>>,
-    /// Settings of sinks.
+    /// Settings of sinks, and times of handlers.
     #[serde(default)]
-    pub ports: BTreeMap<String, PortSettings>,
+    pub ports: BTreeMap<String, PortPlan>,
 }
 
 fn default_name() -> String {
@@ -133,6 +136,41 @@ fn default_server() -> String {
     FIRST_SERVER.to_owned()
 }
 
+/// A sink or a timer of a plan. Times are of its handler; they are what [`Plan::response_times`] computes with, and change nothing in a
+/// server that runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PortPlan {
+    /// As [`PortSettings::queue`](crate::PortSettings::queue).
+    #[serde(rename = "qos")]
+    pub queue: Option<QueueSettings>,
+    /// As [`PortSettings::when`](crate::PortSettings::when).
+    pub when: Option<String>,
+    /// Longest time that the handler takes, its filter included and the handlers that it calls left out, in nanoseconds.
+    #[serde(rename = "time", deserialize_with = "time")]
+    pub time_ns: Option<u64>,
+    /// Time by which the handler has to have ended, in nanoseconds from when the timer was due that led to the event, or the event came from
+    /// outside the server.
+    #[serde(rename = "deadline", deserialize_with = "time")]
+    pub deadline_ns: Option<u64>,
+    /// Shortest time between two events from outside the server, in nanoseconds: from the program, or from sources in other servers.
+    #[serde(rename = "period", deserialize_with = "time")]
+    pub period_ns: Option<u64>,
+    /// Sources by which the handler sends, a name for each event. Default: one event by each source of the instance.
+    pub sends: Option<Vec<String>>,
+}
+
+/// Parses a time such as `2ms`.
+fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(from)?;
+    match planning::parse_time(&text) {
+        Ok(ns) if (1..=planning::TIME_MAX).contains(&ns) => Ok(Some(ns)),
+        Ok(_) => Err(D::Error::custom(format!("{text:?} is out of range: give 1ns to three years"))),
+        Err(why) => Err(D::Error::custom(format!("{text:?} is no time: {why}"))),
+    }
+}
+
 /// What a component declares, as programs tell it to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -143,6 +181,8 @@ pub struct Description {
     pub sources: BTreeMap<String, String>,
     /// The other ports, each with its kind.
     pub others: BTreeMap<String, String>,
+    /// Intervals of the timers among them, in nanoseconds.
+    pub timers_ns: BTreeMap<String, u64>,
     /// The types of the properties.
     pub properties: BTreeMap<String, String>,
     /// Properties that need not be given.
@@ -157,11 +197,16 @@ impl From<&Declaration> for Description {
             ports.map(|port| (port.name.to_owned(), port.event.map(code).unwrap_or_default())).collect()
         };
         let others = declaration.ports.iter().filter(|port| !matches!(port.kind, PortKind::Sink | PortKind::Source));
+        let interval = |port: &PortDeclaration| match port.kind {
+            PortKind::Timer(interval) => Some((port.name.to_owned(), u64::try_from(interval.as_nanos()).ok()?)),
+            _ => None,
+        };
         let properties = declaration.properties.iter();
         Self {
             sinks: of_kind(PortKind::Sink),
             sources: of_kind(PortKind::Source),
             others: others.map(|port| (port.name.to_owned(), port.kind.name().to_owned())).collect(),
+            timers_ns: declaration.ports.iter().filter_map(interval).collect(),
             properties: properties.clone().map(|it| (it.name.to_owned(), it.of.to_owned())).collect(),
             optional: properties.filter(|it| it.has_default).map(|it| it.name.to_owned()).collect(),
         }
@@ -191,7 +236,7 @@ impl Description {
 pub type Descriptions = BTreeMap<String, Description>;
 
 /// What is wrong with a plan, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
     /// The place in the plan: `instances.guider`, `connections."camera.frame"`.
@@ -209,6 +254,23 @@ impl fmt::Display for Problem {
 impl Problem {
     pub(crate) fn new(place: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { place: place.into(), reason: reason.into() }
+    }
+}
+
+/// The lane of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LanePlace<'p> {
+    pub(crate) server: &'p str,
+    pub(crate) container: Option<&'p str>,
+    /// `None` for ordinary priority.
+    pub(crate) priority: Option<i32>,
+}
+
+/// The name that the server has for it.
+impl fmt::Display for LanePlace<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.container.unwrap_or(FIRST_CONTAINER))?;
+        self.priority.map_or(Ok(()), |priority| write!(f, "/{priority}"))
     }
 }
 
@@ -247,15 +309,34 @@ impl Plan {
 
     /// Whether a connection leaves the process of its source.
     pub(crate) fn is_remote(&self, source: &str, sink: &str) -> bool {
-        let server =
-            |port: &str| port.split_once('.').and_then(|(name, _)| self.instances.get(name)).map(|it| &it.server);
+        let server = |port: &str| self.instance_of(port).map(|instance| &instance.server);
         server(source) != server(sink)
+    }
+
+    /// Whether a queue is between a source and a sink, so that the one does not call the other.
+    pub(crate) fn is_queued(&self, source: &str, sink: &str) -> bool {
+        let has_queue = self.ports.get(sink).is_some_and(|port| port.queue.is_some());
+        has_queue || self.lane_of(source) != self.lane_of(sink)
+    }
+
+    fn instance_of(&self, port: &str) -> Option<&InstancePlan> {
+        self.instances.get(port.split_once('.')?.0)
     }
 
     /// The container of a port's instance.
     pub(crate) fn container_of(&self, port: &str) -> Option<&ContainerPlan> {
-        let (instance, _) = port.split_once('.')?;
-        self.containers.get(self.instances.get(instance)?.container.as_ref()?)
+        self.containers.get(self.instance_of(port)?.container.as_ref()?)
+    }
+
+    /// The lane of a port's instance: the first of its container, if it names none.
+    pub(crate) fn lane_of(&self, port: &str) -> Option<LanePlace<'_>> {
+        let instance = self.instance_of(port)?;
+        let first = || self.container_of(port)?.pool.lanes.first().copied();
+        Some(LanePlace {
+            server: &instance.server,
+            container: instance.container.as_deref(),
+            priority: instance.lane.or_else(first),
+        })
     }
 
     /// All that is wrong with the plan, held against the components of each server's program.
@@ -395,8 +476,7 @@ impl Checked<'_> {
             return self.problem(&place, reason);
         }
         let plan = self.plan;
-        let is_remote = plan.is_remote(source, sink);
-        if is_remote {
+        if plan.is_remote(source, sink) {
             for port in [source, sink] {
                 if plan.container_of(port).and_then(|container| container.service).is_none() {
                     let reason = format!(
@@ -415,24 +495,27 @@ impl Checked<'_> {
                 );
             }
         }
-        // The first lane of a container is that of instances that name none.
-        let lane = |instance: &str| {
-            let instance = plan.instances.get(instance)?;
-            let container = instance.container.as_deref();
-            let first = || plan.containers.get(container?)?.pool.lanes.first().copied();
-            Some((container, instance.lane.or_else(first)))
-        };
-        let has_queue = plan.ports.get(sink).is_some_and(|port| port.queue.is_some());
-        let is_queued = is_remote || has_queue || lane(&from.instance) != lane(&to.instance);
+        let is_queued = plan.is_queued(source, sink);
         match self.graph.check(&from, &to, is_queued) {
             Ok(()) => self.graph.add(Connection { source: from, sink: to, is_queued }),
             Err(error) => self.problem(&place, error.to_string()),
         }
     }
 
-    fn check_port(&mut self, port: &str, settings: &PortSettings) {
+    fn check_port(&mut self, port: &str, settings: &PortPlan) {
         let place = format!("ports.{port:?}");
-        self.check_end(&place, port, PortKind::Sink);
+        let (instance, name) = port.split_once('.').unwrap_or((port, ""));
+        let described = self.describe(instance).cloned();
+        // Times are those of any handler; a queue, a filter and events from outside only a sink has.
+        let is_of_sink = settings.queue.is_some() || settings.when.is_some() || settings.period_ns.is_some();
+        if is_of_sink || !described.as_ref().is_some_and(|it| it.timers_ns.contains_key(name)) {
+            self.check_end(&place, port, PortKind::Sink);
+        }
+        let unknown = |source: &&String| described.as_ref().is_some_and(|it| !it.sources.contains_key(*source));
+        if let Some(source) = settings.sends.iter().flatten().find(unknown) {
+            let known = described.as_ref().map(|it| names(&it.sources)).unwrap_or_default();
+            self.problem(&place, format!("sends names {source}, and {instance} has these sources: {known}"));
+        }
         if let Some(reason) = settings.queue.as_ref().and_then(|queue| queue.problem()) {
             self.problem(&place, reason);
         }

@@ -48,7 +48,7 @@ impl Default for QueueSettings {
 
 impl QueueSettings {
     /// Whether events are sorted by more than their arrival.
-    fn is_sorted(&self) -> bool {
+    pub(crate) fn is_sorted(&self) -> bool {
         !matches!(self.order, OrderPolicy::Any | OrderPolicy::Fifo)
             || matches!(self.discard, DiscardPolicy::Priority | DiscardPolicy::Deadline)
     }

@@ -8,6 +8,8 @@
 //! The analysis of activities is pure and exact in integers of nanoseconds; an analysis takes a bounded number of steps
 //! ([`AnalysisLimits`]) and returns [`Outcome::Inconclusive`] where that is not enough.
 //!
+//! [`respond`] is about chains of activities whose priorities are given: the plans of components (requirement C4).
+//!
 //! [`tempo`] is about topics with shares instead: their guaranteed rates, and their delays as queues.
 //!
 //! The service's lanes in terms of the theory:
@@ -20,6 +22,7 @@
 //! - A dynamic policy is the discipline inside one lane, so it is analysed without preemption between events.
 
 mod bounds;
+mod chains;
 mod dynamic;
 mod file;
 mod fixed;
@@ -29,6 +32,7 @@ pub mod tempo;
 #[cfg(test)]
 mod tests;
 
+pub use chains::{Stage, StageFinding, respond};
 pub use file::{FileError, PlanningFile, format_time, parse_time};
 pub use plan::{Plan, PlannedChannel, PlannedLane, PlannedTopic};
 
@@ -211,6 +215,8 @@ pub enum Why {
     Overflow,
     /// The test is sufficient only, and it failed; that no other order would do is not shown either.
     NotShown,
+    /// It depends on work that follows a stage of a lower priority, whose response has no bound.
+    Follows,
 }
 
 impl fmt::Display for Why {
@@ -219,6 +225,7 @@ impl fmt::Display for Why {
             Self::StepsSpent => "the analysis would take too many steps",
             Self::Overflow => "the analysis would need numbers beyond 64 bits",
             Self::NotShown => "the test for this policy is sufficient only, and it does not hold",
+            Self::Follows => "it waits for work that follows a less urgent lane, which has no bound",
         })
     }
 }

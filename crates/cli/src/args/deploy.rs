@@ -14,11 +14,20 @@ ports; docs/components.md says how. On this machine only.";
 const CHECK_EXAMPLES: &str = "\
 Examples:
   campanile deploy check plan.toml
+  campanile deploy check plan.toml --json | jq '.response_times.problems[]'
   campanile deploy check plan.toml && campanile deploy run plan.toml
 
 Asks each program of the plan for its components, and says all that does not
 fit, a line each. Nothing is started.
-Exit status: 0 it fits; 1 it does not; 2 wrong usage.";
+
+Where ports have times and deadlines, it computes by when their handlers have
+ended at the latest, and says which deadlines may be missed, and by what:
+  [ports.\"guider.frame\"]
+  time = \"2ms\"         # what its handler takes at most
+  deadline = \"20ms\"    # from when the timer is due that leads to it
+docs/components.md says what is assumed.
+Exit status: 0 it fits, and every deadline holds; 1 it does not, one may be
+missed, or that cannot be said; 2 wrong usage.";
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -32,9 +41,9 @@ Exit status: 0 ended by Ctrl-C; 1 a server failed; 2 wrong usage.";
 /// What is done with a plan.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeployCommand {
-    /// Say what is wrong with a plan
+    /// Say what is wrong with a plan, and whether its deadlines hold
     #[command(after_help = CHECK_EXAMPLES)]
-    Check(DeployOptions),
+    Check(DeployCheckOptions),
     /// Run a plan on this machine, until Ctrl-C
     #[command(after_help = RUN_EXAMPLES)]
     Run(DeployOptions),
@@ -45,4 +54,16 @@ pub(crate) struct DeployOptions {
     /// The plan
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployCheckOptions {
+    #[command(flatten)]
+    pub(crate) plan: DeployOptions,
+    /// Compute response times as if each server had a processor of its own [default: all share one]
+    #[arg(long)]
+    pub(crate) cpu_per_server: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -1,6 +1,7 @@
 //! `campanile deploy`. Plans that run are in the tests of `crates/component`, whose example is their program.
 
 use crate::support::{PROGRAM, TempPath, text};
+use serde_json::Value as Json;
 use std::process::{Command, Output};
 use testing::output_in_time;
 
@@ -41,4 +42,118 @@ fn a_plan_without_instances_is_well() {
     let output = deploy(&["check", plan.path()]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).ends_with("plan.toml: 0 instances, nothing stands in the way\n"));
+}
+
+/// What the program of the plan among the examples says of its components.
+const DESCRIPTION: &str = r#"#!/bin/sh
+cat <<'END'
+[Camera]
+sinks = {}
+sources = { frame = "struct Frame" }
+others = { shutter = "timer" }
+timers_ns = { shutter = 100000000 }
+properties = {}
+optional = []
+[Guider]
+sinks = { frame = "struct Frame" }
+sources = { offset = "struct Offset" }
+others = {}
+timers_ns = {}
+properties = { gain = "f64" }
+optional = []
+[Mount]
+sinks = { offset = "struct Offset" }
+sources = {}
+others = {}
+timers_ns = {}
+properties = { log = "String" }
+optional = []
+END
+"#;
+
+/// The plan among the examples, with a program that only describes itself.
+fn example(folder: &TempPath) -> String {
+    let script = TempPath::file("program.sh", DESCRIPTION);
+    // Written by another process: one that another test forks meanwhile would have it open.
+    let installed = Command::new("install").args(["-m", "755", script.path()]).arg(folder.join("program")).status();
+    assert!(installed.unwrap().success());
+    include_str!("../../../component/examples/observatory.toml").replace("../../../target/debug/observatory", "program")
+}
+
+#[test]
+fn check_prints_response_times_and_whether_deadlines_hold() {
+    let folder = TempPath::folder("deadlines");
+    let plan = folder.join("plan.toml");
+    let example = example(&folder);
+    let check = |text: &str, options: &[&str]| {
+        std::fs::write(&plan, text).unwrap();
+        deploy(&[&["check", plan.to_str().unwrap()][..], options].concat())
+    };
+    let output = check(&example, &[]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    let page = include_str!("../../../../docs/components.md");
+    let shown = page.split_once("```text\n").unwrap().1.split_once("```").unwrap().0;
+    assert!(said.starts_with(shown), "{said}");
+    assert!(
+        said.contains("\nnote: times that depend on lanes at ordinary priority hold as long as nothing else runs"),
+        "{said}"
+    );
+    assert!(said.ends_with("plan.toml: 3 instances, nothing stands in the way\n"), "{said}");
+
+    let late = example.replacen("deadline = \"20ms\"", "deadline = \"5ms\"", 1);
+    let output = check(&late, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        text(&output.stderr),
+        "campanile: ports.\"guider.frame\": up to 8ms pass until guider.frame has ended, 3ms more than its deadline of 5ms; the \
+         largest part is guider.frame with what it calls on shared (7ms): have that take less time\n"
+    );
+    let said = text(&output.stdout);
+    assert!(said.contains("8ms       5ms  MISSED\n") && !said.contains("nothing stands in the way"), "{said}");
+
+    let output = check(&late, &["-o", "json", "--cpu-per-server"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), String::new()));
+    let told: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let times = &told["response_times"];
+    assert_eq!(
+        (&times["ports"][0]["port"], &times["ports"][0]["response_ns"]),
+        (&"guider.frame".into(), &7_000_000.into())
+    );
+    assert_eq!((&times["ports"][0]["verdict"], &times["ports"][1]["verdict"]), (&"missed".into(), &"holds".into()));
+    assert_eq!((&times["ports"][2]["verdict"], &times["processors"][1]["server"]), (&Json::Null, &"dome".into()));
+    assert_eq!(times["problems"][0]["place"], "ports.\"guider.frame\"");
+
+    let output = check(&example.replace("time = \"5ms\"", "time = \"95ms\""), &[]);
+    let said = text(&output.stdout);
+    assert!(said.contains("utilisation: 108.8 %, more than one processor has\n"), "{said}");
+    assert!(said.contains("        ?      20ms  MISSED\n"), "{said}");
+}
+
+#[test]
+fn check_names_what_it_lacks_for_response_times() {
+    let folder = TempPath::folder("deadlines");
+    let plan = folder.join("plan.toml");
+    let example = example(&folder);
+    std::fs::write(&plan, example.replace("period = ", "# ")).unwrap();
+    let output = deploy(&["check", plan.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.starts_with(
+            "campanile: ports.\"guider.frame\": how often events come from camera.frame in another server"
+        ),
+        "{said}"
+    );
+    assert!(text(&output.stdout).contains("utilisation: at least 1.0 %\n"), "{}", text(&output.stdout));
+    // A plan without times is as before.
+    std::fs::write(&plan, example.split_once("# By when").unwrap().0).unwrap();
+    let output = deploy(&["check", plan.to_str().unwrap()]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.starts_with("response times were not computed: no port has a time\n"), "{said}");
+    assert!(said.ends_with(": 3 instances, nothing stands in the way\n"), "{said}");
+    let output = deploy(&["check", plan.to_str().unwrap(), "--json"]);
+    let told: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["instances"], &told["response_times"]), (&3.into(), &Json::Null));
 }

@@ -11,4 +11,5 @@ mod plans;
 mod processes;
 mod properties;
 mod queues;
+mod response_times;
 mod threads;

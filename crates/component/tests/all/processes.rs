@@ -1,7 +1,7 @@
 //! Plans over several processes, with a notification service between.
 
 use crate::parts::{Camera, Frame, Guider, Offset, Recorder};
-use campanile_component::{Plan, PlanFile, Registry, Server, ServerSettings};
+use campanile_component::{Plan, PlanFile, Processors, Registry, Server, ServerSettings};
 use service::{Config, Service};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -80,6 +80,10 @@ fn a_plan_of_two_processes_runs_and_leaves_none_behind() {
     let folder = TempPath::folder("components");
     let plan = write_plan(&folder, service.address(), Path::new(PROGRAM), "gain = 0.3");
     let file = PlanFile::read(&plan).unwrap();
+    let times = file.plan().response_times(file.components(), Processors::One).unwrap().unwrap();
+    let periods: Vec<_> = times.ports.iter().map(|port| (port.port.as_str(), port.periods_ns.as_slice())).collect();
+    assert_eq!(times.problems, []);
+    assert!(periods.contains(&("camera.shutter", &[100_000_000])), "the program says its timers: {periods:?}");
     let running = file.run().unwrap();
     let names: Vec<_> = running.processes().into_iter().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(names, ["control", "dome"]);

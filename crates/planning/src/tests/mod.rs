@@ -1,5 +1,6 @@
 //! The analysis against published task sets, against a simulation, and at its limits.
 
+mod chains;
 mod files;
 mod limits;
 mod published;
