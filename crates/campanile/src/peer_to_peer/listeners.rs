@@ -6,10 +6,9 @@
 use super::once::Once;
 use super::participants::ParticipantHandle;
 use super::qos;
-use super::sieve::Sieve;
 use crate::declared::Declared;
 use crate::error::{Error, Trouble};
-use crate::raw::{Desk, Teller};
+use crate::raw::{Desk, Sieve, Teller};
 use crate::settings::Settings;
 use dds::{
     Difference, Endpoint, Guid, Incompatibilities, News, Participant, Policy, Qos, Reader, Role, Topic, WaitSet, Waker,

@@ -13,19 +13,19 @@ use std::time::SystemTime;
 /// Maximum evaluation steps for one event, as in a service.
 const STEPS_MAX: u32 = 10_000;
 
-pub(super) struct Sieve {
+pub(crate) struct Sieve {
     constraint: Constraint,
     form: EventForm,
     event: Vec<u8>,
 }
 
 impl Sieve {
-    pub(super) fn new(text: &str, settings: &Settings) -> Result<Self, Error> {
+    pub(crate) fn new(text: &str, settings: &Settings) -> Result<Self, Error> {
         Ok(Self { constraint: crate::constraint::parse(text)?, form: settings.event_form, event: Vec::new() })
     }
 
     /// Whether a value passes the filter.
-    pub(super) fn passes(&mut self, of: &Declared, cdr: &[u8]) -> bool {
+    pub(crate) fn passes(&mut self, of: &Declared, cdr: &[u8]) -> bool {
         self.event.clear();
         let ticks = ticks_of(SystemTime::now());
         let domain = of.domain().unwrap_or_default();
