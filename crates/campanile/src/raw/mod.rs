@@ -63,7 +63,7 @@ mod events;
 mod pace;
 mod publisher;
 mod restart;
-#[cfg(feature = "dds")]
+#[cfg(feature = "filters")]
 mod sieve;
 mod supplier;
 
@@ -76,6 +76,8 @@ pub(crate) use desk::Desk;
 pub(crate) use desk::Teller;
 pub use events::{OwnedEvent, RawEvents};
 pub use publisher::{PublishOptions, RawPublisher};
+#[cfg(feature = "filters")]
+pub use sieve::RawFilter;
 #[cfg(feature = "dds")]
 pub(crate) use sieve::Sieve;
 pub use supplier::RawSupplier;
