@@ -70,6 +70,27 @@ fn one_command_runs_a_plan_of_shared_objects_in_c_and_in_rust() {
 }
 
 #[test]
+fn a_handler_in_c_that_fails_is_logged_once_and_the_plan_goes_on() {
+    let folder = TempPath::folder("objects");
+    let plan = plan(&folder, "gain = 2\ndoes = 'fail'");
+    let text =
+        std::fs::read_to_string(&plan).unwrap().replace("['guider.frame']", "['guider.frame', 'recorder.frame']");
+    std::fs::write(&plan, text).unwrap();
+    let stderr = std::fs::File::create(folder.join("stderr")).unwrap();
+    let mut running = Killed(deploy("run", &plan).stdout(Stdio::null()).stderr(stderr).spawn().unwrap());
+    wait_until("frames behind those of which the handler failed", || {
+        std::fs::read_to_string(folder.join("log")).unwrap_or_default().contains("camera.frame 3 ")
+    });
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let _leash = Leash::new(&running, "the end of a plan");
+    assert!(running.wait().unwrap().success());
+    let said = std::fs::read_to_string(folder.join("stderr")).unwrap();
+    let logged: Vec<_> = said.lines().filter(|line| line.contains("no light")).collect();
+    assert_eq!(logged.len(), 1, "{said}");
+    assert!(logged[0].ends_with("component guider, port frame: no light; further failures are counted"), "{said}");
+}
+
+#[test]
 fn a_crash_in_c_ends_the_plan_which_names_the_server() {
     let folder = TempPath::folder("objects");
     let plan = plan(&folder, "gain = 2\ndoes = 'crash'");
