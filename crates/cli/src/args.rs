@@ -29,7 +29,7 @@ pub(crate) use configure::{
 };
 pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use dead::{DeadCommand, DeadOptions, DeadRmOptions, DeadSelection};
-pub(crate) use deploy::{DeployCheckOptions, DeployCommand, DeployOptions};
+pub(crate) use deploy::{DeployCheckOptions, DeployCommand, DeployOptions, DeployServeOptions};
 pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use link::{LinkAddOptions, LinkCommand, LinkLsOptions, LinkOptions, LinkRmOptions};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};

@@ -1,14 +1,17 @@
 //! `campanile deploy`: plans of components, on this machine.
 
-use crate::args::{DeployCheckOptions, DeployCommand, DeployOptions};
+use crate::args::{DeployCheckOptions, DeployCommand, DeployOptions, DeployServeOptions};
 use crate::failure::Failure;
+use crate::logger;
 use crate::show;
 use crate::signals::{Waiter, Wake};
-use component::{PlanFile, PortTime, Problem, Processors, ResponseTimes, Verdict};
+use component::{PlanFile, PortTime, Problem, Processors, ResponseTimes, ServerSettings, Verdict};
 use planning::format_time;
 use serde_json::json;
+use service::LogConfig;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a look at the servers and one at the signals are apart.
@@ -19,12 +22,15 @@ pub(crate) fn run(command: &DeployCommand) -> Result<(), Failure> {
     match command {
         DeployCommand::Check(options) => check(options),
         DeployCommand::Run(options) => run_plan(options),
+        DeployCommand::Serve(options) => serve(options),
     }
 }
 
 /// Reads a plan; what is wrong with it is said, a line each.
 fn read(options: &DeployOptions) -> Result<PlanFile, Failure> {
-    PlanFile::read(&options.plan).map_err(|problems| say(&problems))
+    let program = std::env::current_exe().map_err(|error| Failure::Message(error.to_string()))?;
+    let objects = vec![program.into(), "deploy".into(), "serve".into()];
+    PlanFile::read_with_objects(&options.plan, objects).map_err(|problems| say(&problems))
 }
 
 fn say(problems: &[Problem]) -> Failure {
@@ -99,8 +105,23 @@ fn failure(problem: &Problem) -> Failure {
     Failure::Message(problem.to_string())
 }
 
+/// Is a server of a plan that names no program for it, with components of shared objects.
+fn serve(options: &DeployServeOptions) -> Result<(), Failure> {
+    if let Some(object) = &options.describe {
+        return Ok(component::describe_object(object)?);
+    }
+    // Ctrl-C goes to all processes of a terminal; the command that runs the plan has this one end as at any other time.
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default())?;
+    logger::install(LogConfig::default());
+    let settings = ServerSettings::default().priorities(service::run_at_fifo);
+    let (Some(plan), Some(server)) = (&options.plan, &options.server) else { return Ok(()) };
+    component::serve_objects(plan, server, settings).map_err(Failure::Message)
+}
+
 fn run_plan(options: &DeployOptions) -> Result<(), Failure> {
     let waiter = Waiter::install()?;
+    // What the servers print is logged.
+    logger::install(LogConfig::default());
     let file = read(options)?;
     let mut running = file.run().map_err(|problem| failure(&problem))?;
     let mut out = io::stdout();

@@ -1,8 +1,9 @@
 //! What a component declares: the ports and properties that `#[component]` reads of its struct.
 
 use crate::counters::PortCounters;
+use crate::edge::export::{self, Entry};
 use crate::error::{Error, Failure};
-use crate::instance::{AnyInstance, AnySink, Filter, Instance, InstanceState, SinkEnd, SinkKind};
+use crate::instance::{AnyInstance, AnySink, Filter, Instance, InstanceState, MakeFilter, SinkEnd, SinkKind};
 use crate::life::Lifecycle;
 use crate::notice::NeighbourChange;
 use crate::port::{Ports, Source, Tick};
@@ -79,13 +80,20 @@ impl PortKind {
 pub struct EventType {
     /// The name of the type.
     pub name: &'static str,
+    /// The domain of its events; `None` for that of the settings.
+    pub(crate) domain: Option<&'static str>,
     id: TypeId,
-    code: fn() -> &'static TypeCode,
+    code: &'static TypeCode,
 }
 
 impl EventType {
     fn of<T: Event>() -> Self {
-        Self { name: T::NAME, id: TypeId::of::<T>(), code: T::event_type }
+        Self { name: T::NAME, domain: T::DOMAIN, id: TypeId::of::<T>(), code: T::event_type() }
+    }
+
+    /// A type that is known at run time only, whose events are values of `T` all the same.
+    pub(crate) fn described<T: 'static>(code: &'static TypeCode, domain: Option<&'static str>) -> Self {
+        Self { name: code.name(), domain, id: TypeId::of::<T>(), code }
     }
 
     pub(crate) const fn id(&self) -> TypeId {
@@ -95,14 +103,14 @@ impl EventType {
     /// The type as in IDL.
     #[must_use]
     pub fn type_code(&self) -> &'static TypeCode {
-        (self.code)()
+        self.code
     }
 }
 
-/// Equal are those that are one type of Rust.
+/// Equal are those that are one type of Rust, and, where that stands for several, one type of IDL.
 impl PartialEq for EventType {
     fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
+        self.id == other.id && (std::ptr::eq(self.code, other.code) || self.code == other.code)
     }
 }
 
@@ -183,26 +191,46 @@ pub(crate) struct Parts {
 /// What [`Component::declare`] writes to: the declaration, and the parts of an instance, if they are for one.
 #[doc(hidden)]
 pub struct Declaring<C> {
-    declaration: Declaration,
+    pub(crate) declaration: Declaration,
     instance: Option<Rc<Instance<C>>>,
     counters: Vec<Arc<PortCounters>>,
     parts: Parts,
     remotes: Vec<Option<Arc<dyn RemotePort>>>,
+    /// Where the component is in a shared object and its server elsewhere: one for each port, in the order of the declaration.
+    pub(crate) entries: Option<Vec<Entry<C>>>,
 }
 
-impl<C: Component> Declaring<C> {
-    fn port(&mut self, name: &'static str, kind: PortKind, event: Option<EventType>) -> Option<Arc<PortCounters>> {
-        self.remotes.push(None);
+impl<C> Declaring<C> {
+    /// One for the declaration alone.
+    pub(crate) fn describing(name: &'static str) -> Self {
+        Self {
+            declaration: Declaration { name, ..Declaration::default() },
+            instance: None,
+            counters: Vec::new(),
+            parts: Parts::default(),
+            remotes: Vec::new(),
+            entries: None,
+        }
+    }
+
+    /// One for the edge to a server that loads this component's shared object.
+    pub(crate) fn exporting(name: &'static str) -> Self {
+        Self { entries: Some(Vec::new()), ..Self::describing(name) }
+    }
+}
+
+impl<C: Lifecycle + 'static> Declaring<C> {
+    fn port(
+        &mut self,
+        name: &'static str,
+        kind: PortKind,
+        event: Option<EventType>,
+        remote: Option<Arc<dyn RemotePort>>,
+    ) -> Option<Arc<PortCounters>> {
+        self.remotes.push(remote);
         let counters = self.counters.get(self.declaration.ports.len()).cloned();
         self.declaration.ports.push(PortDeclaration { name, kind, event });
         counters
-    }
-
-    /// Notes how the events of the last port travel.
-    fn travels<T: Event>(&mut self, queueing: Option<Queueing<T>>) {
-        if let Some(last) = self.remotes.last_mut() {
-            *last = Some(Arc::new(Remote(queueing)));
-        }
     }
 
     /// Declares a sink.
@@ -210,10 +238,29 @@ impl<C: Component> Declaring<C> {
     where
         F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static,
     {
-        let counters = self.port(name, PortKind::Sink, Some(EventType::of::<T>()));
-        self.travels(queueing);
+        let (event, remote) = (EventType::of::<T>(), Arc::new(Remote(queueing)));
+        if let Some(entries) = &mut self.entries {
+            entries.push(export::sink(handler));
+            self.port(name, PortKind::Sink, Some(event), Some(remote));
+        } else {
+            let kind = SinkKind { filter: Some(filter_of::<T>()), queueing };
+            self.sink_of(name, event, remote, kind, handler);
+        }
+    }
+
+    /// Declares a sink of a type that is not known as one of events.
+    pub(crate) fn sink_of<T: 'static, F>(
+        &mut self,
+        name: &'static str,
+        event: EventType,
+        remote: Arc<dyn RemotePort>,
+        kind: SinkKind<T>,
+        handler: F,
+    ) where
+        F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static,
+    {
+        let counters = self.port(name, PortKind::Sink, Some(event), Some(remote));
         if let (Some(instance), Some(counters)) = (&self.instance, counters) {
-            let kind = SinkKind { filter: Some(filter_of::<T>), queueing };
             let sink = SinkEnd::<C, T, F>::new(instance.clone(), name, handler, counters, kind);
             self.parts.sinks.push((name, Rc::new(sink)));
         }
@@ -221,8 +268,15 @@ impl<C: Component> Declaring<C> {
 
     /// Declares a source.
     pub fn source<T: Event>(&mut self, name: &'static str, queueing: Option<Queueing<T>>) {
-        let counters = self.port(name, PortKind::Source, Some(EventType::of::<T>()));
-        self.travels(queueing);
+        if let Some(entries) = &mut self.entries {
+            entries.push(export::source::<C, T>());
+        }
+        self.source_of::<T>(name, EventType::of::<T>(), Arc::new(Remote(queueing)));
+    }
+
+    /// Declares a source of a type that is not known as one of events.
+    pub(crate) fn source_of<T: 'static>(&mut self, name: &'static str, event: EventType, remote: Arc<dyn RemotePort>) {
+        let counters = self.port(name, PortKind::Source, Some(event), Some(remote));
         if let (Some(instance), Some(counters)) = (&self.instance, counters) {
             self.parts.routes.push((name, Rc::new(Route::<T>::new(instance.state.clone(), name, counters))));
         }
@@ -234,8 +288,10 @@ impl<C: Component> Declaring<C> {
         F: Fn(&mut C, &Tick, &Ports<'_>) -> Result<(), Failure> + 'static,
     {
         let interval = Duration::from_nanos(interval_ns);
-        let counters = self.port(name, PortKind::Timer(interval), None);
-        if let (Some(instance), Some(counters)) = (&self.instance, counters) {
+        let counters = self.port(name, PortKind::Timer(interval), None, None);
+        if let Some(entries) = &mut self.entries {
+            entries.push(export::timer(handler));
+        } else if let (Some(instance), Some(counters)) = (&self.instance, counters) {
             let kind = SinkKind { filter: None, queueing: None };
             let sink = SinkEnd::<C, Tick, F>::new(instance.clone(), name, handler, counters.clone(), kind);
             self.parts.timers.push(TimerPart { port: name, interval, end: Rc::new(sink), counters });
@@ -247,9 +303,11 @@ impl<C: Component> Declaring<C> {
     where
         F: Fn(&mut C, &NeighbourChange, &Ports<'_>) -> Result<(), Failure> + 'static,
     {
-        let counters = self.port(name, PortKind::Neighbours, Some(EventType::of::<NeighbourChange>()));
-        if let (Some(instance), Some(counters)) = (&self.instance, counters) {
-            let kind = SinkKind { filter: Some(filter_of::<NeighbourChange>), queueing: Some(Queueing::new()) };
+        let counters = self.port(name, PortKind::Neighbours, Some(EventType::of::<NeighbourChange>()), None);
+        if let Some(entries) = &mut self.entries {
+            entries.push(export::sink(handler));
+        } else if let (Some(instance), Some(counters)) = (&self.instance, counters) {
+            let kind = SinkKind { filter: Some(filter_of::<NeighbourChange>()), queueing: Some(Queueing::new()) };
             let sink = SinkEnd::<C, NeighbourChange, F>::new(instance.clone(), name, handler, counters, kind);
             self.parts.neighbours.push(Rc::new(sink));
         }
@@ -261,10 +319,13 @@ impl<C: Component> Declaring<C> {
     }
 }
 
-/// The filter that a text is.
-fn filter_of<T: Event>(text: &str) -> Result<Filter<T>, String> {
-    let filter = EventFilter::<T>::new(text).map_err(|error| error.to_string())?;
-    Ok(Box::new(move |event| filter.matches(event)))
+/// Makes the filter that a text is.
+fn filter_of<T: Event>() -> MakeFilter<T> {
+    Box::new(|text| {
+        let filter = EventFilter::<T>::new(text).map_err(|error| error.to_string())?;
+        let filter: Filter<T> = Box::new(move |event| filter.matches(event));
+        Ok(filter)
+    })
 }
 
 /// What [`Component::build`] makes a component of.
@@ -285,10 +346,17 @@ impl Setup<'_> {
     /// # Errors
     /// It was not declared.
     pub fn source<T: 'static>(&self, name: &str) -> Result<Source<T>, Error> {
-        let route = self.routes.iter().find(|(port, _)| *port == name);
-        route.and_then(|(_, route)| route.clone().into_any().downcast::<Route<T>>().ok()).map(Source::new).ok_or_else(
-            || Error::NoPort { instance: self.instance.to_owned(), port: name.to_owned(), known: String::new() },
-        )
+        self.route(name).map(Source::new).ok_or_else(|| Error::NoPort {
+            instance: self.instance.to_owned(),
+            port: name.to_owned(),
+            known: String::new(),
+        })
+    }
+
+    /// The connections of the source of that name.
+    pub(crate) fn route<T: 'static>(&self, name: &str) -> Option<Rc<Route<T>>> {
+        let (_, route) = self.routes.iter().find(|(port, _)| *port == name)?;
+        route.clone().into_any().downcast().ok()
     }
 
     /// The property of that name; `None` if it is not given.
@@ -314,13 +382,14 @@ impl Setup<'_> {
 }
 
 /// Makes an instance, without its component, of its state, properties and counters.
-type Assemble = fn(Rc<InstanceState>, toml::Table, Vec<Arc<PortCounters>>) -> (Rc<dyn AnyInstance>, Parts);
+type Assemble =
+    dyn Fn(Rc<InstanceState>, toml::Table, Vec<Arc<PortCounters>>) -> (Rc<dyn AnyInstance>, Parts) + Send + Sync;
 
 /// A type of components, from which instances are made: what a registry has under a name.
 #[derive(Clone)]
 pub struct Blueprint {
     declaration: Arc<Declaration>,
-    assemble: Assemble,
+    assemble: Arc<Assemble>,
     /// One for each port, in the order of the declaration.
     remotes: Arc<[Option<Arc<dyn RemotePort>>]>,
 }
@@ -329,17 +398,26 @@ impl Blueprint {
     /// The one of a type.
     #[must_use]
     pub fn of<C: Component>() -> Self {
-        let empty = Declaration { name: C::NAME, ..Declaration::default() };
-        let mut declaring = Declaring::<C> {
-            declaration: empty,
-            instance: None,
-            counters: Vec::new(),
-            parts: Parts::default(),
-            remotes: Vec::new(),
+        Self::made(C::NAME, C::declare, C::build)
+    }
+
+    /// The one of components that are declared and built so.
+    pub(crate) fn made<C: Lifecycle + 'static>(
+        name: &'static str,
+        declare: impl Fn(&mut Declaring<C>) + Send + Sync + 'static,
+        build: impl Fn(&Setup<'_>) -> Result<C, Error> + Clone + Send + Sync + 'static,
+    ) -> Self {
+        let mut declaring = Declaring::describing(name);
+        declare(&mut declaring);
+        let (declaration, remotes) = (Arc::new(declaring.declaration), declaring.remotes.into());
+        let assemble = move |state: Rc<InstanceState>, properties: toml::Table, counters: Vec<Arc<PortCounters>>| {
+            let instance = Rc::new(Instance::new(state, properties, Box::new(build.clone())));
+            let mut declaring = Declaring { instance: Some(instance.clone()), counters, ..Declaring::describing(name) };
+            declare(&mut declaring);
+            let instance: Rc<dyn AnyInstance> = instance;
+            (instance, declaring.parts)
         };
-        C::declare(&mut declaring);
-        let remotes = declaring.remotes.into();
-        Self { declaration: Arc::new(declaring.declaration), assemble: assemble::<C>, remotes }
+        Self { declaration, assemble: Arc::new(assemble), remotes }
     }
 
     pub(crate) fn remote(&self, place: usize) -> Option<Arc<dyn RemotePort>> {
@@ -366,22 +444,4 @@ impl fmt::Debug for Blueprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Blueprint").field(&self.declaration.name).finish()
     }
-}
-
-fn assemble<C: Component>(
-    state: Rc<InstanceState>,
-    properties: toml::Table,
-    counters: Vec<Arc<PortCounters>>,
-) -> (Rc<dyn AnyInstance>, Parts) {
-    let instance = Rc::new(Instance::<C>::new(state, properties));
-    let declaration = Declaration::default();
-    let mut declaring = Declaring {
-        declaration,
-        instance: Some(instance.clone()),
-        counters,
-        parts: Parts::default(),
-        remotes: Vec::new(),
-    };
-    C::declare(&mut declaring);
-    (instance, declaring.parts)
 }

@@ -1,11 +1,13 @@
 //! A plan carried out: the server of one process, with its ends of connections to other processes.
 
 use crate::declaration::{Blueprint, Component};
+use crate::edge::foreign::blueprints;
 use crate::error::Error;
 use crate::plan::{Descriptions, Plan, PortPlan, Problem};
 use crate::server::Server;
 use crate::settings::{Placement, PortSettings, ServerSettings};
 use campanile::Settings;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -27,6 +29,26 @@ impl Registry {
     pub fn with<C: Component>(mut self) -> Self {
         self.0.insert(C::NAME.to_owned(), Blueprint::of::<C>());
         self
+    }
+
+    /// With the components of the shared objects that the instances of a server name, by the names under which the plan knows them. Each
+    /// object is loaded into this process for good, and may end it; `folder` is the plan's, where relative paths begin.
+    ///
+    /// # Errors
+    /// The first object that is refused.
+    pub fn with_objects(mut self, plan: &Plan, server: &str, folder: &Path) -> Result<Self, Problem> {
+        let here = plan.instances.iter().filter(|(_, instance)| instance.server == server);
+        let mut known = BTreeSet::new();
+        for (name, instance) in here {
+            if let Some((object, _)) = instance.object()
+                && known.insert(object)
+            {
+                let all = blueprints(&folder.join(object))
+                    .map_err(|reason| Problem::new(format!("instances.{name}"), format!("{object}: {reason}")))?;
+                self.0.extend(all.into_iter().map(|(name, blueprint)| (format!("{object}#{name}"), blueprint)));
+            }
+        }
+        Ok(self)
     }
 
     /// What all components declare.
@@ -148,10 +170,52 @@ fn describe(registry: &Registry) -> Result<(), String> {
     io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
 }
 
+/// What a shared object says of its components, or why it is refused.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ObjectReport {
+    pub(crate) refused: Option<String>,
+    pub(crate) components: Descriptions,
+}
+
+/// Prints what the components of a shared object declare, or why it is refused, for a process that checks a plan: the object is loaded
+/// here, and may end this process.
+///
+/// # Errors
+/// The standard output is closed.
+pub fn describe_object(path: &Path) -> io::Result<()> {
+    let mut report = ObjectReport::default();
+    match blueprints(path) {
+        Ok(all) => report.components = Registry(all.into_iter().collect()).descriptions(),
+        Err(reason) => report.refused = Some(reason),
+    }
+    let text = toml::to_string(&report).map_err(io::Error::other)?;
+    io::stdout().write_all(text.as_bytes())
+}
+
+/// Is the server of that name of a plan, with the components of the shared objects that its instances name, as [`run_program`] is one with
+/// those of a program.
+///
+/// # Errors
+/// What cannot be, on one line.
+pub fn serve_objects(plan: &Path, name: &str, settings: ServerSettings) -> Result<(), String> {
+    let parsed = read_plan(plan)?;
+    let folder = plan.parent().unwrap_or(Path::new("."));
+    let registry = Registry::new().with_objects(&parsed, name, folder).map_err(|problem| problem.to_string())?;
+    serve_plan(&registry, settings, &parsed, name)
+}
+
 fn serve(registry: &Registry, settings: ServerSettings, plan: &Path, name: &str) -> Result<(), String> {
+    serve_plan(registry, settings, &read_plan(plan)?, name)
+}
+
+fn read_plan(plan: &Path) -> Result<Plan, String> {
     let text = std::fs::read_to_string(plan).map_err(|error| format!("{}: {error}", plan.display()))?;
-    let plan = Plan::parse(&text).map_err(|problem| problem.to_string())?;
-    let mut server = Server::deploy(&plan, name, registry, settings).map_err(|problem| problem.to_string())?;
+    Plan::parse(&text).map_err(|problem| problem.to_string())
+}
+
+fn serve_plan(registry: &Registry, settings: ServerSettings, plan: &Plan, name: &str) -> Result<(), String> {
+    let mut server = Server::deploy(plan, name, registry, settings).map_err(|problem| problem.to_string())?;
     let say = |line: &str| {
         let mut out = io::stdout();
         writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| error.to_string())

@@ -1,28 +1,47 @@
 //! What is refused, and why.
 
 use crate::life::{Life, Step};
+use std::any::Any;
 use std::fmt;
 
 /// What a handler or a step of a component's life says went wrong. It is counted and logged; the component goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure(String);
+pub struct Failure {
+    reason: String,
+    /// Whether the component's state cannot be trusted any more: what follows is that of a panic.
+    is_broken: bool,
+}
 
 impl Failure {
     /// A failure for this reason.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self(reason.into())
+        Self { reason: reason.into(), is_broken: false }
+    }
+
+    /// One after which the component is made again.
+    pub(crate) fn broken(reason: String) -> Self {
+        Self { reason, is_broken: true }
+    }
+
+    pub(crate) const fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// What a panic would have had for this reason.
+    pub(crate) fn into_panic(self) -> Box<dyn Any + Send> {
+        Box::new(self.reason)
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.reason)
     }
 }
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self(error.to_string())
+        Self::new(error.to_string())
     }
 }
 

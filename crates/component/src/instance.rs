@@ -1,10 +1,10 @@
 //! An instance: a component with its state, where panics end.
 
 use crate::counters::PortCounters;
-use crate::declaration::{Component, Setup};
+use crate::declaration::Setup;
 use crate::error::{Error, Failure, SendError};
 use crate::lane::LaneContext;
-use crate::life::{Life, Step};
+use crate::life::{Life, Lifecycle, Step};
 use crate::port::Ports;
 use crate::queue::{QueueSettings, Queueing, SinkQueue};
 use crate::route::{AnyEnd, AnyQueue, AnyRoute, Deliver, Origin};
@@ -73,7 +73,7 @@ impl InstanceState {
 }
 
 /// What a panic says.
-fn text_of(panic: Box<dyn Any + Send>) -> String {
+pub(crate) fn text_of(panic: Box<dyn Any + Send>) -> String {
     let text = match panic.downcast::<String>() {
         Ok(text) => *text,
         Err(panic) => {
@@ -99,7 +99,11 @@ pub(crate) struct Instance<C> {
     /// `None` while it has failed or was removed.
     component: RefCell<Option<C>>,
     properties: toml::Table,
+    make: Make<C>,
 }
+
+/// Makes the component of an instance.
+type Make<C> = Box<dyn Fn(&Setup<'_>) -> Result<C, Error>>;
 
 /// An instance of any type.
 pub(crate) trait AnyInstance {
@@ -113,9 +117,9 @@ pub(crate) trait AnyInstance {
     fn clear(&self);
 }
 
-impl<C: Component> Instance<C> {
-    pub(crate) fn new(state: Rc<InstanceState>, properties: toml::Table) -> Self {
-        Self { state, component: RefCell::default(), properties }
+impl<C: Lifecycle> Instance<C> {
+    pub(crate) fn new(state: Rc<InstanceState>, properties: toml::Table, make: Make<C>) -> Self {
+        Self { state, component: RefCell::default(), properties, make }
     }
 
     fn error(&self, reason: String) -> Error {
@@ -141,10 +145,10 @@ impl<C: Component> Instance<C> {
     }
 }
 
-impl<C: Component> AnyInstance for Instance<C> {
+impl<C: Lifecycle> AnyInstance for Instance<C> {
     fn build(&self, routes: &[(&'static str, Rc<dyn AnyRoute>)]) -> Result<(), Error> {
         let setup = Setup { instance: &self.state.name, routes, properties: &self.properties };
-        match self.watched(|| C::build(&setup)) {
+        match self.watched(|| (self.make)(&setup)) {
             Ok(Ok(component)) => {
                 self.component.replace(Some(component));
                 Ok(())
@@ -167,7 +171,10 @@ impl<C: Component> AnyInstance for Instance<C> {
             Hook::Step(Step::Passivate) => component.on_passivated(&ports),
             Hook::Step(Step::Remove) => component.on_removed(&ports),
         };
-        let outcome = self.watched(run);
+        let outcome = match self.watched(run) {
+            Ok(Err(failure)) if failure.is_broken() => Err(failure.into_panic()),
+            outcome => outcome,
+        };
         outcome.unwrap_or_else(|panic| {
             let broken = slot.take();
             drop(slot);
@@ -199,7 +206,7 @@ pub(crate) struct SinkEnd<C, T, F> {
 pub(crate) type Filter<T> = Box<dyn Fn(&T) -> bool>;
 
 /// Makes a filter of a text.
-type MakeFilter<T> = fn(&str) -> Result<Filter<T>, String>;
+pub(crate) type MakeFilter<T> = Box<dyn Fn(&str) -> Result<Filter<T>, String>>;
 
 /// What a sink of a type can have.
 pub(crate) struct SinkKind<T> {
@@ -245,7 +252,9 @@ impl<C, T, F> SinkEnd<C, T, F> {
     }
 }
 
-impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> SinkEnd<C, T, F> {
+impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static>
+    SinkEnd<C, T, F>
+{
     /// What follows when a handler failed.
     #[cold]
     fn failed(&self, failure: &Failure) {
@@ -269,7 +278,7 @@ impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failu
     }
 }
 
-impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> Deliver<T>
+impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> Deliver<T>
     for SinkEnd<C, T, F>
 {
     #[inline]
@@ -296,7 +305,12 @@ impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failu
         state.context.busy.leave(before);
         match outcome {
             Ok(Ok(())) => self.counters.delivered.count(),
-            Ok(Err(failure)) => self.failed(&failure),
+            Ok(Err(failure)) if !failure.is_broken() => self.failed(&failure),
+            Ok(Err(failure)) => {
+                let broken = slot.take();
+                drop(slot);
+                self.panicked(broken, failure.into_panic());
+            }
             Err(panic) => {
                 let broken = slot.take();
                 drop(slot);
@@ -307,7 +321,7 @@ impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failu
     }
 }
 
-impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> AnySink
+impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> AnySink
     for SinkEnd<C, T, F>
 {
     fn end(self: Rc<Self>) -> AnyEnd {
@@ -316,7 +330,7 @@ impl<C: Component, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failu
     }
 
     fn set_filter(&self, text: &str) -> Result<(), String> {
-        let make = self.kind.filter.ok_or("a timer has no filter")?;
+        let make = self.kind.filter.as_ref().ok_or("a timer has no filter")?;
         let filter = make(text)?;
         self.filter
             .set(filter)

@@ -3,8 +3,10 @@
 //! Each server of a plan is a process of a program that calls [`run_program`](crate::run_program). It ends when its standard input does, so
 //! that none is left behind when the launcher is gone.
 
+use crate::deploy::ObjectReport;
 use crate::plan::{Descriptions, Plan, Problem};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -26,11 +28,15 @@ const LINE_BYTES_MAX: u64 = 16 * 1024;
 /// The most octets of what a program says of its components.
 const DESCRIPTION_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// The most shared objects of a plan.
+const OBJECTS_MAX: usize = 256;
+
 /// A plan in a file, with what its programs say of their components.
 #[derive(Debug)]
 pub struct PlanFile {
     plan: Plan,
     path: PathBuf,
+    objects: Vec<OsString>,
     components: BTreeMap<String, Descriptions>,
 }
 
@@ -56,30 +62,30 @@ pub struct Running {
 }
 
 impl PlanFile {
-    /// Reads a plan, and asks its programs for their components.
+    /// Reads a plan, and asks its programs for their components. Each server names its program.
     ///
     /// # Errors
     /// All that is wrong with the plan, as far as that is known before anything runs.
     pub fn read(path: &Path) -> Result<Self, Vec<Problem>> {
+        Self::read_with_objects(path, Vec::new())
+    }
+
+    /// As [`read`](Self::read); `objects` is a program with its first arguments, which is the component server where a plan names none. To
+    /// `--describe OBJECT` it does [`describe_object`](crate::describe_object), and to `--plan FILE --server NAME`
+    /// [`serve_objects`](crate::serve_objects).
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_with_objects(path: &Path, objects: Vec<OsString>) -> Result<Self, Vec<Problem>> {
         let one = |reason: String| vec![Problem::new(path.display().to_string(), reason)];
         let path = std::path::absolute(path).map_err(|error| one(error.to_string()))?;
         let text = std::fs::read_to_string(&path).map_err(|error| one(error.to_string()))?;
         let plan = Plan::parse(&text).map_err(|problem| vec![problem])?;
-        let mut problems = Vec::new();
-        let mut components = BTreeMap::new();
-        for name in plan.servers.keys() {
-            match describe(&plan, &path, name) {
-                Ok(described) => {
-                    components.insert(name.clone(), described);
-                }
-                Err(reason) => problems.push(Problem::new(format!("servers.{name}"), reason)),
-            }
-        }
+        let folder = path.parent().unwrap_or(Path::new("."));
         // What could not be asked for would only be missed again.
-        if problems.is_empty() {
-            problems = plan.check(&components);
-        }
-        if problems.is_empty() { Ok(Self { plan, path, components }) } else { Err(problems) }
+        let components = Programs { plan: &plan, folder, objects: &objects }.describe()?;
+        let problems = plan.check(&components);
+        if problems.is_empty() { Ok(Self { plan, path, objects, components }) } else { Err(problems) }
     }
 
     /// The plan.
@@ -102,8 +108,10 @@ impl PlanFile {
     pub fn run(&self) -> Result<Running, Problem> {
         let (sender, said) = channel();
         let mut running = Running { processes: Vec::new(), said };
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let programs = Programs { plan: &self.plan, folder, objects: &self.objects };
         for name in self.plan.server_names() {
-            let process = start(&self.plan, &self.path, name, &sender).map_err(|reason| at(name, reason))?;
+            let process = start(&programs, &self.path, name, &sender).map_err(|reason| at(name, reason))?;
             running.processes.push(process);
         }
         running.all_say("configured")?;
@@ -122,29 +130,109 @@ fn at(server: &str, reason: impl Into<String>) -> Problem {
     Problem::new(format!("servers.{server}"), reason)
 }
 
-/// The program of a server, by the plan's folder.
-fn program(plan: &Plan, path: &Path, server: &str) -> PathBuf {
-    let program = plan.servers.get(server).map(|server| server.program.as_str()).unwrap_or_default();
-    path.parent().unwrap_or(Path::new(".")).join(program)
+/// What starts the servers of a plan.
+struct Programs<'p> {
+    plan: &'p Plan,
+    folder: &'p Path,
+    /// What is a component server for shared objects, with its first arguments; empty if there is none.
+    objects: &'p [OsString],
 }
 
-/// What the program of a server says of its components.
-fn describe(plan: &Plan, path: &Path, server: &str) -> Result<Descriptions, String> {
-    let program = program(plan, path, server);
-    let failed = |error: &dyn std::fmt::Display| format!("{} --describe: {error}", program.display());
-    let mut child = Command::new(&program)
-        .arg("--describe")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| failed(&error))?;
+impl Programs<'_> {
+    fn of_objects(&self) -> Result<Command, String> {
+        let (program, arguments) = self.objects.split_first().ok_or("it names no program: give it one")?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Ok(command)
+    }
+
+    /// The program of a server, by the plan's folder.
+    fn of(&self, server: &str) -> Result<Command, String> {
+        match self.plan.servers.get(server).and_then(|server| server.program.as_ref()) {
+            Some(program) => Ok(Command::new(self.folder.join(program))),
+            None => self.of_objects(),
+        }
+    }
+
+    /// What the programs and shared objects say of the components of each server.
+    fn describe(&self) -> Result<BTreeMap<String, Descriptions>, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut components = BTreeMap::<String, Descriptions>::new();
+        for (name, server) in &self.plan.servers {
+            let described =
+                if server.program.is_some() { self.describe_program(name) } else { Ok(Descriptions::new()) };
+            match described {
+                Ok(described) => drop(components.insert(name.clone(), described)),
+                Err(reason) => problems.push(at(name, reason)),
+            }
+        }
+        // Each object is asked for once, in a process of its own, which it may end.
+        let mut objects = BTreeMap::<&str, (&str, BTreeSet<&str>)>::new();
+        for (name, instance) in &self.plan.instances {
+            let has_program = self.plan.servers.get(&instance.server).is_some_and(|server| server.program.is_some());
+            if let Some((object, _)) = instance.object().filter(|_| !has_program) {
+                let (_, servers) = objects.entry(object).or_insert_with(|| (name, BTreeSet::new()));
+                servers.insert(&instance.server);
+            }
+        }
+        if objects.len() > OBJECTS_MAX {
+            let reason = format!("they name {} shared objects: at most {OBJECTS_MAX} are taken", objects.len());
+            return Err(vec![Problem::new("instances", reason)]);
+        }
+        for (object, (instance, servers)) in objects {
+            match self.describe_object(object) {
+                Ok(described) => {
+                    for server in servers {
+                        let Some(known) = components.get_mut(server) else { continue };
+                        known.extend(described.iter().map(|(name, of)| (format!("{object}#{name}"), of.clone())));
+                    }
+                }
+                Err(reason) => {
+                    problems.push(Problem::new(format!("instances.{instance}"), format!("{object}: {reason}")));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(components) } else { Err(problems) }
+    }
+
+    /// What the program of a server says of its components.
+    fn describe_program(&self, server: &str) -> Result<Descriptions, String> {
+        let mut command = self.of(server)?;
+        let program = PathBuf::from(command.get_program());
+        let failed = |error: &dyn std::fmt::Display| format!("{} --describe: {error}", program.display());
+        let (status, text) = ask(command.arg("--describe")).map_err(|reason| failed(&reason))?;
+        if !status.success() {
+            return Err(failed(&format!("it ended with {status}: does it call run_program?")));
+        }
+        toml::from_str(&text).map_err(|error| failed(&error.message()))
+    }
+
+    /// What a shared object says of its components, in a process that loads it.
+    fn describe_object(&self, object: &str) -> Result<Descriptions, String> {
+        let mut command = self.of_objects()?;
+        let (status, text) = ask(command.arg("--describe").arg(self.folder.join(object)))?;
+        if !status.success() {
+            return Err(format!(
+                "the process that loaded it ended with {status}: what it does when it is loaded, or its table, is wrong"
+            ));
+        }
+        let report: ObjectReport = toml::from_str(&text).map_err(|error| {
+            format!("it prints to the standard output when it is loaded: have it print nothing ({})", error.message())
+        })?;
+        report.refused.map_or(Ok(report.components), Err)
+    }
+}
+
+/// What a program answers to `--describe`: how it has ended, and what it has printed.
+fn ask(command: &mut Command) -> Result<(ExitStatus, String), String> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     let output = child.stdout.take();
     let (sender, read) = channel();
     std::thread::spawn(move || {
         let mut text = String::new();
-        let outcome = output.map(|output| output.take(DESCRIPTION_BYTES_MAX).read_to_string(&mut text));
+        let outcome = output.map(|output| output.take(DESCRIPTION_BYTES_MAX).read_to_string(&mut text)).transpose();
         // The launcher may have given up.
-        let _ = sender.send(outcome.map(|outcome| outcome.map(|_| text)));
+        let _ = sender.send(outcome.map(|_| text));
     });
     let text = read.recv_timeout(STEP_LIMIT);
     // It has said all, or takes too long.
@@ -154,13 +242,14 @@ fn describe(plan: &Plan, path: &Path, server: &str) -> Result<Descriptions, Stri
     let Some(status) = status_in_time(&mut child) else {
         let _ = child.kill();
         let _ = child.wait();
-        return Err(failed(&"it ended its standard output, and did not end itself"));
+        return Err("it ended its standard output, and did not end itself".to_owned());
     };
     match text {
-        Ok(Some(Ok(text))) if status.success() => toml::from_str(&text).map_err(|error| failed(&error.message())),
-        Ok(Some(Err(error))) => Err(failed(&error)),
-        Ok(_) => Err(failed(&format!("it ended with {status}: does it call run_program?"))),
-        Err(_) => Err(failed(&format!("it said nothing for {} s", STEP_LIMIT.as_secs()))),
+        // How it ended says more than what it printed until then.
+        Ok(Ok(text)) => Ok((status, text)),
+        Ok(Err(_)) if !status.success() => Ok((status, String::new())),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("it said nothing for {} s", STEP_LIMIT.as_secs())),
     }
 }
 
@@ -195,9 +284,10 @@ fn read_states(output: impl Read, server: &str, said: &Sender<Said>) {
 }
 
 /// Starts the process of a server.
-fn start(plan: &Plan, path: &Path, name: &str, said: &Sender<Said>) -> Result<Process, String> {
-    let program = program(plan, path, name);
-    let mut child = Command::new(&program)
+fn start(programs: &Programs<'_>, path: &Path, name: &str, said: &Sender<Said>) -> Result<Process, String> {
+    let mut command = programs.of(name)?;
+    let program = command.get_program().to_owned();
+    let mut child = command
         .arg("--plan")
         .arg(path)
         .arg("--server")
@@ -205,7 +295,7 @@ fn start(plan: &Plan, path: &Path, name: &str, said: &Sender<Said>) -> Result<Pr
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("{}: {error}", program.display()))?;
+        .map_err(|error| format!("{}: {error}", Path::new(&program).display()))?;
     let (input, output) = (child.stdin.take(), child.stdout.take());
     let (sender, server) = (said.clone(), name.to_owned());
     if let Some(output) = output {

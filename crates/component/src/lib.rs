@@ -58,6 +58,7 @@
 //! - [`Server`]: containers, their lanes, instances and connections, in one process.
 //! - [`Plan`], [`Registry`], [`run_program`]: what a TOML file says of them, checked, and carried out in one process or several.
 //! - [`ResponseTimes`]: whether the deadlines of a plan hold.
+//! - [`export!`], [`serve_objects`]: components in shared objects, in Rust or, by `include/campanile_component.h`, in C.
 //!
 //! # Threads
 //!
@@ -70,6 +71,8 @@
 mod counters;
 mod declaration;
 mod deploy;
+#[doc(hidden)]
+pub mod edge;
 mod error;
 mod flow;
 mod graph;
@@ -91,7 +94,7 @@ mod threads;
 
 pub use counters::PortStatus;
 pub use declaration::{Blueprint, Component, Declaration, EventType, PortDeclaration, PortKind, PropertyDeclaration};
-pub use deploy::{Registry, run_program};
+pub use deploy::{Registry, describe_object, run_program, serve_objects};
 pub use derive::component;
 pub use error::{Error, Failure, SendError};
 pub use launch::{PlanFile, Running};

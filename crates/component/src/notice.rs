@@ -20,7 +20,7 @@ pub enum Change {
     Passivated,
     /// It is gone.
     Removed,
-    /// Its component panicked.
+    /// Its component panicked, or, in a shared object, said that it is broken.
     Failed {
         /// What the panic said.
         reason: String,
@@ -89,10 +89,10 @@ impl fmt::Display for Notice {
             Change::Passivated => f.write_str("is passivated"),
             Change::Removed => f.write_str("is removed"),
             Change::Failed { reason, restart_after: Some(after) } => {
-                write!(f, "panicked and is made again after {} ms: {reason}", after.as_millis())
+                write!(f, "failed and is made again after {} ms: {reason}", after.as_millis())
             }
             Change::Failed { reason, restart_after: None } => {
-                write!(f, "panicked too often and stays failed, until it is activated or removed: {reason}")
+                write!(f, "failed too often and stays so, until it is activated or removed: {reason}")
             }
             Change::Slow { elapsed } => {
                 write!(f, "has a handler that has not returned for {} ms", elapsed.as_millis())

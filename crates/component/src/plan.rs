@@ -78,8 +78,9 @@ fn default_name() -> String {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ServerPlan {
-    /// The program, which calls [`run_program`](crate::run_program). A relative path begins at the plan's folder.
-    pub program: String,
+    /// The program, which calls [`run_program`](crate::run_program). A relative path begins at the plan's folder. Default: the command that
+    /// runs the plan, which loads the shared objects that the server's instances name.
+    pub program: Option<String>,
 }
 
 /// A service between servers.
@@ -118,7 +119,8 @@ pub struct PoolPlan {
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct InstancePlan {
-    /// The name of the component in its server's program.
+    /// The name of the component in its server's program; or a shared object and a name in that, as `libguider.so#Guider`. The path begins at
+    /// the plan's folder.
     pub component: String,
     /// The server. Default `main`.
     #[serde(default = "default_server")]
@@ -130,6 +132,14 @@ pub struct InstancePlan {
     /// The properties: all other keys.
     #[serde(flatten)]
     pub properties: toml::Table,
+}
+
+impl InstancePlan {
+    /// The shared object of its component, and the name there; `None` for one of its server's program.
+    #[must_use]
+    pub fn object(&self) -> Option<(&str, &str)> {
+        self.component.rsplit_once('#')
+    }
 }
 
 fn default_server() -> String {
@@ -232,7 +242,7 @@ impl Description {
     }
 }
 
-/// Components of a program, by the names under which plans know them.
+/// Components of a program or shared object, by the names under which plans know them.
 pub type Descriptions = BTreeMap<String, Description>;
 
 /// What is wrong with a plan, and where.
@@ -422,12 +432,25 @@ impl Checked<'_> {
         }
         let Some(known) = self.components.get(&instance.server) else {
             let server = &instance.server;
-            return self
-                .problem(&place, format!("there is no server {server}: add [servers.{server}] with its program"));
+            let program = if instance.object().is_some() { "" } else { " with its program" };
+            return self.problem(&place, format!("there is no server {server}: add [servers.{server}]{program}"));
         };
+        let has_program = self.plan.servers.get(&instance.server).is_some_and(|server| server.program.is_some());
+        if has_program && instance.object().is_some() {
+            let (component, server) = (&instance.component, &instance.server);
+            let reason = format!(
+                "{component} is in a shared object, and the server {server} has a program: give the instance a server without one"
+            );
+            return self.problem(&place, reason);
+        }
         let Some(component) = known.get(&instance.component) else {
-            let (component, server, known) = (&instance.component, &instance.server, names(known));
-            return self.problem(&place, format!("the server {server} has no component {component}; it has: {known}"));
+            let (component, server) = (&instance.component, &instance.server);
+            let known = if known.is_empty() {
+                "name one of a shared object, as libguider.so#Guider, or give the server its program".to_owned()
+            } else {
+                format!("it has: {}", names(known))
+            };
+            return self.problem(&place, format!("the server {server} has no component {component}; {known}"));
         };
         let component = component.clone();
         for property in instance.properties.keys().filter(|key| !component.properties.contains_key(*key)) {

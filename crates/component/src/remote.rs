@@ -5,13 +5,16 @@
 
 use crate::counters::PortCounters;
 use crate::declaration::PortKind;
+use crate::edge::NATIVE;
 use crate::error::Error;
 use crate::program::Input;
 use crate::queue::{QueueOf, QueueSettings, Queueing};
 use crate::route::AnyQueue;
 use crate::server::Server;
 use crate::threads::Waker;
-use campanile::{Consumer, Event, PublishOptions, Publisher, Settings, Supplier};
+use campanile::raw::{PublishOptions, RawPublisher, RawSupplier};
+use campanile::{Consumer, Declared, Event, Settings};
+use giop::cdr::Writer;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,40 +62,59 @@ impl<T: Event> RemotePort for Remote<T> {
         counters: Arc<PortCounters>,
     ) -> Result<(AnyQueue, RemoteEnd), String> {
         let queueing = self.0.ok_or_else(|| format!("{} is not Clone and Send: derive Clone", T::NAME))?;
-        let supplier = Supplier::with(channel, settings).map_err(|error| error.to_string())?;
-        let publisher = supplier.publisher(PublishOptions::default()).map_err(|error| error.to_string())?;
-        let (waker, stop) = (Arc::<Waker>::default(), Arc::<AtomicBool>::default());
-        let queue = QueueSettings { events_max: PUBLISHED_MAX, ..QueueSettings::default() };
-        let queue = (queueing.make)(&queue, waker.clone(), counters.clone());
-        let publishing =
-            Publishing { queue: queue.clone(), supplier, publisher, counters, channel: channel.to_owned() };
-        let (woken, stopped) = (waker.clone(), stop.clone());
-        let thread = std::thread::Builder::new()
-            .name(format!("publish {channel}"))
-            .spawn(move || publishing.run(&woken, &stopped))
-            .map_err(|error| error.to_string())?;
-        Ok((Box::new(queue), Box::new(PublisherEnd { waker, stop, thread: Some(thread) })))
+        let declared = Declared::new(T::event_type(), T::DOMAIN, Some(T::NAME)).map_err(|error| error.to_string())?;
+        let write = |event: &T, to: &mut Vec<u8>| event.write(&mut Writer::new(to, NATIVE));
+        publish(queueing, declared, write, channel, settings, counters)
     }
+}
+
+/// Has what is put into a new queue published in a channel, as values that `write` writes.
+pub(crate) fn publish<T: 'static>(
+    queueing: Queueing<T>,
+    declared: Declared,
+    write: fn(&T, &mut Vec<u8>),
+    channel: &str,
+    settings: &Settings,
+    counters: Arc<PortCounters>,
+) -> Result<(AnyQueue, RemoteEnd), String> {
+    let supplier = RawSupplier::new(channel, settings).map_err(|error| error.to_string())?;
+    let publisher = supplier.publisher(PublishOptions::default()).map_err(|error| error.to_string())?;
+    let (waker, stop) = (Arc::<Waker>::default(), Arc::<AtomicBool>::default());
+    let queue = QueueSettings { events_max: PUBLISHED_MAX, ..QueueSettings::default() };
+    let queue = (queueing.make)(&queue, waker.clone(), counters.clone());
+    let (of, channel) = (queue.clone(), channel.to_owned());
+    let name = format!("publish {channel}");
+    let publishing = Publishing { queue: of, declared, write, supplier, publisher, counters, channel };
+    let (woken, stopped) = (waker.clone(), stop.clone());
+    let thread = std::thread::Builder::new()
+        .name(name)
+        .spawn(move || publishing.run(&woken, &stopped))
+        .map_err(|error| error.to_string())?;
+    Ok((Box::new(queue), Box::new(PublisherEnd { waker, stop, thread: Some(thread) })))
 }
 
 struct Publishing<T> {
     queue: Arc<dyn QueueOf<T>>,
+    declared: Declared,
+    write: fn(&T, &mut Vec<u8>),
     /// Kept for as long as its publisher.
-    supplier: Supplier,
-    publisher: Publisher,
+    supplier: RawSupplier,
+    publisher: RawPublisher,
     counters: Arc<PortCounters>,
     channel: String,
 }
 
-impl<T: Event> Publishing<T> {
+impl<T: 'static> Publishing<T> {
     /// Publishes what is put in, until it is stopped and has no more.
     fn run(self, waker: &Waker, stop: &AtomicBool) {
         waker.attach();
-        let Self { queue, supplier: _supplier, publisher, counters, channel } = self;
-        let mut is_failing = false;
+        let Self { queue, declared, write, supplier: _supplier, publisher, counters, channel } = self;
+        let (mut is_failing, mut value) = (false, Vec::new());
         loop {
             while let Some(queued) = queue.take() {
-                let outcome = publisher.publish(queued.event());
+                value.clear();
+                write(queued.event(), &mut value);
+                let outcome = publisher.publish(&declared, &value);
                 if let Err(error) = &outcome {
                     counters.failed.count_shared();
                     if !is_failing {

@@ -71,6 +71,12 @@ impl<T: 'static> Route<T> {
         Self { owner, name, connections: RefCell::default(), counters }
     }
 
+    /// Counts an event that the source cannot send, and answers whether it is the first.
+    pub(crate) fn count_failure(&self) -> bool {
+        self.counters.failed.count();
+        self.counters.failed.get() == 1
+    }
+
     #[inline]
     pub(crate) fn send(&self, event: &T, options: SendOptions) -> Result<(), SendError> {
         if !self.owner.may_send.get() {

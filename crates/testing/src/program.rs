@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -106,6 +107,22 @@ pub fn output_in_time(command: &mut Command) -> Output {
 #[track_caller]
 pub fn output_of_suite(command: &mut Command) -> Output {
     output_within(command, SUITE_PATIENCE)
+}
+
+/// Compiles a source in C to a shared object of that name in a folder, with a folder of headers.
+///
+/// # Panics
+/// There is no compiler, or it has something to say.
+#[track_caller]
+pub fn shared_object(folder: &Path, name: &str, source: &str, headers: &Path) -> PathBuf {
+    let (from, to) = (folder.join(name).with_extension("c"), folder.join(name));
+    std::fs::write(&from, source).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    let mut command = Command::new("cc");
+    command.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-g"]);
+    command.args(["-shared", "-fPIC", "-pthread", "-I"]).arg(headers).arg("-o").arg(&to).arg(&from);
+    let output = output_of_suite(&mut command);
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    to
 }
 
 #[track_caller]

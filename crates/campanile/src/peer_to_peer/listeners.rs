@@ -6,10 +6,9 @@
 use super::once::Once;
 use super::participants::ParticipantHandle;
 use super::qos;
-use super::sieve::Sieve;
 use crate::declared::Declared;
 use crate::error::{Error, Trouble};
-use crate::raw::{Desk, Teller};
+use crate::raw::{Desk, Sieve, Teller};
 use crate::settings::Settings;
 use dds::{
     Difference, Endpoint, Guid, Incompatibilities, News, Participant, Policy, Qos, Reader, Role, Topic, WaitSet, Waker,
@@ -151,7 +150,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Listeners {
     /// Subscribes; when it returns, the existing writers have been found.
     pub(crate) fn new(channel: &str, settings: &Settings, filter: Option<&str>, desk: Desk) -> Result<Self, Error> {
-        let sieve = filter.map(|text| Sieve::new(text, settings)).transpose()?;
+        let sieve = filter.map(|text| Sieve::new(text, settings.event_form)).transpose()?;
         let mut domains: BTreeMap<u16, Domain> = BTreeMap::new();
         let mut wanted = Vec::new();
         for declared in desk.declared() {

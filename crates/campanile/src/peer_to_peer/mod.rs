@@ -8,7 +8,6 @@
 mod listeners;
 mod once;
 mod participants;
-mod sieve;
 mod watching;
 mod writers;
 

@@ -63,6 +63,8 @@ mod events;
 mod pace;
 mod publisher;
 mod restart;
+#[cfg(feature = "filters")]
+mod sieve;
 mod supplier;
 
 pub use crate::declared::is_scalar;
@@ -74,6 +76,10 @@ pub(crate) use desk::Desk;
 pub(crate) use desk::Teller;
 pub use events::{OwnedEvent, RawEvents};
 pub use publisher::{PublishOptions, RawPublisher};
+#[cfg(feature = "filters")]
+pub use sieve::RawFilter;
+#[cfg(feature = "dds")]
+pub(crate) use sieve::Sieve;
 pub use supplier::RawSupplier;
 
 use crate::error::Error;

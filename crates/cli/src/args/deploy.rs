@@ -17,8 +17,9 @@ Examples:
   campanile deploy check plan.toml --json | jq '.response_times.problems[]'
   campanile deploy check plan.toml && campanile deploy run plan.toml
 
-Asks each program of the plan for its components, and says all that does not
-fit, a line each. Nothing is started.
+Asks each program and shared object of the plan for its components, and says
+all that does not fit, a line each. Nothing is started; a shared object is
+loaded in a process of its own.
 
 Where ports have times and deadlines, it computes by when their handlers have
 ended at the latest, and says which deadlines may be missed, and by what:
@@ -47,6 +48,9 @@ pub(crate) enum DeployCommand {
     /// Run a plan on this machine, until Ctrl-C
     #[command(after_help = RUN_EXAMPLES)]
     Run(DeployOptions),
+    /// Be a server of components in shared objects, for the two others
+    #[command(hide = true)]
+    Serve(DeployServeOptions),
 }
 
 #[derive(Debug, Args)]
@@ -66,4 +70,17 @@ pub(crate) struct DeployCheckOptions {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployServeOptions {
+    /// Say what the components of a shared object declare
+    #[arg(long, value_name = "OBJECT", conflicts_with_all = ["plan", "server"], required_unless_present = "plan")]
+    pub(crate) describe: Option<PathBuf>,
+    /// The plan
+    #[arg(long, value_name = "PLAN", requires = "server")]
+    pub(crate) plan: Option<PathBuf>,
+    /// The server of the plan
+    #[arg(long, value_name = "NAME", requires = "plan")]
+    pub(crate) server: Option<String>,
 }

@@ -163,6 +163,7 @@ fn goes_on(command: &str) -> bool {
         "stats" => has("--interval"),
         "demo" | "tao-notify" | "record" => true,
         "pub" => has("--rate"),
+        "deploy" => has("run"),
         "" => has("-sN") || words.iter().any(|word| word.ends_with(".py")),
         _ => false,
     }
@@ -175,7 +176,7 @@ fn is_far(command: &str, shown: &[String], printed: &[String]) -> bool {
         "serve" | "demo" | "tao-notify" => has(&|line| line.contains("ready at") || line.contains("Alarms")),
         // Behind what it says of itself there are figures.
         "hz" | "bw" | "probe" | "latency" | "stats" => has(&|line| !line.starts_with("campanile: ")),
-        "" => has_shown(shown, printed),
+        "" | "deploy" => has_shown(shown, printed),
         "pub" => true,
         _ => has(&|_| true),
     }
@@ -421,6 +422,7 @@ macro_rules! documents {
 
 documents! {
     readme "README.md"
+    components "docs/components.md"
     console "docs/console.md"
     dds "docs/dds.md"
     http "docs/http.md"

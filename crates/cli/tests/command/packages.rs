@@ -239,6 +239,7 @@ fn an_unpacked_archive_has_all_that_its_users_want_and_is_the_same_whoever_packs
         "config/campanile.toml",
         "docs/operating.md",
         "include/campanile.hpp",
+        "include/campanile_component.h",
         "lib/systemd/system/campanile.service",
         "packaging/prometheus/campanile.rules.yml",
         "share/bash-completion/completions/campanile",

@@ -4,7 +4,9 @@
 
 mod allocations;
 mod connections;
+mod header;
 mod lifecycle;
+mod objects;
 mod panics;
 mod parts;
 mod plans;

@@ -1,0 +1,78 @@
+//! Filters over values, without a service: they see the event that a supplier would have sent to one.
+
+use crate::constraint::{parse, unknown_names};
+use crate::declared::{Declared, NATIVE};
+use crate::error::{Error, Trouble};
+use crate::form::{Envelope, write_event};
+use crate::settings::EventForm;
+use crate::time::ticks_of;
+use corba::event::fields_of_structured;
+use filter::{Constraint, Steps, Verdict};
+use giop::cdr::{Reader, Writer};
+use std::fmt;
+use std::time::SystemTime;
+
+/// Maximum evaluation steps for one event, as in a service.
+const STEPS_MAX: u32 = 10_000;
+
+/// A filter of the Extended Trader Constraint Language over values of one type: for events that reach a consumer within the process. It sees
+/// what a service would see of the event in the form `body`.
+pub struct RawFilter {
+    declared: Declared,
+    sieve: Sieve,
+}
+
+impl RawFilter {
+    /// The filter that a text is.
+    ///
+    /// # Errors
+    /// [`Error::Filter`] for a text that is none, or names what the type does not have.
+    pub fn new(text: &str, declared: &Declared) -> Result<Self, Error> {
+        let sieve = Sieve::new(text, EventForm::Body)?;
+        // Within a program there is but one type at a time, so that an unknown name is a slip.
+        if let Some(Trouble::UnknownName { name, known }) = unknown_names(text, [declared].into_iter()).pop() {
+            let reason = format!("no event has {name}; {known}");
+            return Err(Error::Filter { text: text.to_owned(), reason, column: None });
+        }
+        Ok(Self { declared: declared.clone(), sieve })
+    }
+
+    /// Whether a value of the type gets through. One of which the filter makes no sense does not.
+    #[must_use]
+    pub fn matches(&mut self, cdr: &[u8]) -> bool {
+        self.sieve.passes(&self.declared, cdr)
+    }
+}
+
+impl fmt::Debug for RawFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.sieve.constraint.fmt(f)
+    }
+}
+
+/// A filter over values of any types.
+pub(crate) struct Sieve {
+    constraint: Constraint,
+    form: EventForm,
+    event: Vec<u8>,
+}
+
+impl Sieve {
+    pub(crate) fn new(text: &str, form: EventForm) -> Result<Self, Error> {
+        Ok(Self { constraint: parse(text)?, form, event: Vec::new() })
+    }
+
+    /// Whether a value passes the filter.
+    pub(crate) fn passes(&mut self, of: &Declared, cdr: &[u8]) -> bool {
+        self.event.clear();
+        let ticks = ticks_of(SystemTime::now());
+        let domain = of.domain().unwrap_or_default();
+        let envelope = Envelope { domain, form: self.form, supplier: "", ticks, count: 0 };
+        if write_event(of, &envelope, cdr, &mut Writer::new(&mut self.event, NATIVE)).is_err() {
+            // Passed on: its reader reports what is wrong with it.
+            return true;
+        }
+        let fields = fields_of_structured(Reader::new(&self.event, NATIVE), ticks);
+        self.constraint.matches(&fields, &mut Steps::new(STEPS_MAX)) == Verdict::Match
+    }
+}

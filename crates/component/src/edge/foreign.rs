@@ -1,0 +1,139 @@
+//! Components in shared objects as components of a server.
+
+use super::NATIVE;
+use super::abi;
+use super::host::{Crossing, ForeignComponent, ForeignPort, ForeignType, load, nanoseconds};
+use crate::counters::PortCounters;
+use crate::declaration::{Blueprint, Declaring, PortKind};
+use crate::error::Failure;
+use crate::instance::{Filter, MakeFilter, SinkKind};
+use crate::life::Lifecycle;
+use crate::notice::NeighbourChange;
+use crate::port::{Ports, Tick};
+use crate::program::Input;
+use crate::queue::{QueueOf, Queueing};
+use crate::remote::{RemoteEnd, RemotePort, publish};
+use crate::route::AnyQueue;
+use campanile::raw::{RawConsumer, RawFilter};
+use campanile::{Declared, Field, Settings};
+use giop::cdr::Writer;
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The components of a shared object, by their names.
+///
+/// # Errors
+/// What is wrong with the object, and what to do.
+pub(crate) fn blueprints(path: &Path) -> Result<Vec<(String, Blueprint)>, String> {
+    Ok(load(path)?.into_iter().map(|of| (of.name.to_owned(), blueprint(Arc::new(of)))).collect())
+}
+
+fn blueprint(of: Arc<ForeignType>) -> Blueprint {
+    let declared = of.clone();
+    Blueprint::made(
+        of.name,
+        move |declaring: &mut Declaring<ForeignComponent>| declare(&declared, declaring),
+        move |setup| ForeignComponent::create(&of, setup),
+    )
+}
+
+fn declare(of: &ForeignType, declaring: &mut Declaring<ForeignComponent>) {
+    for (place, ForeignPort { name, kind, event, .. }) in of.ports.iter().enumerate() {
+        match (*kind, event) {
+            (PortKind::Sink, Some((event, declared))) => {
+                let kind = SinkKind { filter: Some(filter_of(declared)), queueing: Some(Queueing::new()) };
+                let take = move |component: &mut ForeignComponent, value: &Crossing, ports: &Ports<'_>| {
+                    component.handle_value(value, ForeignComponent::event(place, ports))
+                };
+                declaring.sink_of(name, *event, remote(declared), kind, take);
+            }
+            (PortKind::Source, Some((event, declared))) => {
+                declaring.source_of::<Crossing>(name, *event, remote(declared));
+            }
+            (PortKind::Timer(interval), _) => {
+                let take = move |component: &mut ForeignComponent, tick: &Tick, ports: &Ports<'_>| {
+                    let mut event = ForeignComponent::event(place, ports);
+                    (event.late_ns, event.missed) = (nanoseconds(tick.due.elapsed()), tick.missed);
+                    component.handle(&event)
+                };
+                declaring.timer(name, nanoseconds(interval), take);
+            }
+            (PortKind::Neighbours, _) => {
+                let take = move |component: &mut ForeignComponent, change: &NeighbourChange, ports: &Ports<'_>| {
+                    let mut octets = Vec::new();
+                    change.write(&mut Writer::new(&mut octets, NATIVE));
+                    component.handle_value(&Crossing::of(&octets), ForeignComponent::event(place, ports))
+                };
+                declaring.neighbours(name, take);
+            }
+            (PortKind::Sink | PortKind::Source, None) => {}
+        }
+    }
+    for property in &of.properties {
+        declaring.property(property.name, property.of, property.has_default);
+    }
+}
+
+impl Lifecycle for ForeignComponent {
+    fn on_configured(&mut self, _: &Ports<'_>) -> Result<(), Failure> {
+        self.step(abi::CAMPANILE_STEP_CONFIGURE)
+    }
+
+    fn on_connected(&mut self, _: &Ports<'_>) -> Result<(), Failure> {
+        self.step(abi::CAMPANILE_STEP_CONNECT)
+    }
+
+    fn on_activated(&mut self, _: &Ports<'_>) -> Result<(), Failure> {
+        self.step(abi::CAMPANILE_STEP_ACTIVATE)
+    }
+
+    fn on_passivated(&mut self, _: &Ports<'_>) -> Result<(), Failure> {
+        self.step(abi::CAMPANILE_STEP_PASSIVATE)
+    }
+
+    fn on_removed(&mut self, _: &Ports<'_>) -> Result<(), Failure> {
+        self.step(abi::CAMPANILE_STEP_REMOVE)
+    }
+}
+
+fn filter_of(declared: &Declared) -> MakeFilter<Crossing> {
+    let declared = declared.clone();
+    Box::new(move |text| {
+        let filter = RawFilter::new(text, &declared).map_err(|error| error.to_string())?;
+        // A filter runs to its end before the next event.
+        let filter = RefCell::new(filter);
+        let filter: Filter<Crossing> = Box::new(move |value| filter.borrow_mut().matches(value.octets()));
+        Ok(filter)
+    })
+}
+
+/// How the events of a port travel.
+struct ForeignRemote(Declared);
+
+fn remote(declared: &Declared) -> Arc<dyn RemotePort> {
+    Arc::new(ForeignRemote(declared.clone()))
+}
+
+impl RemotePort for ForeignRemote {
+    fn subscribe(&self, queue: AnyQueue, channel: &str, settings: &Settings) -> Result<RemoteEnd, String> {
+        let queue = queue.downcast::<Arc<dyn QueueOf<Crossing>>>().map_err(|_| "it is of another type".to_owned())?;
+        let input = Input::new(*queue);
+        let consumer = RawConsumer::new(channel).settings(settings.clone()).on(&self.0, move |event| {
+            // A full queue has counted it.
+            let _ = input.send(&Crossing::of(event.cdr));
+            Ok(())
+        });
+        Ok(Box::new(consumer.ready().map_err(|error| error.to_string())?))
+    }
+
+    fn publish(
+        &self,
+        channel: &str,
+        settings: &Settings,
+        counters: Arc<PortCounters>,
+    ) -> Result<(AnyQueue, RemoteEnd), String> {
+        let write = |value: &Crossing, to: &mut Vec<u8>| to.extend_from_slice(value.octets());
+        publish(Queueing::new(), self.0.clone(), write, channel, settings, counters)
+    }
+}
