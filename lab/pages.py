@@ -10,6 +10,7 @@
 import argparse
 import collections
 import gzip
+import itertools
 import json
 import pathlib
 import sys
@@ -225,6 +226,34 @@ def draw_federation(report):
             )
 
 
+def draw_components(report):
+    rows = report["rows"]
+    fewest = min(row["sinks"] for row in rows)
+    least, most = (of(row["payload_bytes"] for row in rows) for of in (min, max))
+    calls, channels = ["direct calls", "container"], ["channel alone", "containers at the channel"]
+
+    def lines(contenders, x, figures, **where):
+        return [
+            (contender + what, colour, "line", points(rows, x, y, contender=contender, **where, **more))
+            for colour, (contender, (what, y, more)) in enumerate(itertools.product(contenders, figures))
+        ]
+
+    # The clock may be too coarse for the latency of one call.
+    event, percentiles = [("", "event_ns", {})], [(": median", "latency.median_us", {}), (": p99", "latency.p99_us", {})]
+    payloads = [(f": {payload} octets", "latency.median_us", {"payload_bytes": payload}) for payload in (least, most)]
+    called, latency = {"label": "until the last sink has an event, ns"}, {"label": "latency to the last sink", **DURATIONS}
+    for number, under, x, y, series in [
+        (13, f"sinks: {fewest}", "payload_bytes", called, lines(calls, "payload_bytes", event, sinks=fewest)),
+        (14, f"{least} octets", "sinks", {**called, **LOGARITHMIC}, lines(calls, "sinks", event, payload_bytes=least)),
+        (15, f"sinks: {fewest}", "payload_bytes", latency, lines(channels, "payload_bytes", percentiles, sinks=fewest)),
+        (16, "medians", "sinks", latency, lines(channels, "sinks", payloads)),
+    ]:
+        yield f"components-{number}", charts.chart(
+            f"A source and its sinks in {'one process' if number < 15 else 'two processes'}", subtitle(report, under),
+            {"label": {"sinks": "sinks"}.get(x, "octets of an event"), **LOGARITHMIC}, y, series,
+        )
+
+
 def figure(cell, name):
     """A figure of a cell: of all rounds together where they are pooled, else the median over the rounds."""
     pooled = cell["pooled"].get(name)
@@ -273,7 +302,8 @@ def draw_performance(report):
 
 DRAW = {
     "paths-load": draw_load, "paths-latency": draw_latency, "paths-jitter": draw_jitter, "paths-number": draw_number,
-    "overhead": draw_overhead, "isolation": draw_isolation, "tempo-rates": draw_rates, "federation": draw_federation, "performance": draw_performance,
+    "overhead": draw_overhead, "isolation": draw_isolation, "tempo-rates": draw_rates, "federation": draw_federation,
+    "components": draw_components, "performance": draw_performance,
 }
 
 
@@ -513,6 +543,19 @@ def experiment_tables(report):
             ("service", "service"), ("low paths", "low_paths"), ("high events/s", "high_rate"), ("medium events/s", "medium_rate"),
             ("low events/s in all", "low_rate_sum"), ("high median µs", "high_latency.median_us"), ("high p99 µs", "high_latency.p99_us"),
         ])
+    elif kind == "components":
+        ratio = [(heading, f"{of}_ratio.{key}") for of, name in [("latency", "median"), ("event", "ns/event")]
+                 for heading, key in [(f"{name} ×", "median"), ("from", "from"), ("to", "to")]]
+        for place in dict.fromkeys(row["place"] for row in rows):
+            of_place = [row for row in rows if row["place"] == place]
+            yield (
+                f"{place.capitalize()}: latency to the last sink, {report['turns']} turns of each contender; × and its 95 % interval (from, to): the "
+                "median of the turns' ratios to the contender without a container"
+            ), table(of_place, [
+                ("contender", "contender"), ("sinks", "sinks"), ("octets", "payload_bytes"), ("events", "latency.events"),
+                *((heading, f"latency.{key}") for heading, key in LATENCIES),
+                *([("ns/event", "event_ns")] if place == "collocated" else []), *(ratio if place == "collocated" else ratio[:3]), ("lost", "lost"),
+            ])
     elif kind == "federation":
         yield (
             f"Events of {report['payload']} octets; p50 and p99 at 200 events/s, the rest at full speed; octets and packets are those of the "
@@ -534,6 +577,9 @@ def experiment_tables(report):
                 ("suppliers blocked", "blocked"),
             ])
 
+
+# Experiments that are no part of `campanile-bench experiments`, each with a run of its own.
+APART = {"federation", "components"}
 
 # What the page says of an experiment: the name of its report, its command, and beside its figures what the paper did and what is done here.
 Chapter = collections.namedtuple("Chapter", "result command heading paper reported here")
@@ -645,6 +691,28 @@ CHAPTERS = [
         ),
     ),
     Chapter(
+        "components",
+        "components",
+        "What a container costs",
+        "Deng et al., figures 13 to 16",
+        (
+            'A publisher and its subscribers, as components of a container that has the event service in it, beside CORBA objects at the same '
+            'service without a container: one to one (figures 13 and 15) and one to many (14 and 16), with events of more and more octets. With '
+            'all in one process the container has "about 20~25% latency performance overhead"; where subscribers are in a second process it has '
+            '"about 70~80% performance", and latency is 6 to 10 times that in one process. It grows "less than linear" with the subscribers. At '
+            'least 10,000 events each. The text has no other numbers.'
+        ),
+        (
+            'In one process a container has no service: its events are calls, so that what it stands beside are direct calls of `dyn` '
+            'consumers, each with the same work (a look-up of the type, a count, a time). In two processes a channel of the service, '
+            'which is a third, joins a source and its sinks; beside it stands the same channel with the simple API alone. Latency is that '
+            'to the last sink. Contenders take turns. The container hands each event from the lane of the source to the thread that '
+            'publishes, and from the thread that gets it to the lane of the sinks, with a copy each time; the simple API alone does '
+            'neither. Peers are left out: Copper (`cu29` 1.3.1) would bring the laboratory 102 packages, dora (`dora-node-api` 1.1.0) '
+            '428, and ROS 2 is in none of its registries.'
+        ),
+    ),
+    Chapter(
         "federation",
         "federation --rounds 1 --line-mbit 0,10",
         "One channel at many nodes",
@@ -675,11 +743,12 @@ The experiments of three papers, made again:
   Notification Service*, section 4;
 - Bauer et al.: Daniel Bauer, Luis Garcés-Erice, Sean Rooney: *Tempo: A Simple Time-Sensitive Messaging System*, section VI;
 - Deng et al.: Gan Deng, Ming Xiong, Aniruddha Gokhale, George Edwards: *Evaluating Real-time Publish/Subscribe Service Integration
-  Approaches in QoS-enabled Component Middleware*, section 4.3.
+  Approaches in QoS-enabled Component Middleware*, section 4.
 
 What is done is told in [lab/README.md](../lab/README.md); this page is written by
 
     campanile-bench experiments --results lab/results
+    campanile-bench components --results lab/results
     campanile-bench federation --results lab/results
     lab/pages.py experiments
 
@@ -702,7 +771,7 @@ def experiments(reports, day, folder):
     page = INTRODUCTION + (
         f"Run on {day} at commit {machine['commit'] or 'unknown'}: {machine['processor']}, {counted(machine['cores'], 'core')}, Linux "
         f"{machine['kernel']}; {throttling}. Load average before: {machine['load_average_before']:.2f}. It took "
-        f"{sum(report['seconds'] for chapter, report in reports if chapter.result != 'federation') / 60:.0f} minutes.\n\n"
+        f"{sum(report['seconds'] for chapter, report in reports if chapter.result not in APART) / 60:.0f} minutes.\n\n"
         "| experiment | to be shown | found | shown |\n| --- | --- | --- | --- |\n"
     )
     for chapter, report in reports:
@@ -714,9 +783,10 @@ def experiments(reports, day, folder):
             names = [name for name in ("isolation-well-behaved", "isolation-misbehaving") if (folder / f"{name}.svg").exists()]
         quick = " --quick" if report["quick"] else ""
         page += f"\n## {chapter.heading}\n\n    campanile-bench {chapter.command}{quick}\n\n"
-        if chapter.result == "federation":
+        if chapter.result in APART:
             worth = "" if report["build"] == "release" else " It is a development build: only ratios mean anything."
             load = report["machine"]["load_average_before"]
+            worth += " The machine was busy with other work." if load > 1.0 else ""
             page += wrapped(f"Run at commit {report['machine']['commit'] or 'unknown'}, load average before: {load:.2f}.{worth}") + "\n\n"
         page += wrapped(f"*{chapter.paper}.* {chapter.reported}") + "\n\n" + wrapped(f"*Here.* {chapter.here}") + "\n\n"
         page += "".join(f"![{name}]({folder.name}/{name}.svg)\n\n" for name in names)

@@ -23,6 +23,7 @@ mod rig;
 mod samples;
 
 pub(crate) mod alma;
+pub(crate) mod components;
 pub(crate) mod event_path;
 pub(crate) mod isolation;
 pub(crate) mod jitter;

@@ -6,6 +6,9 @@
 //! [`scenarios`] lists what there is. A scenario makes one JSON object; [`report`] prints any of them, `lab/pages.py` makes pages and charts
 //! of those that are stored. What each figure means and how it is taken is said in `lab/README.md`.
 
+// What `#[component]` writes names the crate as programs do.
+extern crate component as campanile_component;
+
 mod administration;
 mod crash;
 mod durable;
@@ -84,6 +87,9 @@ enum Hidden {
     /// The subscribers of an experiment with the simple API
     #[command(hide = true, name = experiments::alma::COMMAND)]
     Alma,
+    /// Components, or one end of a channel with or without them
+    #[command(hide = true, name = experiments::components::ends::COMMAND)]
+    Components,
     /// A supplier or a consumer of the experiment with languages
     #[command(hide = true, name = experiments::languages::COMMAND)]
     Languages { what: String, channel: String },
@@ -132,6 +138,7 @@ fn run(asked: Asked, out: &mut Output<'_>) -> Result<(), BenchError> {
             Hidden::LinksZenoh => links::bare::zenoh::run_process(out),
             Hidden::Party => experiments::party::run_process(out),
             Hidden::Alma => experiments::alma::run_process(out),
+            Hidden::Components => experiments::components::ends::run_process(out),
             Hidden::Languages { what, channel } => experiments::languages::run_process(&what, &channel, out),
             Hidden::TempoRelay(options) => experiments::tempo::relay::run_process(&options, out),
             Hidden::Unthrottled => experiments::ability::run_process(out),

@@ -88,6 +88,33 @@ fn a_flood_is_reported_before_during_and_after_for_both_publishers() {
 }
 
 #[test]
+fn containers_are_compared_with_direct_calls_and_with_the_channel_alone() {
+    let report = conduct("components", &["--loads", "1,3", "--rounds", "2"]);
+    let rows = report["rows"].as_array().unwrap();
+    for sinks in [1, 3] {
+        for contender in ["direct calls", "container", "channel alone", "containers at the channel"] {
+            let of_it = rows.iter().filter(|row| row["contender"] == contender && row["sinks"] == sinks);
+            let payloads: Vec<_> = of_it.clone().map(|row| row["payload_bytes"].as_u64().unwrap()).collect();
+            assert_eq!(payloads, [64, 65_536], "{contender}, {sinks} sinks");
+            for row in of_it {
+                // A row of a container has the ratio to the contender without, which has none; one process has the time of an event as well.
+                let (is_here, has_container) = (row["place"] == "collocated", contender.contains("container"));
+                assert_eq!(row["lost"], 0, "{row}");
+                assert!(row["latency"]["median_us"].as_f64() > Some(0.0), "{row}");
+                assert_eq!(row["latency_ratio"]["median"].as_f64() > Some(0.0), has_container, "{row}");
+                assert_eq!(row["event_ns"].as_f64() > Some(0.0), is_here, "{row}");
+                assert_eq!(row["event_ratio"].is_null(), !(is_here && has_container), "{row}");
+                assert_eq!(row["rounds"].as_array().map(Vec::len), Some(2), "{row}");
+            }
+        }
+    }
+    // An event to another process is not handled within a call.
+    assert!(report["two_processes_ratio"].as_f64() > Some(1.0), "{report}");
+    let (error, code) = super::refusal(&["components", "--loads", "101", "--quick"]);
+    assert!(code == 2 && error.contains("--loads must be above 0 and at most 100"), "{error}");
+}
+
+#[test]
 fn an_experiment_refuses_durations_that_are_none() {
     let (error, code) = super::refusal(&["paths-load", "--seconds", "0"]);
     assert_eq!(code, 2);

@@ -19,7 +19,7 @@ pub(super) struct Ready {
     /// Deliveries in a row while one of a lower priority waited.
     in_a_row: u32,
     /// The last of the lower ones that had its turn.
-    turn: u32,
+    last_lower: u32,
 }
 
 // A bit for each of them.
@@ -67,10 +67,10 @@ impl Ready {
         }
         self.in_a_row = 0;
         // The next one below the last that had its turn, or else the highest of them.
-        let below = lower & ((1 << self.turn) - 1);
+        let below = lower & ((1 << self.last_lower) - 1);
         let among = if below == 0 { lower } else { below };
-        self.turn = u8::BITS - 1 - among.leading_zeros();
-        self.turn
+        self.last_lower = u8::BITS - 1 - among.leading_zeros();
+        self.last_lower
     }
 }
 
