@@ -182,7 +182,8 @@ fn every_property_reaches_the_engine() {
     assert_eq!(channels[0].limits().memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
-    assert_eq!(qos.len(), 41);
+    assert_eq!(qos.len(), 42);
+    assert_eq!(qos["DispatchPriority"], Value::UShort(7));
     assert_eq!(qos["Profile"], text("Standard"));
     assert_eq!((&qos["DiscardPolicy"], &qos["OrderPolicy"]), (&Value::Short(4), &Value::Short(2)));
     assert_eq!((&qos["Priority"], &qos["Timeout"]), (&Value::Short(-7), &Value::ULongLong(50_000_000)));
