@@ -182,8 +182,7 @@ fn every_property_reaches_the_engine() {
     assert_eq!(channels[0].limits().memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
-    assert_eq!(qos.len(), 42);
-    assert_eq!(qos["DispatchPriority"], Value::UShort(7));
+    assert_eq!((qos.len(), &qos["DispatchPriority"]), (42, &Value::UShort(7)));
     assert_eq!(qos["Profile"], text("Standard"));
     assert_eq!((&qos["DiscardPolicy"], &qos["OrderPolicy"]), (&Value::Short(4), &Value::Short(2)));
     assert_eq!((&qos["Priority"], &qos["Timeout"]), (&Value::Short(-7), &Value::ULongLong(50_000_000)));
@@ -192,8 +191,7 @@ fn every_property_reaches_the_engine() {
     assert_eq!(times, [3_000_000, 4_000_000, 0].map(Value::ULongLong));
     assert!(!qos.contains_key("StartTime") && !qos.contains_key("StopTime"));
     assert_eq!(qos["MaxEventsPerConsumer"], Value::Long(10_000));
-    assert_eq!(qos["FullOutbox"], text("Reject"));
-    assert_eq!(qos["PushWindow"], Value::UShort(16));
+    assert_eq!((&qos["FullOutbox"], &qos["PushWindow"]), (&text("Reject"), &Value::UShort(16)));
     assert_eq!(qos["MemoryBudget"], Value::ULongLong(1_000_000));
     assert_eq!((&qos["ReplyTimeout"], &qos["StopTimeSupported"]), (&Value::ULongLong(20_000_000), &Value::Bool(true)));
 }

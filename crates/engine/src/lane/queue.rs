@@ -394,7 +394,7 @@ impl Queue {
         events: &Events,
         now: Time,
     ) -> Option<Box<Sets>> {
-        let mut former = core::mem::replace(&mut self.sets, None);
+        let mut former = self.sets.take();
         for entry in former.iter_mut().flat_map(|former| former.take_ready()) {
             self.put_back(entry, events, now);
         }
