@@ -26,11 +26,11 @@ pub(crate) fn run(command: &DeployCommand) -> Result<(), Failure> {
     }
 }
 
-/// Reads a plan; what is wrong with it is said, a line each.
-fn read(options: &DeployOptions) -> Result<PlanFile, Failure> {
+/// Reads a plan; what is wrong with it is told.
+fn read(options: &DeployOptions, tell: impl FnOnce(&[Problem]) -> Failure) -> Result<PlanFile, Failure> {
     let program = std::env::current_exe().map_err(|error| Failure::Message(error.to_string()))?;
     let objects = vec![program.into(), "deploy".into(), "serve".into()];
-    PlanFile::read_with_objects(&options.plan, objects).map_err(|problems| say(&problems))
+    PlanFile::read_with_objects(&options.plan, objects).map_err(|problems| tell(&problems))
 }
 
 fn say(problems: &[Problem]) -> Failure {
@@ -41,14 +41,22 @@ fn say(problems: &[Problem]) -> Failure {
 }
 
 fn check(options: &DeployCheckOptions) -> Result<(), Failure> {
-    let file = read(&options.plan)?;
+    let path = options.plan.plan.display();
+    let tell = |problems: &[Problem]| {
+        if !options.json {
+            return say(problems);
+        }
+        let told = writeln!(io::stdout(), "{}", json!({ "plan": path.to_string(), "problems": problems }));
+        told.map_or_else(Failure::from, |()| Failure::Quiet)
+    };
+    let file = read(&options.plan, tell)?;
     let processors = if options.cpu_per_server { Processors::PerServer } else { Processors::One };
-    let times = file.plan().response_times(file.components(), processors).map_err(|problems| say(&problems))?;
+    let times = file.plan().response_times(file.components(), processors).map_err(|problems| tell(&problems))?;
     let problems = times.as_ref().map(|times| times.problems.as_slice()).unwrap_or_default();
-    let (plan, instances) = (options.plan.plan.display(), file.plan().instances.len());
+    let instances = file.plan().instances.len();
     let mut out = io::stdout();
     if options.json {
-        writeln!(out, "{}", json!({ "plan": plan.to_string(), "instances": instances, "response_times": times }))?;
+        writeln!(out, "{}", json!({ "plan": path.to_string(), "instances": instances, "response_times": times }))?;
         return if problems.is_empty() { Ok(()) } else { Err(Failure::Quiet) };
     }
     match &times {
@@ -58,7 +66,7 @@ fn check(options: &DeployCheckOptions) -> Result<(), Failure> {
     if !problems.is_empty() {
         return Err(say(problems));
     }
-    Ok(writeln!(out, "{plan}: {instances} instances, nothing stands in the way")?)
+    Ok(writeln!(out, "{path}: {instances} instances, nothing stands in the way")?)
 }
 
 const HEADINGS: [&str; 8] = ["port", "server", "lane", "priority", "period", "response", "deadline", ""];
@@ -122,7 +130,7 @@ fn run_plan(options: &DeployOptions) -> Result<(), Failure> {
     let waiter = Waiter::install()?;
     // What the servers print is logged.
     logger::install(LogConfig::default());
-    let file = read(options)?;
+    let file = read(options, say)?;
     let mut running = file.run().map_err(|problem| failure(&problem))?;
     let mut out = io::stdout();
     for (server, process) in running.processes() {

@@ -13,8 +13,8 @@ pub(crate) struct Handler<'p> {
     pub(crate) settings: Option<&'p PortPlan>,
     /// The interval of a timer.
     pub(crate) interval_ns: Option<u64>,
-    /// A source of another server that is connected with it.
-    pub(crate) remote: Option<&'p str>,
+    /// Sources of other servers that are connected with it.
+    pub(crate) remote: Vec<&'p str>,
     /// Sinks that it calls, and sinks into whose queues it puts events, each with the number of events.
     calls: Vec<(usize, u64)>,
     queues: Vec<(usize, u64)>,
@@ -85,7 +85,7 @@ impl<'p> Flow<'p> {
                 let port = format!("{name}.{port}");
                 let (Some(lane), settings) = (plan.lane_of(&port), plan.ports.get(&port)) else { continue };
                 of_instance.entry(name).or_default().push(handlers.len());
-                let (remote, calls, queues) = (None, Vec::new(), Vec::new());
+                let (remote, calls, queues) = (Vec::new(), Vec::new(), Vec::new());
                 handlers.push(Handler { port, instance: name, lane, settings, interval_ns, remote, calls, queues });
             }
         }
@@ -96,7 +96,7 @@ impl<'p> Flow<'p> {
                 let Some(place) = places.get(sink).copied() else { continue };
                 if plan.is_remote(source, sink) {
                     if let Some(handler) = handlers.get_mut(place) {
-                        handler.remote = Some(source);
+                        handler.remote.push(source);
                     }
                     continue;
                 }

@@ -164,7 +164,8 @@ pub struct PortPlan {
     /// outside the server.
     #[serde(rename = "deadline", deserialize_with = "time")]
     pub deadline_ns: Option<u64>,
-    /// Shortest time between two events from outside the server, in nanoseconds: from the program, or from sources in other servers.
+    /// Shortest time between two events from outside the server, in nanoseconds: from the program and from sources in other servers, all
+    /// together.
     #[serde(rename = "period", deserialize_with = "time")]
     pub period_ns: Option<u64>,
     /// Sources by which the handler sends, a name for each event. Default: one event by each source of the instance.

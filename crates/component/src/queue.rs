@@ -1,6 +1,7 @@
 //! Queues of sinks: between two lanes, and where a port asks for one.
 //!
-//! Any thread puts events in, the sink's lane takes them out. In the order of arrival, neither waits for the other, and there is no lock.
+//! Any thread puts events in, the sink's lane takes them out. In the order of arrival there is no lock; but the ring spins in the lane
+//! while a thread is in the middle of putting in the next event, and thus for as long as that thread is preempted there.
 //! Events that are taken in another order, or discarded by another rule than their age, wait behind a lock, which is held for one pass over
 //! at most 1,024 of them: so the rule holds while the lane is busy as well.
 

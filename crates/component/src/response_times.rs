@@ -78,7 +78,7 @@ pub struct Processor {
     pub server: Option<String>,
     /// Sum of execution times over periods: 1 is a whole processor.
     pub utilisation: f64,
-    /// Whether times or periods are missing, so that it is more in truth.
+    /// Whether the plan says too little, so that it may be more.
     pub is_partial: bool,
 }
 
@@ -86,7 +86,7 @@ pub struct Processor {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ResponseTimes {
-    /// Ports with a handler that something leads to or a deadline is set for: by server, the most urgent first.
+    /// Ports with a handler that something leads to, or that has a time or a deadline: by server, the most urgent first.
     pub ports: Vec<PortTime>,
     /// Each processor.
     pub processors: Vec<Processor>,
@@ -147,10 +147,8 @@ struct Activity {
 /// What the plan does not say.
 struct Gap {
     handler: usize,
-    /// All work at this priority and below waits for it.
+    /// All work at this priority and below waits for it: none that it leads to is above.
     priority: i32,
-    /// Handlers that run because of it.
-    reached: BTreeSet<usize>,
     /// What is missing, and what to write.
     reason: String,
 }
@@ -202,6 +200,7 @@ impl<'p> Analysis<'p> {
         };
         if own.find_activities() {
             own.find_gaps();
+            own.find_sporadic();
         }
         own.analyse();
         own
@@ -215,8 +214,9 @@ impl<'p> Analysis<'p> {
     fn find_activities(&mut self) -> bool {
         for place in 0..self.flow.handlers.len() {
             let Some(handler) = self.flow.handler(place) else { continue };
-            let (period_ns, remote) = (handler.interval_ns.or(handler.period_ns()), handler.remote);
-            if period_ns.is_none() && remote.is_none() {
+            let period_ns = handler.interval_ns.or(handler.period_ns());
+            let remote = handler.remote.clone();
+            if period_ns.is_none() && remote.is_empty() {
                 continue;
             }
             let begin = self.activities.len();
@@ -228,7 +228,7 @@ impl<'p> Analysis<'p> {
                     "fewer than {ACTIVITIES_MAX} activities are analysed together, and more follow from the timers up to this one: write \
                      sends = [\"…\"] for handlers that do not send by every source of their instance"
                 );
-                self.gaps = vec![Gap { handler: place, priority: i32::MAX, reached: self.judged.clone(), reason }];
+                self.gaps = vec![Gap { handler: place, priority: i32::MAX, reason }];
                 self.activities.clear();
                 return false;
             }
@@ -236,15 +236,20 @@ impl<'p> Analysis<'p> {
                 let reason = "its events lead round by queues without end, as far as the plan says: write sends = [\"…\"] for the \
                               handlers on the way, with the sources by which each sends"
                     .to_owned();
-                self.gaps.push(Gap { handler: place, priority, reached: reached.clone(), reason });
+                self.gaps.push(Gap { handler: place, priority, reason });
             }
-            if let (None, Some(remote)) = (period_ns, remote) {
+            if period_ns.is_none() {
                 self.activities.truncate(begin);
+                let (servers, together) = match remote.len() {
+                    1 => ("another server", ""),
+                    _ => ("other servers", ", of all sources together"),
+                };
+                let remote = listed(remote.into_iter());
                 let reason = format!(
-                    "how often events come from {remote} in another server is not known here: write period = \"…\", the shortest \
-                     time between two of them"
+                    "how often events come from {remote} in {servers} is not known here: write period = \"…\", the shortest \
+                     time between two of them{together}"
                 );
-                self.gaps.push(Gap { handler: place, priority, reached, reason });
+                self.gaps.push(Gap { handler: place, priority, reason });
             }
         }
         true
@@ -277,23 +282,52 @@ impl<'p> Analysis<'p> {
         std::iter::successors(at(activity), move |(_, activity)| at(activity.after?))
     }
 
-    /// Notes what is missing for handlers that run, and for those that are judged and do not.
-    fn find_gaps(&mut self) {
-        let mut gaps = Vec::new();
-        for (place, handler) in self.flow.handlers.iter().enumerate() {
-            let mut gap = |priority: i32, reason: &str| {
-                gaps.push(Gap { handler: place, priority, reached: [place].into(), reason: reason.to_owned() });
-            };
-            if !self.reached.contains(&place) {
-                if self.judged.contains(&place) {
-                    gap(
-                        handler.priority(),
-                        "no timer of the plan leads to it: connect it, or write period = \"…\", the shortest time between two events \
-                         from the program",
-                    );
-                }
+    /// Handlers that run because of one, itself among them.
+    fn led_to(&self, origin: usize) -> BTreeSet<usize> {
+        let (mut led, mut next) = (BTreeSet::from([origin]), vec![origin]);
+        while let Some(place) = next.pop() {
+            let run = self.flow.run(place);
+            led.extend(&run.handlers);
+            next.extend(run.triggers.keys().filter(|sink| led.insert(**sink)));
+        }
+        led
+    }
+
+    /// Notes which sinks get events of which the plan does not say how often, where those take time or lead to what is asked for.
+    fn find_sporadic(&mut self) {
+        let mut sinks: Vec<usize> = (0..self.flow.handlers.len()).filter(|it| !self.reached.contains(it)).collect();
+        let mut fed = BTreeSet::new();
+        for place in &sinks {
+            let run = self.flow.run(*place);
+            fed.extend(run.handlers.iter().chain(run.triggers.keys()).copied().filter(|it| it != place));
+        }
+        // First those that nothing leads to. Of those that lead to each other one is enough.
+        sinks.sort_by_key(|place| fed.contains(place));
+        let mut known = BTreeSet::new();
+        for place in sinks {
+            if known.contains(&place) {
                 continue;
             }
+            let led = self.led_to(place);
+            let has_time = |at: &usize| self.flow.handler(*at).is_some_and(|handler| handler.time_ns().is_some());
+            if led.iter().any(|at| self.reached.contains(at) || self.judged.contains(at) || has_time(at)) {
+                let reason = "no timer of the plan leads to it: connect it, or write period = \"…\", the shortest time between two \
+                              events from the program; if none come, sends = [] and no time"
+                    .to_owned();
+                self.gaps.push(Gap { handler: place, priority: self.flow.priority_max(&led), reason });
+            }
+            known.extend(led);
+        }
+    }
+
+    /// Notes what is missing for handlers that run.
+    fn find_gaps(&mut self) {
+        let mut gaps = Vec::new();
+        for place in self.reached.iter().copied() {
+            let Some(handler) = self.flow.handler(place) else { continue };
+            let mut gap = |priority: i32, reason: &str| {
+                gaps.push(Gap { handler: place, priority, reason: reason.to_owned() });
+            };
             if handler.time_ns().is_none() {
                 gap(
                     handler.priority(),
@@ -344,13 +378,10 @@ impl<'p> Analysis<'p> {
         }
     }
 
-    /// Whether something that the plan does not say matters to a handler.
-    fn matters(&self, gap: &Gap, handler: usize) -> bool {
-        let priority = match self.rows.get(&handler) {
-            Some(row) => row.priority_min,
-            None => self.flow.handler(handler).map_or(0, Handler::priority),
-        };
-        priority <= gap.priority || gap.reached.contains(&handler)
+    /// The lowest priority that a handler depends on.
+    fn priority_min(&self, handler: usize) -> i32 {
+        let own = || self.flow.handler(handler).map_or(0, Handler::priority);
+        self.rows.get(&handler).map_or_else(own, |row| row.priority_min)
     }
 
     /// Whether no gap matters to a handler that runs.
@@ -358,23 +389,18 @@ impl<'p> Analysis<'p> {
         self.rows.get(&handler).is_some_and(|row| row.priority_min > self.unknown_max)
     }
 
-    /// Handlers by name, not more of them than one reads.
-    fn names<'h>(&self, handlers: impl IntoIterator<Item = &'h usize>) -> String {
-        let mut names: Vec<_> = handlers.into_iter().map(|handler| self.port(*handler).to_owned()).collect();
-        let more = names.len().saturating_sub(NAMED_MAX);
-        names.truncate(NAMED_MAX);
-        if more > 0 {
-            names.push(format!("{more} more"));
-        }
-        names.join(", ")
+    fn names<'h>(&self, handlers: impl ExactSizeIterator<Item = &'h usize>) -> String {
+        listed(handlers.map(|handler| self.port(*handler)))
     }
 
     fn report(&self, server: Option<String>, times: &mut ResponseTimes) {
+        let mut judged: Vec<usize> = self.judged.iter().copied().collect();
+        judged.sort_by_key(|handler| self.priority_min(*handler));
         for gap in &self.gaps {
-            let waiting: Vec<usize> =
-                self.judged.iter().copied().filter(|handler| self.matters(gap, *handler)).collect();
-            if !waiting.is_empty() {
-                let reason = format!("{}; until then nothing is known of {}", gap.reason, self.names(&waiting));
+            let waiting = judged.partition_point(|handler| self.priority_min(*handler) <= gap.priority);
+            if waiting > 0 {
+                let names = self.names(judged.iter().take(waiting));
+                let reason = format!("{}; until then nothing is known of {names}", gap.reason);
                 times.problems.push(Problem::new(self.place(gap.handler), reason));
             }
         }
@@ -382,7 +408,7 @@ impl<'p> Analysis<'p> {
         let losses = self.losses();
         let mut lost: BTreeMap<usize, Vec<usize>> = losses.keys().map(|handler| (*handler, Vec::new())).collect();
         for (place, handler) in self.flow.handlers.iter().enumerate() {
-            if !self.reached.contains(&place) && !self.judged.contains(&place) {
+            if !self.reached.contains(&place) && !self.judged.contains(&place) && handler.time_ns().is_none() {
                 continue;
             }
             let late = self.late(place, handler);
@@ -407,7 +433,8 @@ impl<'p> Analysis<'p> {
         for (handler, (loss, advice)) in losses {
             match lost.get(&handler).filter(|deadlines| !deadlines.is_empty()) {
                 Some(deadlines) => {
-                    let reason = format!("{loss}, and deadlines missed then: {}; {advice}", self.names(deadlines));
+                    let reason =
+                        format!("{loss}, and deadlines missed then: {}; {advice}", self.names(deadlines.iter()));
                     times.problems.push(Problem::new(self.place(handler), reason));
                 }
                 None => times.notes.push(format!("{}: {loss}; {advice}", self.place(handler))),
@@ -418,11 +445,11 @@ impl<'p> Analysis<'p> {
         if !ordinary.is_empty() {
             times.notes.push(format!(
                 "times that depend on lanes at ordinary priority hold as long as nothing else runs on the processor: {}",
-                self.names(&ordinary)
+                self.names(ordinary.iter())
             ));
         }
-        let is_partial = self.gaps.iter().any(|gap| self.reached.contains(&gap.handler));
-        times.processors.push(Processor { server, utilisation: self.utilisation(i32::MIN), is_partial });
+        let (utilisation, is_partial) = (self.utilisation(i32::MIN), !self.gaps.is_empty());
+        times.processors.push(Processor { server, utilisation, is_partial });
     }
 
     fn place(&self, handler: usize) -> String {
@@ -570,6 +597,15 @@ impl<'p> Analysis<'p> {
 
 fn queue_of<'h>(handler: &'h Handler<'_>) -> Option<&'h QueueSettings> {
     handler.settings?.queue.as_ref()
+}
+
+/// Names, not more of them than one reads.
+fn listed<'n>(mut names: impl ExactSizeIterator<Item = &'n str>) -> String {
+    let mut text = names.by_ref().take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+    if names.len() > 0 {
+        text += &format!(", {} more", names.len());
+    }
+    text
 }
 
 /// What makes one finding longer than another.

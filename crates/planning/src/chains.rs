@@ -36,7 +36,8 @@ pub struct Stage {
 /// Result for one stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageFinding {
-    /// Longest time from when the chain is due until the stage is done: never [`Response::AtLeast`].
+    /// Longest time from when the chain is due until the stage is done: never [`Response::AtLeast`], and known only if that of each stage
+    /// on the way is.
     pub response: Response,
     /// Reason for which the response is unknown.
     pub why: Option<Why>,
@@ -78,6 +79,14 @@ pub fn respond(stages: &[Stage], limits: &AnalysisLimits) -> Result<Vec<StageFin
             if lowest.get(place) == Some(&priority) {
                 *finding = level.finding(place, &mut steps);
             }
+        }
+    }
+    // What waits before a stage without a response may be lost: nothing is said of those behind it either.
+    for (place, stage) in stages.iter().enumerate() {
+        let before = stage.after.and_then(|after| findings.get(after)).copied();
+        let Some(before) = before.filter(|it| !matches!(it.response, Response::Worst(_))) else { continue };
+        if let Some(finding) = findings.get_mut(place).filter(|it| matches!(it.response, Response::Worst(_))) {
+            (finding.response, finding.why) = (Response::Unknown, before.why.or(Some(Why::Follows)));
         }
     }
     Ok(findings)

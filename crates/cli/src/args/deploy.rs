@@ -14,7 +14,7 @@ ports; docs/components.md says how. On this machine only.";
 const CHECK_EXAMPLES: &str = "\
 Examples:
   campanile deploy check plan.toml
-  campanile deploy check plan.toml --json | jq '.response_times.problems[]'
+  campanile deploy check plan.toml --json | jq '(.problems, .response_times.problems)[]?'
   campanile deploy check plan.toml && campanile deploy run plan.toml
 
 Asks each program and shared object of the plan for its components, and says

@@ -1,12 +1,19 @@
 //! `campanile deploy`. Plans that run are in the tests of `crates/component`, whose example is their program.
 
 use crate::support::{PROGRAM, TempPath, text};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::process::{Command, Output};
 use testing::output_in_time;
 
 fn deploy(arguments: &[&str]) -> Output {
     output_in_time(Command::new(PROGRAM).arg("deploy").args(arguments))
+}
+
+/// What `check --json` prints of a plan that is wrong.
+fn wrong(plan: &TempPath) -> Json {
+    let output = deploy(&["check", plan.path(), "--json"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), String::new()));
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
@@ -27,6 +34,11 @@ fn a_plan_that_does_not_fit_is_refused_by_check_and_run_alike() {
             "{said}"
         );
     }
+    let told = wrong(&plan);
+    assert_eq!(
+        (&told["problems"][0]["place"], &told["problems"][1]["place"]),
+        (&"servers.a".into(), &"servers.b".into())
+    );
     let plan = TempPath::file("plan.toml", "[instances.x]\ncomponent = 'X'\ngain = 1\n");
     let output = deploy(&["check", plan.path()]);
     assert_eq!(output.status.code(), Some(1));
@@ -34,6 +46,10 @@ fn a_plan_that_does_not_fit_is_refused_by_check_and_run_alike() {
         text(&output.stderr),
         "campanile: instances.x: there is no server main: add [servers.main] with its program\n"
     );
+    assert!(output.stdout.is_empty());
+    let reason = "there is no server main: add [servers.main] with its program";
+    let problems = json!([{ "place": "instances.x", "reason": reason }]);
+    assert_eq!(wrong(&plan), json!({ "plan": plan.path(), "problems": problems }));
 }
 
 #[test]

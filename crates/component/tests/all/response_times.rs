@@ -218,7 +218,7 @@ fn what_a_handler_sends_can_be_said() {
         problems(&times),
         [
             "ports.\"recorder.offset\": no timer of the plan leads to it: connect it, or write period = \"…\", the shortest time \
-          between two events from the program; until then nothing is known of recorder.offset"
+          between two events from the program; if none come, sends = [] and no time; until then nothing is known of recorder.offset"
         ]
     );
     assert_eq!(found(&times, "recorder.offset"), (None, UNKNOWN));
@@ -273,6 +273,118 @@ fn events_of_another_server_have_the_period_that_the_plan_says() {
     assert_eq!(found(&times, "recorder.offset"), (Some(5), HOLDS));
     let each: Vec<_> = times.processors.iter().map(|it| it.server.as_deref().unwrap()).collect();
     assert_eq!(each, ["main", "other"]);
+}
+
+/// A timer of 100 ms with a source, a sink with a source, and a sink: instances with their components and lanes, and the rest of a plan.
+fn sporadic(instances: &[(&str, &str, i32)], rest: &str) -> ResponseTimes {
+    let components = describe(&[
+        ("Timer", &[("tick", 100)], &[], &["out"]),
+        ("Relay", &[], &["in"], &["out"]),
+        ("End", &[], &["in"], &[]),
+    ]);
+    let mut text = "[containers.rt]\npool = { lanes = [80, 60, 40, 20] }\n".to_owned();
+    for (name, component, priority) in instances {
+        writeln!(text, "[instances.{name}]\ncomponent = \"{component}\"\n{}", lane(*priority)).unwrap();
+    }
+    computed(&(text + rest), &components)
+}
+
+fn no_timer(port: &str, waiting: &str) -> String {
+    format!(
+        "ports.\"{port}\": no timer of the plan leads to it: connect it, or write period = \"…\", the shortest time between two \
+         events from the program; if none come, sends = [] and no time; until then nothing is known of {waiting}"
+    )
+}
+
+#[test]
+fn what_only_the_program_sends_to_delays_all_that_is_less_urgent() {
+    let on = |priority: i32, period: &str| {
+        let ports = "[ports.\"a.tick\"]\ntime = \"50ms\"\ndeadline = \"60ms\"\n[ports.\"b.in\"]\ntime = \"20ms\"\n";
+        sporadic(&[("a", "Timer", 40), ("b", "End", priority)], &format!("{ports}{period}"))
+    };
+    let times = on(80, "");
+    assert_eq!(problems(&times), [no_timer("b.in", "a.tick")]);
+    assert_eq!((found(&times, "a.tick"), found(&times, "b.in")), ((None, UNKNOWN), (None, None)));
+    assert!(times.processors[0].is_partial);
+    assert_eq!(found(&on(80, "period = \"100ms\""), "a.tick"), (Some(70), MISSED));
+    let times = on(20, "");
+    assert_eq!((problems(&times).len(), found(&times, "a.tick")), (0, (Some(50), HOLDS)));
+    assert!(times.processors[0].is_partial, "the utilisation is not known");
+    // What it triggers may be more urgent than it is.
+    let text = r#"
+        [connections]
+        "s.out" = ["y.in"]
+        [ports."y.in"]
+        time = "40ms"
+        [ports."z.tick"]
+        time = "10ms"
+        deadline = "20ms"
+    "#;
+    let times = sporadic(&[("s", "Relay", 20), ("y", "End", 80), ("z", "Timer", 60)], text);
+    assert_eq!((problems(&times), found(&times, "z.tick")), (vec![no_timer("s.in", "z.tick")], (None, UNKNOWN)));
+    let known = text.to_owned() + "[ports.\"s.in\"]\ntime = \"1ms\"\nperiod = \"100ms\"";
+    let times = sporadic(&[("s", "Relay", 20), ("y", "End", 80), ("z", "Timer", 60)], &known);
+    // The low lane may delay one of them until the next one comes.
+    assert_eq!(found(&times, "z.tick"), (Some(2 * 40 + 10), MISSED));
+}
+
+#[test]
+fn what_only_the_program_sends_to_is_named_where_it_leads_to_what_is_asked_for() {
+    let text = r#"
+        [connections]
+        "t.out" = ["r.in"]
+        "x.out" = ["r.in"]
+        [ports."t.tick"]
+        time = "1ms"
+        [ports."r.in"]
+        time = "1ms"
+        deadline = "20ms"
+        [ports."x.in"]
+    "#;
+    for lane in [20, 40, 80] {
+        let instances = [("t", "Timer", 40), ("x", "Relay", lane), ("r", "End", 40)];
+        let times = sporadic(&instances, text);
+        assert_eq!((problems(&times), found(&times, "r.in")), (vec![no_timer("x.in", "r.in")], (None, UNKNOWN)));
+        let times = sporadic(&instances, &format!("{text}sends = []"));
+        assert_eq!((problems(&times).len(), found(&times, "r.in")), (0, (Some(2), HOLDS)));
+    }
+    // One of those that lead to each other is enough; of those that wait three are named.
+    let round = r#"
+        [connections]
+        "m.out" = ["n.in"]
+        "n.out" = ["m.in"]
+        [ports."n.in"]
+        time = "1ms"
+    "#;
+    let names = ["a", "b", "c", "d", "e"];
+    let timers: Vec<_> = names.iter().map(|name| (*name, "Timer", 20)).collect();
+    let judged = names.map(|name| format!("[ports.\"{name}.tick\"]\ntime = \"1ms\"\ndeadline = \"20ms\"\n")).concat();
+    let times =
+        sporadic(&[&timers[..], &[("m", "Relay", 80), ("n", "Relay", 60)]].concat(), &format!("{round}{judged}"));
+    assert_eq!(problems(&times), [no_timer("m.in", "a.tick, b.tick, c.tick, 2 more")]);
+}
+
+#[test]
+fn sources_of_other_servers_have_one_period_together() {
+    let components = describe(&[("Timer", &[("tick", 100)], &[], &["out"]), ("End", &[], &["in"], &[])]);
+    let text = r#"
+        containers.net.service = "notification"
+        instances.a = { component = "Timer", server = "other", container = "net" }
+        instances.b = { component = "Timer", server = "other", container = "net" }
+        instances.end = { component = "End", container = "net" }
+        connections = { "a.out" = ["end.in"], "b.out" = ["end.in"] }
+        [ports."end.in"]
+        time = "1ms"
+    "#;
+    let plan = Plan::parse(text).unwrap();
+    let times = plan.response_times(&components, Processors::PerServer).unwrap().unwrap();
+    assert_eq!(
+        problems(&times),
+        [
+            "ports.\"end.in\": how often events come from a.out, b.out in other servers is not known here: write period = \"…\", \
+          the shortest time between two of them, of all sources together; until then nothing is known of end.in"
+        ]
+    );
 }
 
 #[test]

@@ -117,6 +117,25 @@ fn an_analysis_that_takes_too_long_says_so() {
     assert_eq!((findings[0].response, findings[0].why), (Response::Unknown, Some(Why::StepsSpent)));
 }
 
+/// The least urgent stage is computed first, so that there may be steps for it and none for those before it.
+#[test]
+fn nothing_is_said_of_a_stage_behind_one_of_which_nothing_is_known() {
+    let mut stages = vec![first(100, 5, 9)];
+    stages.push(then(0, &stages, 5, 5));
+    stages.push(then(1, &stages, 5, 1));
+    let known: Vec<usize> = (0..30)
+        .map(|steps_max| {
+            let findings = respond(&stages, &AnalysisLimits { steps_max, ..AnalysisLimits::SERVICE }).unwrap();
+            let known = findings.iter().take_while(|finding| matches!(finding.response, Response::Worst(_))).count();
+            for finding in &findings[known..] {
+                assert_eq!((finding.response, finding.why), (Response::Unknown, Some(Why::StepsSpent)), "{steps_max}");
+            }
+            known
+        })
+        .collect();
+    assert_eq!((known[0], known[29]), (0, 3), "{known:?}");
+}
+
 /// One to three chains, whose stages are on five lanes with priorities from 1 to 3.
 fn random_stages(random: &mut fastrand::Rng) -> (Vec<Stage>, Vec<usize>) {
     let lanes: Vec<i32> = (0..5).map(|_| random.i32(1..=3)).collect();
