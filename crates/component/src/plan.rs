@@ -293,7 +293,8 @@ fn line(text: &str) -> String {
 /// Two types that differ, for people: in short, or as the whole IDL, with modules, where that would be alike.
 pub(crate) fn apart(gives: &TypeCode, takes: &TypeCode) -> (String, String) {
     let (short, of) = (gives.to_string(), takes.to_string());
-    if short == of { (line(&::idl::text(gives)), line(&::idl::text(takes))) } else { (short, of) }
+    let whole = |code| line(&::idl::text(code)).trim_end_matches(';').to_owned();
+    if short == of { (whole(gives), whole(takes)) } else { (short, of) }
 }
 
 /// The names of a map, for people.

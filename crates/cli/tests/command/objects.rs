@@ -166,9 +166,9 @@ fn types_of_two_modules_are_not_connected() {
         .replace("sequence<string> filters; }; };", "sequence<string> filters; };");
     assert!(source.len() < GUIDER.len() - 20);
     shared_object(&folder, "libguider.so", &source, &headers());
-    let frame = "struct Frame { unsigned long long number; double brightness; sequence<string> filters; };";
+    let frame = "struct Frame { unsigned long long number; double brightness; sequence<string> filters; }";
     let expected = format!(
-        "connections.\"camera.frame\": camera.frame gives module observatory {{ {frame} }};, guider.frame takes {frame}: put a component between that makes one of the other"
+        "connections.\"camera.frame\": camera.frame gives module observatory {{ {frame}; }}, guider.frame takes {frame}: put a component between that makes one of the other"
     );
     assert_eq!(refusal(&plan), expected);
 }
