@@ -190,6 +190,15 @@ impl Declared {
         self.0.plan.check(&mut reader).and_then(|()| ended(&reader)).map_err(|fault| self.refused(&fault))
     }
 
+    /// As [`check`](Self::check), and each string has its NUL: that of length 0, which some ORBs send for the empty one, is refused.
+    ///
+    /// # Errors
+    /// As of [`check`](Self::check).
+    pub fn check_strictly(&self, cdr: &[u8]) -> Result<(), Error> {
+        let mut reader = Reader::new(cdr, NATIVE);
+        self.0.plan.check_strictly(&mut reader).and_then(|()| ended(&reader)).map_err(|fault| self.refused(&fault))
+    }
+
     pub(crate) fn refused(&self, fault: &Fault) -> Error {
         Error::Value { name: self.0.name.clone(), path: fault.path(), reason: fault.reason.clone() }
     }

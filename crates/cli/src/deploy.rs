@@ -4,7 +4,7 @@ use crate::args::{DeployCheckOptions, DeployCommand, DeployOptions, DeployServeO
 use crate::failure::Failure;
 use crate::logger;
 use crate::show;
-use crate::signals::{Waiter, Wake};
+use crate::signals::{self, Waiter, Wake};
 use component::{PlanFile, PortTime, Problem, Processors, ResponseTimes, ServerSettings, Verdict};
 use planning::format_time;
 use serde_json::json;
@@ -118,8 +118,11 @@ fn serve(options: &DeployServeOptions) -> Result<(), Failure> {
     if let Some(object) = &options.describe {
         return Ok(component::describe_object(object)?);
     }
-    // Ctrl-C goes to all processes of a terminal; the command that runs the plan has this one end as at any other time.
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default())?;
+    // Signals go to all processes of a terminal, or of a unit; the command that runs the plan has this one end as at any other time, by the
+    // end of its standard input, so that its components are passivated.
+    for signal in signals::that_end() {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
     logger::install(LogConfig::default());
     let settings = ServerSettings::default().priorities(service::run_at_fifo);
     let (Some(plan), Some(server)) = (&options.plan, &options.server) else { return Ok(()) };

@@ -30,7 +30,7 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 /// Signals that end a command, except those that its process ignored from the start.
-fn that_end() -> Vec<i32> {
+pub(crate) fn that_end() -> Vec<i32> {
     let of_terminals = [SIGHUP, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
     [SIGINT, SIGTERM].into_iter().chain(of_terminals).collect()
 }

@@ -148,7 +148,7 @@ typedef struct campanile_component_port {
     uint32_t kind;
     // The name: letters, digits, `_` and `-`.
     const char *name;
-    // Of a sink and a source: the type in IDL, whose last struct it is. Else ignored.
+    // Of a sink and a source: the type in IDL, a struct, which is the last definition of the text. Else ignored.
     const char *idl;
     // Of a sink and a source: the domain of the type's events; a null pointer for that of the settings.
     const char *domain;
@@ -160,7 +160,7 @@ typedef struct campanile_component_port {
 
 // A property of a component.
 typedef struct campanile_component_property {
-    // The name: letters, digits, `_` and `-`.
+    // The name: letters, digits, `_` and `-`; not `component`, `server`, `container` or `lane`, which plans have for themselves.
     const char *name;
     // The type, for people: `double`.
     const char *what;
@@ -201,7 +201,8 @@ typedef struct campanile_component_host {
                            const struct campanile_component_options *options);
     // Reads a property that is a number, or true or false as 1 or 0. Leaves `value` as it is where the property is not given or no number.
     int32_t (*property_number)(const struct campanile_component_host *host, const char *name, double *value);
-    // A property as text: a string as it is, another value as in TOML; a null pointer if it is not given. Valid until `destroy` returns.
+    // A property as text: a string as it is, another value as in TOML; a null pointer if it is not given, and on
+    // another thread. Valid until `destroy` returns.
     const char *(*property_text)(const struct campanile_component_host *host, const char *name);
     // Logs a line. `host` may be a null pointer here, and the thread any.
     void (*log)(const struct campanile_component_host *host, uint32_t level, const char *text);
@@ -223,8 +224,9 @@ typedef struct campanile_component {
     // How many, 256 at most.
     size_t property_count;
     // Makes an instance's component, of its properties in TOML, and puts what the other calls get into `*component`.
+    // Where it fails, `destroy` is not called, and `host` ends with the call.
     int32_t (*create)(const struct campanile_component_host *host, const char *properties, void **component);
-    // Ends what `create` made.
+    // Ends what `create` made. The component's other threads have ended when it returns.
     void (*destroy)(void *component);
     // Does what is to do at a step of the life cycle, one of `CAMPANILE_STEP_…`; another answer than `CAMPANILE_COMPONENT_OK` refuses it.
     // A null pointer for a component without such steps.

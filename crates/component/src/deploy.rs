@@ -7,9 +7,12 @@ use crate::plan::{Descriptions, Plan, PortPlan, Problem};
 use crate::server::Server;
 use crate::settings::{Placement, PortSettings, ServerSettings};
 use campanile::Settings;
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::stdio::{dup2_stdin, dup2_stdout};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -184,29 +187,41 @@ pub(crate) struct ObjectReport {
 /// # Errors
 /// The standard output is closed.
 pub fn describe_object(path: &Path) -> io::Result<()> {
+    let (_, mut output) = take_streams()?;
     let mut report = ObjectReport::default();
     match blueprints(path) {
         Ok(all) => report.components = Registry(all.into_iter().collect()).descriptions(),
         Err(reason) => report.refused = Some(reason),
     }
     let text = toml::to_string(&report).map_err(io::Error::other)?;
-    io::stdout().write_all(text.as_bytes())
+    output.write_all(text.as_bytes())
+}
+
+/// Takes the standard input and output, so that shared objects and their child processes neither read nor write what this process and its
+/// launcher say to each other: they read nothing, and what they print goes to the standard error.
+fn take_streams() -> io::Result<(File, File)> {
+    let input = fcntl_dupfd_cloexec(io::stdin(), 3)?;
+    let output = fcntl_dupfd_cloexec(io::stdout(), 3)?;
+    dup2_stdin(File::open("/dev/null")?)?;
+    dup2_stdout(io::stderr())?;
+    Ok((input.into(), output.into()))
 }
 
 /// Is the server of that name of a plan, with the components of the shared objects that its instances name, as [`run_program`] is one with
-/// those of a program.
+/// those of a program. Their standard input is empty, and their standard output the standard error.
 ///
 /// # Errors
 /// What cannot be, on one line.
 pub fn serve_objects(plan: &Path, name: &str, settings: ServerSettings) -> Result<(), String> {
+    let (input, output) = take_streams().map_err(|error| format!("the standard input and output: {error}"))?;
     let parsed = read_plan(plan)?;
     let folder = plan.parent().unwrap_or(Path::new("."));
     let registry = Registry::new().with_objects(&parsed, name, folder).map_err(|problem| problem.to_string())?;
-    serve_plan(&registry, settings, &parsed, name)
+    serve_plan(&registry, settings, &parsed, name, (BufReader::new(input), output))
 }
 
 fn serve(registry: &Registry, settings: ServerSettings, plan: &Path, name: &str) -> Result<(), String> {
-    serve_plan(registry, settings, &read_plan(plan)?, name)
+    serve_plan(registry, settings, &read_plan(plan)?, name, (io::stdin().lock(), io::stdout()))
 }
 
 fn read_plan(plan: &Path) -> Result<Plan, String> {
@@ -214,14 +229,18 @@ fn read_plan(plan: &Path) -> Result<Plan, String> {
     Plan::parse(&text).map_err(|problem| problem.to_string())
 }
 
-fn serve_plan(registry: &Registry, settings: ServerSettings, plan: &Plan, name: &str) -> Result<(), String> {
+fn serve_plan(
+    registry: &Registry,
+    settings: ServerSettings,
+    plan: &Plan,
+    name: &str,
+    (input, mut output): (impl BufRead, impl Write),
+) -> Result<(), String> {
     let mut server = Server::deploy(plan, name, registry, settings).map_err(|problem| problem.to_string())?;
-    let say = |line: &str| {
-        let mut out = io::stdout();
-        writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|error| error.to_string())
-    };
+    let mut say =
+        |line: &str| writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| error.to_string());
     say("configured")?;
-    let mut lines = io::stdin().lock().lines();
+    let mut lines = input.lines();
     match lines.next() {
         Some(Ok(line)) if line == "start" => {}
         // Another server could not be configured.

@@ -171,16 +171,16 @@ impl<C: Lifecycle> AnyInstance for Instance<C> {
             Hook::Step(Step::Passivate) => component.on_passivated(&ports),
             Hook::Step(Step::Remove) => component.on_removed(&ports),
         };
-        let outcome = match self.watched(run) {
-            Ok(Err(failure)) if failure.is_broken() => Err(failure.into_panic()),
-            outcome => outcome,
+        let (outcome, reason) = match self.watched(run) {
+            Ok(Err(failure)) if failure.is_broken() => (Err(failure.clone().into_panic()), failure.to_string()),
+            outcome => (outcome, "it panicked".to_owned()),
         };
         outcome.unwrap_or_else(|panic| {
             let broken = slot.take();
             drop(slot);
             self.state.fail(panic);
             self.drop_contained(broken);
-            Err(Failure::new("it panicked"))
+            Err(Failure::new(reason))
         })
     }
 

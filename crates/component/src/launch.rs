@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// How long a program may take to describe its components, to be configured, or to be started.
@@ -18,6 +18,9 @@ const STEP_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a process may live after its standard output has ended.
 const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long looks at whether a process has ended are apart.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What a process says of its state.
 const STATES: [&str; 2] = ["configured", "started"];
@@ -44,7 +47,7 @@ pub struct PlanFile {
 enum Said {
     /// A server's state: one of [`STATES`].
     Line(String, &'static str),
-    /// The standard output of a server has ended.
+    /// A server has ended, or its standard output.
     Ended(String),
 }
 
@@ -216,9 +219,13 @@ impl Programs<'_> {
                 "the process that loaded it ended with {status}: what it does when it is loaded, or its table, is wrong"
             ));
         }
-        let report: ObjectReport = toml::from_str(&text).map_err(|error| {
-            format!("it prints to the standard output when it is loaded: have it print nothing ({})", error.message())
-        })?;
+        if text.is_empty() {
+            return Err("the process that loaded it ended before it had described it: what it does when it is loaded, or when its \
+                 components are asked for, calls exit"
+                .to_owned());
+        }
+        let report: ObjectReport = toml::from_str(&text)
+            .map_err(|error| format!("what the process that loaded it says is not understood: {}", error.message()))?;
         report.refused.map_or(Ok(report.components), Err)
     }
 }
@@ -310,20 +317,40 @@ impl Running {
         let mut missing: Vec<String> = self.processes.iter().map(|process| process.name.clone()).collect();
         let limit = Instant::now() + STEP_LIMIT;
         while let Some(next) = missing.first().cloned() {
-            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now())) {
-                Ok(Said::Line(server, said)) if said == line => missing.retain(|name| *name != server),
-                Ok(Said::Line(..)) => {}
-                Ok(Said::Ended(server)) => {
+            match self.next(limit) {
+                Some(Said::Line(server, said)) if said == line => missing.retain(|name| *name != server),
+                Some(Said::Line(..)) => {}
+                Some(Said::Ended(server)) => {
                     let ended = self.how_ended(&server);
                     return Err(at(&server, format!("{ended} before it was {line}; its own words stand above")));
                 }
-                Err(_) => return Err(at(&next, format!("it was not {line} within {} s", STEP_LIMIT.as_secs()))),
+                None => return Err(at(&next, format!("it was not {line} within {} s", STEP_LIMIT.as_secs()))),
             }
         }
         Ok(())
     }
 
-    /// What became of a server whose standard output has ended.
+    /// What a process says next, until then. One that has ended is found while processes that it started hold its standard output.
+    fn next(&mut self, limit: Instant) -> Option<Said> {
+        loop {
+            let left = limit.saturating_duration_since(Instant::now());
+            match self.said.recv_timeout(left.min(LOOK)) {
+                Ok(said) => return Some(said),
+                Err(RecvTimeoutError::Timeout) => {}
+                // The outputs of all have ended, as was said.
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+            let has_ended = |process: &mut Process| !matches!(process.child.try_wait(), Ok(None));
+            if let Some(ended) = self.processes.iter_mut().find_map(|it| has_ended(it).then(|| it.name.clone())) {
+                return Some(Said::Ended(ended));
+            }
+            if left.is_zero() {
+                return None;
+            }
+        }
+    }
+
+    /// What became of a server that has ended, or its standard output.
     fn how_ended(&mut self, server: &str) -> String {
         let process = self.processes.iter_mut().find(|process| process.name == server);
         process.and_then(|process| status_in_time(&mut process.child)).map_or_else(
@@ -342,13 +369,13 @@ impl Running {
     pub fn ended(&mut self, within: Duration) -> Option<Problem> {
         let limit = Instant::now() + within;
         loop {
-            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now())) {
-                Ok(Said::Line(..)) => {}
-                Ok(Said::Ended(server)) => {
+            match self.next(limit) {
+                Some(Said::Line(..)) => {}
+                Some(Said::Ended(server)) => {
                     let ended = self.how_ended(&server);
                     return Some(at(&server, ended.trim_end_matches(',')));
                 }
-                Err(_) => return None,
+                None => return None,
             }
         }
     }
@@ -362,8 +389,7 @@ impl Drop for Running {
         }
         let limit = Instant::now() + STEP_LIMIT;
         while self.processes.iter_mut().any(|process| matches!(process.child.try_wait(), Ok(None))) {
-            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)))
-            {
+            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now()).min(LOOK)) {
                 _ if Instant::now() < limit => {}
                 _ => break,
             }

@@ -7,6 +7,7 @@ use crate::declaration::{Declaration, PortDeclaration, PortKind};
 use crate::graph::{Connection, Graph, PortName};
 use crate::queue::QueueSettings;
 use crate::server::{FIRST_CONTAINER, check_name};
+use giop::typecode::TypeCode;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -186,7 +187,7 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Description {
-    /// The types of sinks' events, in IDL, by name.
+    /// The types of sinks' events, in IDL with all that they contain and modules, by name.
     pub sinks: BTreeMap<String, String>,
     /// The types of sources' events.
     pub sources: BTreeMap<String, String>,
@@ -204,7 +205,7 @@ impl From<&Declaration> for Description {
     fn from(declaration: &Declaration) -> Self {
         let of_kind = |kind| {
             let ports = declaration.ports.iter().filter(move |port| port.kind == kind);
-            let code = |event: crate::EventType| event.type_code().to_string();
+            let code = |event: crate::EventType| ::idl::text(event.type_code());
             ports.map(|port| (port.name.to_owned(), port.event.map(code).unwrap_or_default())).collect()
         };
         let others = declaration.ports.iter().filter(|port| !matches!(port.kind, PortKind::Sink | PortKind::Source));
@@ -283,6 +284,18 @@ impl fmt::Display for LanePlace<'_> {
         f.write_str(self.container.unwrap_or(FIRST_CONTAINER))?;
         self.priority.map_or(Ok(()), |priority| write!(f, "/{priority}"))
     }
+}
+
+/// A text on one line.
+fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Two types that differ, for people: in short, or as the whole IDL, with modules, where that would be alike.
+pub(crate) fn apart(gives: &TypeCode, takes: &TypeCode) -> (String, String) {
+    let (short, of) = (gives.to_string(), takes.to_string());
+    let whole = |code| line(&::idl::text(code)).trim_end_matches(';').to_owned();
+    if short == of { (whole(gives), whole(takes)) } else { (short, of) }
 }
 
 /// The names of a map, for people.
@@ -494,6 +507,11 @@ impl Checked<'_> {
         let taking = self.check_end(&place, sink, PortKind::Sink);
         let (Some((from, gives)), Some((to, takes))) = (giving, taking) else { return };
         if gives != takes {
+            let code = |text| ::idl::read(text).ok()?.last().map(|last| last.code().clone());
+            let (gives, takes) = match (code(&gives), code(&takes)) {
+                (Some(gives), Some(takes)) => apart(&gives, &takes),
+                _ => (line(&gives), line(&takes)),
+            };
             let reason = format!(
                 "{source} gives {gives}, {sink} takes {takes}: put a component between that makes one of the other"
             );

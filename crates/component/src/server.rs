@@ -289,8 +289,11 @@ impl Server {
         let (source, giving) = self.find(source, PortKind::Source)?;
         let (sink, taking) = self.find(sink, PortKind::Sink)?;
         if giving.event != taking.event {
-            let shown = |port: &PortDeclaration| port.event.map(|of| of.type_code().to_string()).unwrap_or_default();
-            let (gives, takes) = (shown(giving), shown(taking));
+            let code = |port: &PortDeclaration| port.event.map(|of| of.type_code());
+            let (gives, takes) = match (code(giving), code(taking)) {
+                (Some(gives), Some(takes)) => crate::plan::apart(gives, takes),
+                _ => <(String, String)>::default(),
+            };
             return Err(Error::Type { source: source.to_string(), sink: sink.to_string(), gives, takes });
         }
         let (from, to) = (self.record(&source.instance)?, self.record(&sink.instance)?);

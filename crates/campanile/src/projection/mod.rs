@@ -272,7 +272,15 @@ impl Plan {
     /// # Errors
     /// The value is invalid, or does not fit the target.
     pub(crate) fn check(&self, reader: &mut Reader<'_>) -> Result<(), Fault> {
-        run::run(self, reader, &mut Checks)
+        run::run(self, reader, &mut Checks, false)
+    }
+
+    /// As [`check`](Self::check), and refuses strings without a NUL.
+    ///
+    /// # Errors
+    /// As of [`check`](Self::check).
+    pub(crate) fn check_strictly(&self, reader: &mut Reader<'_>) -> Result<(), Fault> {
+        run::run(self, reader, &mut Checks, true)
     }
 
     /// Converts a value of the source to one of the target.
@@ -280,7 +288,7 @@ impl Plan {
     /// # Errors
     /// The value is invalid, or does not fit the target or the writer's code set.
     pub(crate) fn run(&self, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
-        run::run(self, reader, &mut Writes(writer))
+        run::run(self, reader, &mut Writes(writer), false)
     }
 
     fn step(&self, index: usize) -> &Step {

@@ -8,9 +8,9 @@ use giop::cdr::{CharSet, Reader};
 use giop::typecode::Work;
 
 /// Executes the whole plan.
-pub(super) fn run(plan: &Plan, reader: &mut Reader<'_>, sink: &mut impl Sink) -> Result<(), Fault> {
+pub(super) fn run(plan: &Plan, reader: &mut Reader<'_>, sink: &mut impl Sink, is_strict: bool) -> Result<(), Fault> {
     let most = sink.length().saturating_add(OCTETS_MAX);
-    let mut walk = Walk { plan, work: Work::new(STEPS_MAX, DEPTH_MAX), most };
+    let mut walk = Walk { plan, work: Work::new(STEPS_MAX, DEPTH_MAX), most, is_strict };
     walk.step(plan.root, reader, sink, 0)
 }
 
@@ -19,6 +19,8 @@ struct Walk<'p> {
     work: Work,
     /// Maximum length of the sink's output.
     most: usize,
+    /// Whether a string of length 0, without its NUL, is refused.
+    is_strict: bool,
 }
 
 impl Walk<'_> {
@@ -45,7 +47,12 @@ impl Walk<'_> {
                 let character = character.ok_or_else(|| Fault::new("a wchar that is half of a character"))?;
                 put_text(character.encode_utf8(&mut [0; 4]), *bound, false, sink)?;
             }
-            Step::Text { from_wide, to_wide, bound } => text(*from_wide, *to_wide, *bound, reader, sink)?,
+            Step::Text { from_wide, to_wide, bound } => {
+                if self.is_strict && !*from_wide && reader.clone().u32()? == 0 {
+                    return Err(Fault::new("a string of length 0: the length counts the NUL"));
+                }
+                text(*from_wide, *to_wide, *bound, reader, sink)?;
+            }
             Step::Number { size } => number(*size, reader, sink)?,
             Step::Widen { from, to } => widen(*from, *to, reader, sink)?,
             Step::Enum { name, map, labels } => {

@@ -2,6 +2,7 @@
 
 use crate::support::{PROGRAM, TempPath, text};
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use testing::{Killed, Leash, output_in_time, shared_object, wait_until};
@@ -69,6 +70,109 @@ fn one_command_runs_a_plan_of_shared_objects_in_c_and_in_rust() {
     assert!(running.wait().unwrap().success());
 }
 
+/// Waits for an offset of a later frame than has come.
+fn wait_for_next(folder: &Path) {
+    let offsets = || {
+        let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+        log.lines().filter(|line| line.starts_with("guider.offset")).count()
+    };
+    let before = offsets();
+    wait_until("an offset of a later frame", || offsets() > before + 1);
+}
+
+#[test]
+fn a_signal_to_all_processes_of_a_plan_is_left_to_the_command() {
+    let folder = TempPath::folder("objects");
+    let plan = plan(&folder, "gain = 2");
+    let mut running = Killed(deploy("run", &plan).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(running.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let server = line.trim_end().strip_prefix("main runs as process ").unwrap().parse().unwrap();
+    for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT] {
+        kill_process(Pid::from_raw(server).unwrap(), signal).unwrap();
+        wait_for_next(&folder);
+    }
+    kill_process(Pid::from_child(&running), Signal::TERM).unwrap();
+    let _leash = Leash::new(&running, "the end of a plan");
+    assert!(running.wait().unwrap().success());
+}
+
+#[test]
+fn objects_that_read_and_print_are_not_in_the_way_of_the_launcher() {
+    let folder = TempPath::folder("objects");
+    let plan = plan(&folder, "gain = 2");
+    let source = GUIDER
+        .replace(
+            "struct guider *guider = calloc(",
+            "char line[64];\n    printf(\"half a line\");\n    fflush(stdout);\n    \
+             if (fgets(line, sizeof line, stdin) != NULL) abort();\n    struct guider *guider = calloc(",
+        )
+        .replace(
+            "static void destroy(",
+            "__attribute__((constructor)) static void speak(void) { puts(\"loaded\"); }\nstatic void destroy(",
+        );
+    assert!(source.contains("half a line") && source.contains("speak"));
+    shared_object(&folder, "libguider.so", &source, &headers());
+    let output = output_in_time(&mut deploy("check", &plan));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut running = Killed(deploy("run", &plan).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    wait_for_next(&folder);
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let _leash = Leash::new(&running, "the end of a plan");
+    assert!(running.wait().unwrap().success());
+}
+
+#[test]
+fn a_crash_is_seen_while_a_process_of_the_object_lives() {
+    let folder = TempPath::folder("objects");
+    let plan = plan(&folder, "gain = 2\ndoes = 'crash'");
+    let (child, stderr) = (folder.join("child"), folder.join("stderr"));
+    let fork = format!(
+        "pid_t child = fork();\n        if (child == 0) {{ alarm(100); pause(); _exit(0); }}\n        \
+         FILE *file = fopen(\"{}\", \"w\");\n        fprintf(file, \"%d\", (int)child);\n        fclose(file);\n        abort();",
+        child.display()
+    );
+    let source = format!("#include <unistd.h>\n{}", GUIDER.replace("abort();", &fork));
+    shared_object(&folder, "libguider.so", &source, &headers());
+    let stderr_file = std::fs::File::create(&stderr).unwrap();
+    let mut running = Killed(deploy("run", &plan).stdout(Stdio::null()).stderr(stderr_file).spawn().unwrap());
+    let leash = Leash::new(&running, "the end of a plan");
+    let status = running.wait().unwrap();
+    drop(leash);
+    let child = std::fs::read_to_string(child).unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).expect("the child process lives");
+    let said = std::fs::read_to_string(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("campanile: servers.main: it ended with signal: 6 (SIGABRT)"), "{said}");
+}
+
+#[test]
+fn a_plan_is_found_in_the_working_folder() {
+    let folder = TempPath::folder("objects");
+    plan(&folder, "gain = 2");
+    let mut serve = Command::new(PROGRAM);
+    serve.args(["deploy", "serve", "--plan", "plan.toml", "--server", "main"]).current_dir(&*folder);
+    let output = output_in_time(&mut serve);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "configured\n");
+}
+
+#[test]
+fn types_of_two_modules_are_not_connected() {
+    let folder = TempPath::folder("objects");
+    let plan = plan(&folder, "gain = 2");
+    let source = GUIDER
+        .replace("\"module observatory {\"\n", "\"\"\n")
+        .replace("sequence<string> filters; }; };", "sequence<string> filters; };");
+    assert!(source.len() < GUIDER.len() - 20);
+    shared_object(&folder, "libguider.so", &source, &headers());
+    let frame = "struct Frame { unsigned long long number; double brightness; sequence<string> filters; }";
+    let expected = format!(
+        "connections.\"camera.frame\": camera.frame gives module observatory {{ {frame}; }}, guider.frame takes {frame}: put a component between that makes one of the other"
+    );
+    assert_eq!(refusal(&plan), expected);
+}
+
 #[test]
 fn a_handler_in_c_that_fails_is_logged_once_and_the_plan_goes_on() {
     let folder = TempPath::folder("objects");
@@ -112,7 +216,7 @@ fn a_refusal_of_a_component_in_c_is_what_its_server_says() {
 }
 
 /// What stands in the source instead, and what is said then.
-const MISTAKES: [(&str, &str, &str); 17] = [
+const MISTAKES: [(&str, &str, &str); 19] = [
     (
         "CAMPANILE_COMPONENTS(components)",
         "int nothing_of_campanile;",
@@ -179,8 +283,18 @@ const MISTAKES: [(&str, &str, &str); 17] = [
     ),
     (
         "static void destroy(",
-        "__attribute__((constructor)) static void speak(void) { puts(\"loaded\"); }\nstatic void destroy(",
-        "it prints to the standard output when it is loaded: have it print nothing",
+        "__attribute__((constructor)) static void leave(void) { exit(0); }\nstatic void destroy(",
+        "the process that loaded it ended before it had described it: ",
+    ),
+    (
+        ".name = \"does\"",
+        ".name = \"lane\"",
+        "component Guider: plans have the key lane for themselves: give the property another name",
+    ),
+    (
+        "double x; }; };",
+        "double x; }; enum Last { first }; };",
+        "component Guider: port offset: Last cannot be an event: it is a enum and no struct; the last definition is the type: put the struct last",
     ),
 ];
 

@@ -95,7 +95,7 @@ pub struct Port {
     pub kind: u32,
     /// The name: letters, digits, `_` and `-`.
     pub name: *const c_char,
-    /// Of a sink and a source: the type in IDL, whose last struct it is. Else ignored.
+    /// Of a sink and a source: the type in IDL, a struct, which is the last definition of the text. Else ignored.
     pub idl: *const c_char,
     /// Of a sink and a source: the domain of the type's events; a null pointer for that of the settings.
     pub domain: *const c_char,
@@ -109,7 +109,7 @@ pub struct Port {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Property {
-    /// The name: letters, digits, `_` and `-`.
+    /// The name: letters, digits, `_` and `-`; not `component`, `server`, `container` or `lane`, which plans have for themselves.
     pub name: *const c_char,
     /// The type, for people: `double`.
     pub what: *const c_char,
@@ -144,7 +144,8 @@ pub struct Host {
         unsafe extern "C" fn(host: *const Host, port: u32, native: *const c_void, options: *const SendOptions) -> i32,
     /// Reads a property that is a number, or true or false as 1 or 0. Leaves `value` as it is where the property is not given or no number.
     pub property_number: unsafe extern "C" fn(host: *const Host, name: *const c_char, value: *mut f64) -> i32,
-    /// A property as text: a string as it is, another value as in TOML; a null pointer if it is not given. Valid until `destroy` returns.
+    /// A property as text: a string as it is, another value as in TOML; a null pointer if it is not given, and on
+    /// another thread. Valid until `destroy` returns.
     pub property_text: unsafe extern "C" fn(host: *const Host, name: *const c_char) -> *const c_char,
     /// Logs a line. `host` may be a null pointer here, and the thread any.
     pub log: unsafe extern "C" fn(host: *const Host, level: u32, text: *const c_char),
@@ -168,9 +169,10 @@ pub struct Component {
     /// How many, 256 at most.
     pub property_count: usize,
     /// Makes an instance's component, of its properties in TOML, and puts what the other calls get into `*component`.
+    /// Where it fails, `destroy` is not called, and `host` ends with the call.
     pub create:
         Option<unsafe extern "C" fn(host: *const Host, properties: *const c_char, component: *mut *mut c_void) -> i32>,
-    /// Ends what `create` made.
+    /// Ends what `create` made. The component's other threads have ended when it returns.
     pub destroy: Option<unsafe extern "C" fn(component: *mut c_void)>,
     /// Does what is to do at a step of the life cycle, one of `CAMPANILE_STEP_…`; another answer than `CAMPANILE_COMPONENT_OK` refuses it.
     /// A null pointer for a component without such steps.

@@ -109,6 +109,11 @@ fn stays(text: &str) -> *const c_char {
     c_string(text).into_raw()
 }
 
+/// As much of the word for a property's type, which is for people, as a table may have.
+fn cut(what: &str) -> &str {
+    what.get(..what.floor_char_boundary(super::host::NAME_BYTES_MAX)).unwrap_or(what)
+}
+
 /// A list of a table, which stays.
 fn list<T: 'static>(all: Vec<T>) -> (*const T, usize) {
     let all: &'static [T] = all.leak();
@@ -141,7 +146,7 @@ pub fn describe<C: Component>() -> abi::Component {
     let (ports, port_count) = list(ports.collect());
     let properties = declaring.declaration.properties.iter().map(|property| abi::Property {
         name: stays(property.name),
-        what: stays(property.of),
+        what: stays(cut(property.of)),
         has_default: property.has_default.into(),
     });
     let (properties, property_count) = list(properties.collect());
@@ -460,5 +465,18 @@ fn forward_log(host: &Host) {
             abi::CAMPANILE_LOG_INFO => log::LevelFilter::Info,
             _ => log::LevelFilter::Debug,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn a_long_type_of_a_property_is_cut() {
+        assert_eq!(cut("f64"), "f64");
+        assert_eq!(cut(&"x".repeat(65)), "x".repeat(64));
+        // A character that would end behind the limit goes as a whole.
+        assert_eq!(cut(&("x".repeat(63) + "é")), "x".repeat(63));
     }
 }

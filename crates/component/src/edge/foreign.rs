@@ -103,7 +103,9 @@ fn filter_of(declared: &Declared) -> MakeFilter<Crossing> {
         let filter = RawFilter::new(text, &declared).map_err(|error| error.to_string())?;
         // A filter runs to its end before the next event.
         let filter = RefCell::new(filter);
-        let filter: Filter<Crossing> = Box::new(move |value| filter.borrow_mut().matches(value.octets()));
+        // A value that cannot be written goes through, so that the port counts it as a failure.
+        let filter: Filter<Crossing> =
+            Box::new(move |value| value.octets().map_or(true, |octets| filter.borrow_mut().matches(octets)));
         Ok(filter)
     })
 }
@@ -133,7 +135,8 @@ impl RemotePort for ForeignRemote {
         settings: &Settings,
         counters: Arc<PortCounters>,
     ) -> Result<(AnyQueue, RemoteEnd), String> {
-        let write = |value: &Crossing, to: &mut Vec<u8>| to.extend_from_slice(value.octets());
+        // Nothing is no value, so that it is counted as one that was not published.
+        let write = |value: &Crossing, to: &mut Vec<u8>| to.extend_from_slice(value.octets().unwrap_or_default());
         publish(Queueing::new(), self.0.clone(), write, channel, settings, counters)
     }
 }

@@ -27,13 +27,16 @@ const COMPONENTS_MAX: usize = 256;
 /// Ports, or properties, of one component.
 const PORTS_MAX: usize = 256;
 /// Octets of a name, or of the word for a property's type.
-const NAME_BYTES_MAX: usize = 64;
+pub(super) const NAME_BYTES_MAX: usize = 64;
 /// Octets of a type in IDL.
 const IDL_BYTES_MAX: usize = 64 * 1024;
 /// The longest interval of a timer: an hour.
 const INTERVAL_NS_MAX: u64 = 3_600_000_000_000;
 /// Characters of a line of the log, or of a failure's reason, that are kept.
 const TEXT_CHARACTERS_MAX: usize = 400;
+
+/// Keys of an instance in a plan, which are no properties.
+const RESERVED: [&str; 4] = ["component", "server", "container", "lane"];
 
 const SYMBOL: &CStr = c"campanile_component_v1";
 
@@ -48,7 +51,7 @@ pub(crate) struct ForeignPort {
     pub(crate) name: &'static str,
     pub(crate) kind: PortKind,
     /// The type of a sink's or a source's events.
-    pub(crate) event: Option<(EventType, Declared)>,
+    pub(crate) event: Option<(EventType, &'static Declared)>,
     handler: Option<Handler>,
 }
 
@@ -73,6 +76,8 @@ pub(crate) fn load(path: &Path) -> Result<Vec<ForeignType>, String> {
     if cfg!(target_feature = "crt-static") {
         return Err("this program is a static one, which loads no shared objects: use one that is not".to_owned());
     }
+    // A name without a slash would be searched for where the system's libraries are.
+    let path = &std::path::absolute(path).map_err(|error| error.to_string())?;
     check_machine(path)?;
     // SAFETY: what runs when the object is loaded is its own, as of any library that a program is linked with: its user asks for it.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
@@ -230,6 +235,9 @@ fn read_component(component: &abi::Component, table: &'static Table) -> Result<F
             let name = self::name(property.name, "the name of a property").map_err(within)?;
             (name, text(property.what, NAME_BYTES_MAX, &format!("the type of the property {name}")).map_err(within)?)
         };
+        if RESERVED.contains(&name) {
+            return Err(within(format!("plans have the key {name} for themselves: give the property another name")));
+        }
         if of.properties.iter().any(|known| known.name == name) {
             return Err(within(format!("two of its properties are called {name}: give one another name")));
         }
@@ -268,7 +276,7 @@ fn read_port(port: &abi::Port) -> Result<ForeignPort, String> {
 ///
 /// # Safety
 /// Its texts are as [`text`] asks.
-unsafe fn read_type(port: &abi::Port) -> Result<(EventType, Declared), String> {
+unsafe fn read_type(port: &abi::Port) -> Result<(EventType, &'static Declared), String> {
     // SAFETY: the caller promises it.
     let idl = unsafe { text(port.idl, IDL_BYTES_MAX, "its type") }?;
     let domain = if port.domain.is_null() {
@@ -279,15 +287,17 @@ unsafe fn read_type(port: &abi::Port) -> Result<(EventType, Declared), String> {
     };
     let all = ::idl::read(idl).map_err(|error| format!("its type has a mistake: {error}"))?;
     let code = all.last().ok_or("its type defines nothing: give a struct in IDL")?.code();
-    let declared = Declared::new(code, domain, None).map_err(|error| error.to_string())?;
-    Ok((EventType::described::<Crossing>(Box::leak(Box::new(code.clone())), domain), declared))
+    let declared = Declared::new(code, domain, None)
+        .map_err(|error| format!("{error}; the last definition is the type: put the struct last"))?;
+    let code = Box::leak(Box::new(code.clone()));
+    Ok((EventType::described::<Crossing>(code, domain), Box::leak(Box::new(declared))))
 }
 
 /// An event on its way between two components of which one at least is in a shared object.
 pub(crate) struct Crossing {
     lent: Lent,
-    /// The value, where it is not lent as octets: written once it is asked for.
-    written: OnceCell<Box<[u8]>>,
+    /// The value, where it is not lent as octets: written once it is asked for, or why it is none.
+    written: OnceCell<Result<Box<[u8]>, String>>,
 }
 
 /// A value of the component that sends, for as long as its call of `send` lasts. Whatever outlives that call is a clone, which has none.
@@ -295,38 +305,51 @@ enum Lent {
     Nothing,
     /// Octets, by their address and number.
     Octets(usize, usize),
-    /// A value as the object has it, by its address and that of the object's table.
-    Native(usize, usize, WriteNative),
+    /// A value as the object has it, by its address and that of the object's table, and the type of what is written of it.
+    Native(usize, usize, WriteNative, &'static Declared),
 }
 
 impl Crossing {
     /// An event of its own octets.
     pub(crate) fn of(octets: &[u8]) -> Self {
-        Self { lent: Lent::Nothing, written: OnceCell::from(Box::from(octets)) }
+        Self { lent: Lent::Nothing, written: OnceCell::from(Ok(Box::from(octets))) }
     }
 
     /// The value in CDR.
-    pub(crate) fn octets(&self) -> &[u8] {
-        match self.lent {
+    ///
+    /// # Errors
+    /// The object has not written it, or has written none of its type.
+    pub(crate) fn octets(&self) -> Result<&[u8], Failure> {
+        let written = match self.lent {
             // SAFETY: they were given to `send`, whose call lasts, or this would be a clone.
             Lent::Octets(address, size) => unsafe {
-                slice::from_raw_parts(ptr::with_exposed_provenance(address), size)
+                return Ok(slice::from_raw_parts(ptr::with_exposed_provenance(address), size));
             },
-            Lent::Native(address, _, write) => self.written.get_or_init(|| {
+            Lent::Native(address, _, write, declared) => Some(self.written.get_or_init(|| {
                 let mut octets = Vec::<u8>::new();
                 // SAFETY: the value was given to `send_native`, whose call lasts, by the object of this function, which calls `append`
                 // with the vector.
-                unsafe { write(ptr::with_exposed_provenance(address), (&raw mut octets).cast(), append) };
-                octets.into()
-            }),
-            Lent::Nothing => self.written.get().map_or(&[], |octets| octets),
+                let status = unsafe { write(ptr::with_exposed_provenance(address), (&raw mut octets).cast(), append) };
+                if status != abi::CAMPANILE_COMPONENT_OK {
+                    return Err(format!("the value was not written: its object answered the status {status}"));
+                }
+                declared.check_strictly(&octets).map_err(|error| error.to_string())?;
+                Ok(octets.into())
+            })),
+            Lent::Nothing => self.written.get(),
+        };
+        match written {
+            Some(Ok(octets)) => Ok(octets),
+            Some(Err(reason)) => Err(Failure::new(reason.clone())),
+            None => Ok(&[]),
         }
     }
 }
 
 impl Clone for Crossing {
     fn clone(&self) -> Self {
-        Self::of(self.octets())
+        let written = self.octets().map(Box::from).map_err(|failure| failure.to_string());
+        Self { lent: Lent::Nothing, written: OnceCell::from(written) }
     }
 }
 
@@ -395,13 +418,18 @@ impl HostData {
         (data.thread == std::thread::current().id()).then_some(data)
     }
 
+    /// The type of the port at this place.
+    fn declared(&self, place: usize) -> Option<&'static Declared> {
+        self.of.ports.get(place)?.event.as_ref().map(|(_, declared)| *declared)
+    }
+
     /// Sends an event of the port at this place.
     fn send(&self, port: u32, event: &Crossing, options: Option<&SendOptions>) -> i32 {
         let place = usize::try_from(port).unwrap_or(usize::MAX);
         let Some(Some(route)) = self.routes.get(place) else { return abi::CAMPANILE_COMPONENT_ARGUMENT };
-        if let (Lent::Octets(..), Some((_, declared))) =
-            (&event.lent, self.of.ports.get(place).and_then(|port| port.event.as_ref()))
-            && let Err(error) = declared.check(event.octets())
+        if let (Lent::Octets(..), Some(declared)) = (&event.lent, self.declared(place))
+            && let Ok(octets) = event.octets()
+            && let Err(error) = declared.check_strictly(octets)
         {
             if route.count_failure() {
                 let (instance, port) =
@@ -467,8 +495,11 @@ unsafe extern "C" fn send_native(
     // SAFETY: the header asks for it.
     let (data, options) = unsafe { (HostData::of(host), options.as_ref()) };
     let Some(data) = data.filter(|_| !native.is_null()) else { return abi::CAMPANILE_COMPONENT_ARGUMENT };
-    let Some(write) = data.of.write_native else { return abi::CAMPANILE_COMPONENT_ARGUMENT };
-    let lent = Lent::Native(native.expose_provenance(), data.of.object, write);
+    let declared = usize::try_from(port).ok().and_then(|place| data.declared(place));
+    let (Some(write), Some(declared)) = (data.of.write_native, declared) else {
+        return abi::CAMPANILE_COMPONENT_ARGUMENT;
+    };
+    let lent = Lent::Native(native.expose_provenance(), data.of.object, write, declared);
     data.send(port, &Crossing { lent, written: OnceCell::new() }, options)
 }
 
@@ -591,11 +622,14 @@ impl ForeignComponent {
     /// Has a value handled.
     pub(crate) fn handle_value(&self, value: &Crossing, mut event: Event) -> Result<(), Failure> {
         match value.lent {
-            Lent::Native(address, object, _) if object == self.of.object => {
+            // A filter may have found that the value cannot be written.
+            Lent::Native(address, object, ..)
+                if object == self.of.object && !matches!(value.written.get(), Some(Err(_))) =>
+            {
                 event.native = ptr::with_exposed_provenance(address);
             }
             _ => {
-                let octets = value.octets();
+                let octets = value.octets()?;
                 (event.cdr, event.cdr_size) = (octets.as_ptr(), octets.len());
             }
         }
@@ -620,4 +654,41 @@ impl Drop for ForeignComponent {
 
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Append, Crossing, Lent};
+    use campanile::Declared;
+    use std::cell::OnceCell;
+    use std::ffi::c_void;
+
+    unsafe extern "C" fn write_nothing(_: *const c_void, _: *mut c_void, _: Append) -> i32 {
+        super::abi::CAMPANILE_COMPONENT_BROKEN
+    }
+
+    unsafe extern "C" fn write_three_octets(_: *const c_void, to: *mut c_void, append: Append) -> i32 {
+        // SAFETY: the caller asks for it with its own function and argument.
+        unsafe { append(to, [1, 2, 3].as_ptr(), 3) };
+        super::abi::CAMPANILE_COMPONENT_OK
+    }
+
+    #[test]
+    fn a_value_that_its_object_does_not_write_is_none() {
+        let declare = |idl| Declared::new(idl::read(idl).unwrap().last().unwrap().code(), None, None).unwrap();
+        let long: &'static Declared = Box::leak(Box::new(declare("struct Long { long x; };")));
+        let three: &'static Declared = Box::leak(Box::new(declare("struct Three { octet x[3]; };")));
+        let refused = |write, declared| {
+            let event = Crossing { lent: Lent::Native(8, 8, write, declared), written: OnceCell::new() };
+            // What is put into a queue is a clone.
+            let queued = event.clone();
+            assert_eq!(event.octets(), queued.octets());
+            event.octets().map(<[u8]>::to_vec).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(refused(write_three_octets, three), Ok(vec![1, 2, 3]));
+        let reason = refused(write_nothing, three).unwrap_err();
+        assert_eq!(reason, "the value was not written: its object answered the status 2");
+        let reason = refused(write_three_octets, long).unwrap_err();
+        assert!(reason.contains("Long"), "{reason}");
+    }
 }

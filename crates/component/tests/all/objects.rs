@@ -206,6 +206,11 @@ fn a_shared_object_refuses_to_be_made_and_to_be_activated() {
     let refused = stand.server.start().unwrap_err();
     assert_eq!(refused, Error::Failed { instance: "guider".to_owned(), reason: "not today".to_owned() });
     let mut stand = Stand::new();
+    let plan = stand.plan(&[("#guider", "does = \"break in a step\"")]);
+    stand.deploy(&plan).unwrap();
+    let refused = stand.server.start().unwrap_err();
+    assert_eq!(refused, Error::Failed { instance: "guider".to_owned(), reason: "the mirror is gone".to_owned() });
+    let mut stand = Stand::new();
     let plan = stand.plan(&[("gain = 2", "gain = \"much\"")]);
     let refused = stand.deploy(&plan).unwrap_err();
     assert!(refused.contains("guider failed: there is no gain"), "{refused}");

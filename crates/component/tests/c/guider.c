@@ -40,6 +40,9 @@ static int32_t step(void *component, uint32_t step) {
     if (step == CAMPANILE_STEP_ACTIVATE && does(guider, "refuse")) {
         return guider->host->fail(guider->host, CAMPANILE_COMPONENT_FAILED, "not today");
     }
+    if (step == CAMPANILE_STEP_ACTIVATE && does(guider, "break in a step")) {
+        return guider->host->fail(guider->host, CAMPANILE_COMPONENT_BROKEN, "the mirror is gone");
+    }
     return CAMPANILE_COMPONENT_OK;
 }
 

@@ -165,6 +165,11 @@ fn text_is_checked_and_put_into_the_readers_code_set() {
     assert_eq!(check(b"a\0b").unwrap_err(), "text: a text with NUL in it");
     assert!(check(&[0xFF]).unwrap_err().contains("UTF-8"));
     assert_eq!(check(b"12345").unwrap_err(), "text: a text of 5, where there may be 4");
+    // A length of 0 is taken from others, and is no string of one's own.
+    let strictly =
+        |octets: &[u8]| plan.check_strictly(&mut Reader::new(octets, NATIVE)).map_err(|fault| fault.to_string());
+    assert_eq!((strictly(&text(b"")), plan.check(&mut Reader::new(&[0; 4], NATIVE))), (Ok(()), Ok(())));
+    assert_eq!(strictly(&[0; 4]).unwrap_err(), "text: a string of length 0: the length counts the NUL");
     let latin = Encoding { chars: CharSet::Latin1, ..NATIVE };
     let mut made = Vec::new();
     plan.run(&mut Reader::new(&text(b"\xE4"), latin), &mut Writer::new(&mut made, NATIVE)).unwrap();
