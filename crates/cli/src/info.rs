@@ -339,8 +339,6 @@ mod tests {
             reasons: vec![("outbox_full".into(), 2), ("expired".into(), 1)],
             delayed: 5,
             pulls_waiting: 1,
-            awaiting_set: 7,
-            sets: 2,
             drops: vec![drops("Temperature", "outbox_full", 2), drops("Pressure", "expired", 1)],
         }
     }

@@ -128,9 +128,6 @@ fn write_proxy(out: &mut String, proxy: &Proxy) {
         if status.pulls_waiting > 0 {
             let _ = write!(out, "; {} waiting", number(status.pulls_waiting, "pull", "pulls"));
         }
-        if status.awaiting_set > 0 {
-            let _ = write!(out, "; {} wait for others of their set", show::count(status.awaiting_set));
-        }
         if status.failures > 0 {
             let _ = write!(out, "; {} in a row", number(status.failures, "failure", "failures"));
         }
@@ -297,7 +294,7 @@ consumer admin 0  AND_OP
     7  $celsius > 30  for Telescope/*
     8  TRUE
   proxy 2  PUSH_STRUCTURED  127.0.0.1:4711  keeping up
-    12 events (3.4 kB) waiting, 1,234 delivered, 3 dropped: 2 outbox full, 1 expired; 1 under way; 5 before their StartTime; 1 pull waiting; 7 wait for others of their set
+    12 events (3.4 kB) waiting, 1,234 delivered, 3 dropped: 2 outbox full, 1 expired; 1 under way; 5 before their StartTime; 1 pull waiting
       2 outbox full  Telescope/Temperature
       1 expired  Telescope/Pressure
     QoS  Priority=4

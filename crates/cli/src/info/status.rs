@@ -30,10 +30,6 @@ pub(crate) struct ConsumerStatus {
     pub(crate) delayed: u64,
     /// Clients that wait in `pull`.
     pub(crate) pulls_waiting: u32,
-    /// Events that wait for others of their set, beside the backlog.
-    pub(crate) awaiting_set: u64,
-    /// Sets that were complete.
-    pub(crate) sets: u64,
     pub(crate) delivered: u64,
     pub(crate) in_flight: u32,
     pub(crate) failures: u32,
@@ -197,8 +193,6 @@ impl Unmarshal for ConsumerStatus {
             reasons: Vec::unmarshal(reader, work)?,
             delayed: reader.u64()?,
             pulls_waiting: reader.u32()?,
-            awaiting_set: reader.u64()?,
-            sets: reader.u64()?,
             drops: Vec::new(),
         })
     }

@@ -230,8 +230,6 @@ fn write_consumers(consumers: &[ConsumerStatus], reply: &mut Writer<'_>) {
         write_counters(&reasons, reply);
         reply.u64(outbox.delayed);
         reply.u32(outbox.pulls_waiting);
-        reply.u64(outbox.awaiting_set);
-        reply.u64(outbox.sets);
     }
 }
 
