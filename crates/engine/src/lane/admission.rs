@@ -648,11 +648,7 @@ impl Lane {
             self.space.holders.push(slot);
             hold(&mut self.tickets, outbox, withheld);
         }
-        if !outbox.listed && outbox.is_ready(&self.events, self.now) {
-            self.list(slot);
-        } else if outbox.waiting.sets.is_some() {
-            self.list_to_gather(slot);
-        }
+        self.agenda.list_if_ready(outbox, &self.events, self.now);
         true
     }
 

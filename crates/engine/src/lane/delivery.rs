@@ -24,8 +24,9 @@ pub(super) const DUE_AT_ONCE: u64 = 4_096;
 pub(super) const OUTBOXES_PER_TIMEOUT: usize = 256;
 
 impl Lane {
-    /// The next delivery of the outboxes that can begin one: of the highest `dispatch_priority`, in round-robin order. `events` is cleared and filled: with one event, or
-    /// up to `batch_size_max` where the consumer takes sequences. Each must be passed to [`release`](Self::release) in the end.
+    /// The next delivery of the outboxes that can begin one: of the highest `dispatch_priority`, in round-robin order. `events` is cleared
+    /// and filled: with one event, or up to `batch_size_max` where the consumer takes sequences. Each must be passed to
+    /// [`release`](Self::release) in the end.
     pub fn poll_delivery(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Delivery> {
         self.advance_time(now);
         events.clear();
@@ -124,8 +125,7 @@ impl Lane {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let was_full = outbox.full.at_bound || outbox.hold.holding;
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
-            outbox.listed = true;
-            self.agenda.ready.push(slot, outbox.terms.settings.dispatch_priority);
+            self.agenda.list(outbox);
         }
         outbox.look_at(deadline, &mut self.agenda.timers);
         if outbox.waiting.is_special()
@@ -451,22 +451,8 @@ impl Lane {
     /// Adds an outbox to the ready list, if it can begin a delivery.
     #[inline]
     pub(super) fn list_if_ready(&mut self, slot: u32) {
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        if !outbox.listed && outbox.is_ready(&self.events, self.now) {
-            self.list(slot);
-        } else if outbox.waiting.sets.is_some() {
-            self.list_to_gather(slot);
-        }
-    }
-
-    /// Adds an outbox to the ready list.
-    #[inline]
-    pub(super) fn list(&mut self, slot: u32) {
-        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        outbox.listed = true;
-        match outbox.bridge {
-            None => self.agenda.ready.push(slot, outbox.terms.settings.dispatch_priority),
-            Some(_) => self.agenda.ready_bridges.push_back(slot),
+        if let Some(outbox) = self.outboxes.get_mut(slot) {
+            self.agenda.list_if_ready(outbox, &self.events, self.now);
         }
     }
 

@@ -16,7 +16,7 @@ use super::delivery::DUE_PER_ROUND;
 use super::outbox::{Backlog, Outbox};
 use super::queue::{Entry, Policy};
 use super::sets::{GATHERED_BYTES_MAX, Gathered, Leaving, Sets};
-use super::{DiscardReason, Disposition, Lane};
+use super::{Agenda, DiscardReason, Disposition, Lane};
 use crate::event::EventAt;
 use crate::{ConsumerRoute, Forms, Time};
 
@@ -70,6 +70,18 @@ impl Outbox {
     }
 }
 
+impl Agenda {
+    /// Lists an outbox, if its next event is to be looked at for a set.
+    pub(super) fn list_to_gather(&mut self, outbox: &mut Outbox) {
+        if outbox.is_to_gather()
+            && let Some(sets) = outbox.waiting.sets.as_mut().filter(|sets| !sets.listed)
+        {
+            sets.listed = true;
+            self.gathering.push_back(outbox.id.slot);
+        }
+    }
+}
+
 impl Lane {
     /// Takes the events of consumers with a [correlation](crate::Hierarchy::set_correlation) from their outboxes into sets, as many as one
     /// round allows; [`next_timeout`](Self::next_timeout) tells whether more is to be done. To be called before
@@ -101,15 +113,6 @@ impl Lane {
 
     fn sets_of(&mut self, slot: u32) -> Option<&mut Sets> {
         self.outboxes.get_mut(slot)?.waiting.sets.as_deref_mut()
-    }
-
-    /// Lists an outbox whose next event is to be looked at.
-    pub(super) fn list_to_gather(&mut self, slot: u32) {
-        let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_to_gather()) else { return };
-        if let Some(sets) = outbox.waiting.sets.as_mut().filter(|sets| !sets.listed) {
-            sets.listed = true;
-            self.agenda.gathering.push_back(slot);
-        }
     }
 
     /// Takes an outbox's next event, or drops one that has expired. Returns whether there was one.

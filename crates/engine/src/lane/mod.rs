@@ -274,6 +274,28 @@ struct Agenda {
     timed_out: VecDeque<(OutboxId, u32)>,
 }
 
+impl Agenda {
+    /// Lists an outbox, if it can begin a delivery, or if its next event is to be looked at for a set.
+    #[inline]
+    fn list_if_ready(&mut self, outbox: &mut Outbox, events: &Events, now: Time) {
+        if !outbox.listed && outbox.is_ready(events, now) {
+            self.list(outbox);
+        } else if outbox.waiting.sets.is_some() {
+            self.list_to_gather(outbox);
+        }
+    }
+
+    /// Lists an outbox that can begin a delivery.
+    #[inline]
+    fn list(&mut self, outbox: &mut Outbox) {
+        outbox.listed = true;
+        match outbox.bridge {
+            None => self.ready.push(outbox.id.slot, outbox.terms.settings.dispatch_priority),
+            Some(_) => self.ready_bridges.push_back(outbox.id.slot),
+        }
+    }
+}
+
 /// The lane's parts of the pools for events of all channels: of memory, and of storage elsewhere.
 #[derive(Debug, Default)]
 struct MemoryPoolParts {

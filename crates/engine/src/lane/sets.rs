@@ -51,7 +51,7 @@ struct Member {
 /// What is to be done about an event that leaves its outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leaving {
-    /// It belongs to no set, or is the only one left. It is reported.
+    /// It belongs to no set. It is reported.
     Alone,
     /// Others of its set are left. It is reported with the last of them.
     Waits,
@@ -243,7 +243,7 @@ impl Sets {
         self.types.get(place).is_some_and(|listed| listed.matches(domain, name))
     }
 
-    /// Hands in an event. A set that it completes is what is delivered next; `true` then.
+    /// Hands in an event. A set that it completes is what is delivered next.
     pub(super) fn offer(
         &mut self,
         (entry, event): (Entry, &Event),

@@ -7,7 +7,7 @@ use crate::exceptions::Raised;
 use crate::protocol::clients::side_name;
 use crate::protocol::{Named, Nonces, ObjectNonces, Objects, PeerAddress, Protocol, Thing, octets_of_correlation};
 use crate::proxy_kind::ProxyKind;
-use crate::qos::{RequestedProperties, Unknown};
+use crate::qos::{RequestedProperties, Unknown, correlation};
 use crate::references::log_name;
 use crate::table::{AdminKey, Level};
 use accounts::Account;
@@ -16,7 +16,6 @@ use engine::{
     AdminId, ChannelId, ChannelLimits, EventType, FilterId, FilterRef, FilterTarget, Mapping, Numbered, ProxyKey,
     Reliability, SettingsPatch, Side, SubscriptionTarget,
 };
-use filter::correlation::{Correlation, CorrelationLimits};
 use giop::ior::Ior;
 use std::sync::Arc;
 use topology as t;
@@ -348,9 +347,10 @@ impl Protocol {
     }
 
     fn restore_correlation(&mut self, key: ProxyKey, text: &str) -> Result<(), Raised> {
-        let correlation = Correlation::parse(text, &CorrelationLimits::default()).map_err(|_| Raised::bad_param())?;
-        let octets = octets_of_correlation(&correlation, self.objects.lanes_of(key));
-        let set = |protocol: &mut Objects| Ok(protocol.hierarchy.set_correlation(key, Some(Arc::new(correlation)))?);
+        let correlation = correlation(text).map_err(|_| Raised::bad_param())?;
+        let lanes = self.objects.lanes_of(key);
+        let octets = correlation.as_deref().map_or(0, |correlation| octets_of_correlation(correlation, lanes));
+        let set = |protocol: &mut Objects| Ok(protocol.hierarchy.set_correlation(key, correlation)?);
         self.objects.change_thing(Thing::Proxy(key), octets, set)
     }
 
