@@ -4,14 +4,58 @@ use crate::declared::Declared;
 use crate::projection::Fault;
 use crate::settings::EventForm;
 use giop::cdr::{CharSet, ReadError, Reader, Writer};
-use giop::recode;
 use giop::typecode::{Kind, TypeCode, Work};
 use giop::value::AnyRef;
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// Limits of steps and depth for the parts around a value.
 pub(crate) fn work() -> Work {
     Work::new(16 * 1024 * 1024, 128)
+}
+
+/// Quality of service of one event, which its header says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventQos {
+    /// `Priority`: -32,767 to 32,767. Default 0, which the header does not say.
+    pub priority: i16,
+    /// `Timeout`: the time after its arrival at a service in which the event expires. Default: it does not.
+    pub timeout: Option<Duration>,
+}
+
+/// Nanoseconds of a `TimeBase::TimeT`.
+const TICK_NS: u64 = 100;
+
+impl EventQos {
+    /// Writes the variable header.
+    fn write(self, writer: &mut Writer<'_>) {
+        let Self { priority, timeout } = self;
+        writer.u32(u32::from(priority != 0) + u32::from(timeout.is_some()));
+        if priority != 0 {
+            writer.string("Priority");
+            writer.u32(Kind::Short.number());
+            writer.i16(priority.max(-i16::MAX));
+        }
+        if let Some(timeout) = timeout {
+            writer.string("Timeout");
+            writer.u32(Kind::ULongLong.number());
+            // 0 would stand for no end.
+            writer.u64(u64::try_from(timeout.as_nanos() / u128::from(TICK_NS)).unwrap_or(u64::MAX).max(1));
+        }
+    }
+
+    /// Notes a property of the variable header. One of another type is ignored, as services do.
+    fn note(&mut self, name: &[u8], value: &AnyRef<'_>) {
+        let Ok((_, mut reader)) = split(value) else { return };
+        match (name, value.resolved_kind()) {
+            (b"Priority", Kind::Short) => self.priority = reader.i16().unwrap_or_default(),
+            (b"Timeout", Kind::ULongLong) => {
+                let ticks = reader.u64().unwrap_or_default();
+                self.timeout = (ticks > 0).then(|| Duration::from_nanos(ticks.saturating_mul(TICK_NS)));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Properties of an event beside its value.
@@ -23,6 +67,7 @@ pub(crate) struct Envelope<'e> {
     /// Time in units of 100 ns since 15 October 1582.
     pub(crate) ticks: u64,
     pub(crate) count: u64,
+    pub(crate) qos: EventQos,
 }
 
 /// Writes a structured event with a value of the declared type.
@@ -34,9 +79,9 @@ pub(crate) fn write_event(
 ) -> Result<(), Fault> {
     put_name(envelope.domain, writer)?;
     put_name(declared.name(), writer)?;
-    // Neither a name of its own nor a variable header.
+    // No name of its own.
     writer.string("");
-    writer.u32(0);
+    envelope.qos.write(writer);
     match envelope.form {
         EventForm::Body => {
             declared.write_properties(cdr, writer)?;
@@ -83,6 +128,7 @@ pub(crate) struct Found<'a> {
     pub(crate) domain: Cow<'a, str>,
     pub(crate) name: Cow<'a, str>,
     pub(crate) event_name: Cow<'a, str>,
+    pub(crate) qos: EventQos,
     pub(crate) payload: Payload<'a>,
     /// ALMA's `EventDescription`, if present.
     description: Option<AnyRef<'a>>,
@@ -104,15 +150,16 @@ impl<'a> Found<'a> {
     #[cfg(feature = "dds")]
     pub(crate) fn of(domain: &'a str, name: &'a str) -> Self {
         let (domain, name, event_name) = (Cow::Borrowed(domain), Cow::Borrowed(name), Cow::Borrowed(""));
-        Self { domain, name, event_name, payload: Payload::Members(Vec::new()), description: None }
+        let (qos, payload) = (EventQos::default(), Payload::Members(Vec::new()));
+        Self { domain, name, event_name, qos, payload, description: None }
     }
 
     /// Locates the parts of an event in an Any.
     pub(crate) fn in_any(reader: &mut Reader<'a>) -> Result<Self, ReadError> {
         let any = AnyRef::read(reader, &mut work())?;
         let none = Cow::Borrowed("");
-        let payload = Payload::Any(any);
-        Ok(Self { domain: none.clone(), name: none.clone(), event_name: none, payload, description: None })
+        let (qos, payload) = (EventQos::default(), Payload::Any(any));
+        Ok(Self { domain: none.clone(), name: none.clone(), event_name: none, qos, payload, description: None })
     }
 
     /// Locates the parts of a structured event.
@@ -122,9 +169,10 @@ impl<'a> Found<'a> {
         if name == ANY_TYPE {
             name = Cow::Borrowed("");
         }
+        let mut qos = EventQos::default();
         for _ in 0..reader.seq_len(8)? {
-            reader.string()?;
-            recode::skip_any(reader, &mut work)?;
+            let name = reader.string()?;
+            qos.note(name, &AnyRef::read(reader, &mut work)?);
         }
         let count = reader.seq_len(8)?;
         let start = reader.clone();
@@ -146,7 +194,7 @@ impl<'a> Found<'a> {
             None if !matches!(body.kind(), Kind::Null | Kind::Void) => Payload::Any(body),
             _ => Payload::Members(members(start, count, body, &mut work)?),
         };
-        Ok(Self { domain, name, event_name, payload, description })
+        Ok(Self { domain, name, event_name, qos, payload, description })
     }
 
     /// The supplier's name, if the event has it.
@@ -261,6 +309,8 @@ mod tests {
         value
     }
 
+    const QOS: EventQos = EventQos { priority: -7, timeout: Some(Duration::from_millis(20)) };
+
     /// Each form, and an event that has its members as properties.
     fn events() -> Vec<Vec<u8>> {
         let write = |write: &dyn Fn(&mut Writer<'_>)| {
@@ -268,7 +318,7 @@ mod tests {
             write(&mut Writer::new(&mut event, NATIVE));
             event
         };
-        let envelope = |form| Envelope { domain: "D", form, supplier: "S", ticks: 7, count: 8 };
+        let envelope = |form| Envelope { domain: "D", form, supplier: "S", ticks: 7, count: 8, qos: QOS };
         let of = |form| write(&|writer| write_event(&declared(), &envelope(form), &value(), writer).unwrap());
         let apart = write(&|writer| {
             ["D", "Wind", ""].iter().for_each(|text| writer.string(text));
@@ -293,6 +343,20 @@ mod tests {
         let found: Vec<_> = events().iter().map(|event| understand(event, NATIVE).unwrap()).collect();
         let whole = "struct Wind { double speed; sequence<string> names; boolean calm; }";
         assert_eq!(found, [whole, whole, "struct Wind { double speed; boolean calm; }"]);
+    }
+
+    #[test]
+    fn the_header_says_what_an_event_asks_for() {
+        let of = |event: &[u8]| Found::in_structured(&mut Reader::new(event, NATIVE)).unwrap().qos;
+        let [body, alma, apart] = &*events() else { panic!("there are three") };
+        assert_eq!([of(body), of(alma), of(apart)], [QOS, QOS, EventQos::default()]);
+        let written = |qos: EventQos| {
+            let mut header = Vec::new();
+            qos.write(&mut Writer::new(&mut header, NATIVE));
+            header.len()
+        };
+        assert_eq!(written(EventQos::default()), 4, "nothing is said that need not be");
+        assert!(written(EventQos { timeout: Some(Duration::ZERO), ..QOS }) > 4);
     }
 
     #[test]

@@ -305,7 +305,7 @@ pub struct Contexts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The program's name in the service's logs, statistics and metrics; see [`Settings::set_name`]. Default `None`: the program and its
-    /// host. Empty: no name.
+    /// host. Empty: no name. Parts of a process with different names have participants of their own in DDS.
     pub name: Option<String>,
     /// The notification service: `HOST`, `HOST:PORT`, `corbaloc:…`, `corbaname:…`, `IOR:…` or the path of an IOR file. Default the
     /// service on this machine, `127.0.0.1:2809`.

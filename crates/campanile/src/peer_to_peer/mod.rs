@@ -3,7 +3,7 @@
 //! An event's domain is a DDS domain, its type's name a topic with that type, its channel a partition. Subscriptions to other types work as
 //! with a notification service: a writer of the same topic with another type gets a reader of that type, and its values are projected.
 //!
-//! The process has one participant in each domain, and one more for each further type that a topic has.
+//! The process has one participant in each domain for each name that its settings give it, and one more for each further type that a topic has.
 
 mod listeners;
 mod once;

@@ -16,6 +16,8 @@ struct Known {
     process: u32,
     domain: u32,
     options: Options,
+    /// The name by which others see it.
+    name: String,
     participant: Participant,
     since: Instant,
     users: usize,
@@ -62,24 +64,24 @@ impl ParticipantHandle {
         make: impl Fn(&Participant) -> Result<T, dds::Error>,
     ) -> Result<(Self, T), Error> {
         let (domain, options, process) = (u32::from(domain), options(settings), std::process::id());
+        let name = settings.name.clone().unwrap_or_else(client::default_name);
         let mut known = known();
         if known.iter().any(|known| known.process != process) {
             return Err(Error::Forked);
         }
-        for known in known.iter_mut().filter(|known| known.domain == domain && known.options == options) {
+        let is_it = |known: &&mut Known| known.domain == domain && known.options == options && known.name == name;
+        for known in known.iter_mut().filter(is_it) {
             match make(&known.participant) {
                 Ok(made) => return Ok((known.handle(), made)),
                 Err(dds::Error::TopicType { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        // Of several programs' parts in one process, the first one's name counts.
-        let name = settings.name.clone().unwrap_or_else(client::default_name);
         let participant = Participant::called(domain, &options, &name)?;
         let made = make(&participant)?;
         let number = known.iter().map(|known| known.number + 1).max().unwrap_or(0);
         let since = Instant::now();
-        let mut fresh = Known { number, process, domain, options, participant, since, users: 0 };
+        let mut fresh = Known { number, process, domain, options, name, participant, since, users: 0 };
         let handle = fresh.handle();
         known.push(fresh);
         Ok((handle, made))

@@ -6,6 +6,7 @@ use crate::channel::{check_name, finder, orb_options, patiently};
 use crate::constraint;
 use crate::declared::Declared;
 use crate::error::{Error, Trouble};
+use crate::form::EventQos;
 use crate::settings::{Settings, SettingsError, Transport};
 use crate::start::StartFrom;
 use client::notify::EventType;
@@ -28,6 +29,8 @@ pub struct Header<'a> {
     pub event_name: &'a str,
     /// Its number and time of arrival at the service, for a consumer with a [start](RawConsumer::start_from) in a channel with a history.
     pub number: Option<EventNumber>,
+    /// The quality of service that its header says. Not over DDS.
+    pub qos: EventQos,
 }
 
 /// An event, with its value's octets as [the module](crate::raw) describes them.
@@ -42,6 +45,8 @@ pub struct RawEvent<'a> {
     pub event_name: &'a str,
     /// Its number and time of arrival at the service, for a consumer with a [start](RawConsumer::start_from) in a channel with a history.
     pub number: Option<EventNumber>,
+    /// The quality of service that its header says. Not over DDS.
+    pub qos: EventQos,
     /// The type of the value: the declared one, or else the received one. The same type usually comes as the same `Arc`: results for it can
     /// be cached by address as long as the `Arc` is stored.
     pub type_code: &'a Arc<TypeCode>,

@@ -175,7 +175,7 @@ impl Desk {
         let came = self.types.type_code(understood.which);
         let is_named = !found.name.is_empty();
         let name = if is_named { found.name.as_ref() } else { came.root().resolved().name() };
-        let header = Header { domain: &found.domain, name, event_name: &found.event_name, number };
+        let header = Header { domain: &found.domain, name, event_name: &found.event_name, number, qos: found.qos };
         let (mut is_wanted, mut is_enough) = (false, false);
         for place in 0..self.declared.len() {
             let matches = self.declared.get(place).is_some_and(|(declared, _)| {
@@ -299,8 +299,8 @@ fn octets<'v>(plan: &Plan, reader: &mut Reader<'v>, value: &'v mut Vec<u8>) -> R
 }
 
 fn call(callback: &mut OnRaw, header: Header<'_>, type_code: &Arc<TypeCode>, cdr: &[u8]) -> Result<(), Handling> {
-    let Header { domain, name, event_name, number } = header;
-    guarded(|| callback(RawEvent { domain, name, event_name, number, type_code, cdr }).map_err(Handling::Callback))
+    let Header { domain, name, event_name, number, qos } = header;
+    guarded(|| callback(RawEvent { domain, name, event_name, number, qos, type_code, cdr }).map_err(Handling::Callback))
 }
 
 /// Runs a callback; a panic counts as any other failure.

@@ -68,6 +68,7 @@ mod sieve;
 mod supplier;
 
 pub use crate::declared::is_scalar;
+pub use crate::form::EventQos;
 pub use crate::queue::Queue;
 pub use consumer::{CallbackError, Header, RawConsumer, RawEvent, RawSubscription};
 pub(crate) use consumer::{Handler, Handling, Way};

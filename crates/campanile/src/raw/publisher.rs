@@ -5,6 +5,7 @@ use super::pace::Pace;
 use super::supplier::{Inner, noted, publish_error};
 use crate::declared::Declared;
 use crate::error::Error;
+use crate::form::{Envelope, EventQos};
 use crate::link::Link;
 #[cfg(feature = "dds")]
 use crate::peer_to_peer::WriterCounters;
@@ -102,8 +103,16 @@ impl RawPublisher {
     /// The event was not accepted: it is not a value of the type, or there is no service. The outcome of accepted events is not an error
     /// here.
     pub fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
+        self.publish_with(declared, cdr, EventQos::default())
+    }
+
+    /// Publishes as [`publish`](Self::publish) does, with a priority and a timeout. DDS has neither for one event: there they do not travel.
+    ///
+    /// # Errors
+    /// The same as of `publish`.
+    pub fn publish_with(&self, declared: &Declared, cdr: &[u8], qos: EventQos) -> Result<u64, Error> {
         match &self.way {
-            Way::Gathered(running) => running.here()?.publish(declared, cdr),
+            Way::Gathered(running) => running.here()?.publish(declared, cdr, qos),
             #[cfg(feature = "dds")]
             Way::Counted(counted) => counted.here()?.publish(declared, cdr),
         }
@@ -238,10 +247,10 @@ impl Running {
         Ok(Self { shared, flusher: Some(flusher) })
     }
 
-    fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
+    fn publish(&self, declared: &Declared, cdr: &[u8], qos: EventQos) -> Result<u64, Error> {
         let shared = &*self.shared;
         let fault = Cell::new(None);
-        let envelope = shared.inner.envelope(declared);
+        let envelope = Envelope { qos, ..shared.inner.envelope(declared) };
         let outcome = {
             let mut publisher = shared.lock();
             let Some(publisher) = publisher.as_mut() else { return Err(Error::Forked) };

@@ -3,7 +3,7 @@
 use crate::constraint::{parse, unknown_names};
 use crate::declared::{Declared, NATIVE};
 use crate::error::{Error, Trouble};
-use crate::form::{Envelope, write_event};
+use crate::form::{Envelope, EventQos, write_event};
 use crate::settings::EventForm;
 use crate::time::ticks_of;
 use corba::event::fields_of_structured;
@@ -67,7 +67,8 @@ impl Sieve {
         self.event.clear();
         let ticks = ticks_of(SystemTime::now());
         let domain = of.domain().unwrap_or_default();
-        let envelope = Envelope { domain, form: self.form, supplier: "", ticks, count: 0 };
+        let qos = EventQos::default();
+        let envelope = Envelope { domain, form: self.form, supplier: "", ticks, count: 0, qos };
         if write_event(of, &envelope, cdr, &mut Writer::new(&mut self.event, NATIVE)).is_err() {
             // Passed on: its reader reports what is wrong with it.
             return true;

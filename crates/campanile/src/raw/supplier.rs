@@ -6,7 +6,7 @@ use super::restart::Restart;
 use crate::channel::check_name;
 use crate::declared::Declared;
 use crate::error::{Error, Trouble};
-use crate::form::{Envelope, write_event};
+use crate::form::{Envelope, EventQos, write_event};
 use crate::link::Link;
 use crate::projection::Fault;
 use crate::settings::{EventForm, Settings};
@@ -155,6 +155,7 @@ impl Inner {
             supplier: &self.channel,
             ticks: if is_alma { crate::time::ticks_of(SystemTime::now()) } else { 0 },
             count: if is_alma { self.count.fetch_add(1, Ordering::Relaxed) } else { 0 },
+            qos: EventQos::default(),
         }
     }
 }

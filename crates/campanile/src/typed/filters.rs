@@ -149,7 +149,7 @@ impl<T: Event> Fields for InPlace<'_, T> {
 mod tests {
     use super::*;
     use crate::declared::NATIVE;
-    use crate::form::{Envelope, write_event};
+    use crate::form::{Envelope, EventQos, write_event};
     use crate::settings::EventForm;
     use giop::cdr::Writer;
     use std::time::Duration;
@@ -216,7 +216,14 @@ mod tests {
         let declared = Declared::new(Reading::event_type(), Reading::DOMAIN, Some(Reading::NAME)).unwrap();
         let (mut cdr, mut event) = (Vec::new(), Vec::new());
         crate::Field::write(&reading, &mut Writer::new(&mut cdr, NATIVE));
-        let envelope = Envelope { domain: "Dome", form: EventForm::Body, supplier: "", ticks: 0, count: 0 };
+        let envelope = Envelope {
+            domain: "Dome",
+            form: EventForm::Body,
+            supplier: "",
+            ticks: 0,
+            count: 0,
+            qos: EventQos::default(),
+        };
         write_event(&declared, &envelope, &cdr, &mut Writer::new(&mut event, NATIVE)).unwrap();
         let sent = corba::event::fields_of_structured(giop::cdr::Reader::new(&event, NATIVE), 0);
         let (mut matched, mut differing) = (0, Vec::new());
