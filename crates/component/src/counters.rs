@@ -28,6 +28,7 @@ pub(crate) struct PortCounters {
     pub(crate) sent: Counter,
     pub(crate) refused: Counter,
     pub(crate) delivered: Counter,
+    /// By the lane, and by threads of a service.
     pub(crate) failed: Counter,
     pub(crate) inactive: Counter,
     pub(crate) reentrant: Counter,
@@ -47,7 +48,8 @@ pub struct PortStatus {
     pub refused: u64,
     /// Events that the handler of a sink took.
     pub delivered: u64,
-    /// Events of which the handler answered a [`Failure`](crate::Failure), or panicked.
+    /// Events of which the handler answered a [`Failure`](crate::Failure), or panicked; what came from a service and was no event; and events
+    /// that a service did not take.
     pub failed: u64,
     /// Events that came to a sink while its instance was not active; they are dropped.
     pub inactive: u64,
@@ -59,7 +61,7 @@ pub struct PortStatus {
     pub discarded: u64,
     /// Events that a full queue refused to its sources.
     pub rejected: u64,
-    /// Events that expired in a queue.
+    /// Events that expired in a queue, that of a source for its service included.
     pub expired: u64,
 }
 

@@ -238,7 +238,7 @@ impl<C: Lifecycle + 'static> Declaring<C> {
     where
         F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static,
     {
-        let (event, remote) = (EventType::of::<T>(), Arc::new(Remote(queueing)));
+        let (event, remote) = (EventType::of::<T>(), Arc::new(Remote::of(queueing)));
         if let Some(entries) = &mut self.entries {
             entries.push(export::sink(handler));
             self.port(name, PortKind::Sink, Some(event), Some(remote));
@@ -271,7 +271,7 @@ impl<C: Lifecycle + 'static> Declaring<C> {
         if let Some(entries) = &mut self.entries {
             entries.push(export::source::<C, T>());
         }
-        self.source_of::<T>(name, EventType::of::<T>(), Arc::new(Remote(queueing)));
+        self.source_of::<T>(name, EventType::of::<T>(), Arc::new(Remote::of(queueing)));
     }
 
     /// Declares a source of a type that is not known as one of events.

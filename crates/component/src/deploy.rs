@@ -5,8 +5,8 @@ use crate::edge::foreign::blueprints;
 use crate::error::Error;
 use crate::plan::{Descriptions, Plan, PortPlan, Problem};
 use crate::server::Server;
+use crate::services::SourceQos;
 use crate::settings::{Placement, PortSettings, ServerSettings};
-use campanile::Settings;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 use serde::{Deserialize, Serialize};
@@ -118,13 +118,19 @@ impl Server {
             for sink in sinks {
                 match (is_here(source), is_here(sink)) {
                     (true, true) => self.connect(source, sink).map_err(problem(&place))?,
-                    (false, true) => self
-                        .subscribe(sink, &plan.channel(source), &service_of(plan, sink)?)
-                        .map_err(problem(&place))?,
+                    (false, true) => {
+                        let unit = self.unit_of(plan, sink)?;
+                        self.subscribe_by(&unit, sink, &plan.channel(source), source).map_err(problem(&place))?;
+                    }
                     (true, false) if !is_published => {
                         is_published = true;
-                        self.publish(source, &plan.channel(source), &service_of(plan, source)?)
-                            .map_err(problem(&place))?;
+                        let unit = self.unit_of(plan, source)?;
+                        let qos = plan
+                            .container_of(source)
+                            .and_then(|container| Some(container.service?.source_qos(container)))
+                            .unwrap_or_else(|| Ok(SourceQos::default()))
+                            .map_err(|reason| Problem::new(&*place, reason))?;
+                        self.publish_by(&unit, source, &plan.channel(source), &qos).map_err(problem(&place))?;
                     }
                     _ => {}
                 }
@@ -132,17 +138,6 @@ impl Server {
         }
         Ok(())
     }
-}
-
-/// Where the service of a port's container is.
-fn service_of(plan: &Plan, port: &str) -> Result<Settings, Problem> {
-    let container = plan.container_of(port).filter(|container| container.service.is_some());
-    let container = container.ok_or_else(|| Problem::new(port, "its container has no service"))?;
-    let mut settings = Settings::load().map_err(|error| Problem::new(port, error.to_string()))?;
-    if let Some(at) = &container.at {
-        settings.server.clone_from(at);
-    }
-    Ok(settings)
 }
 
 /// What `main` of a program with components does, so that plans can name it.

@@ -266,13 +266,13 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
                 self.port
             );
         }
-        self.counters.failed.count();
+        self.counters.failed.count_shared();
     }
 
     /// What follows when a handler panicked.
     #[cold]
     fn panicked(&self, broken: Option<C>, panic: Box<dyn Any + Send>) {
-        self.counters.failed.count();
+        self.counters.failed.count_shared();
         self.instance.state.fail(panic);
         self.instance.drop_contained(broken);
     }

@@ -89,6 +89,7 @@ mod remote;
 mod response_times;
 mod route;
 mod server;
+mod services;
 mod settings;
 mod threads;
 
@@ -101,14 +102,16 @@ pub use launch::{PlanFile, Running};
 pub use life::{Life, Lifecycle, Step};
 pub use notice::{Change, NeighbourChange, Notice};
 pub use plan::{
-    ContainerPlan, Description, Descriptions, FIRST_SERVER, InstancePlan, PLAN_BYTES_MAX, Plan, PoolPlan, PortPlan,
-    Problem, ServerPlan, ServicePlan,
+    ContainerPlan, Description, Descriptions, FIRST_SERVER, InstancePlan, PLAN_BYTES_MAX, PlacedPlan, Plan, PoolPlan,
+    PortPlan, Problem, ServerPlan,
 };
 pub use port::{Neighbours, Ports, SendOptions, Sink, Source, Tick, Timer};
 pub use program::Input;
 pub use queue::QueueSettings;
+pub use remote::ServiceStatus;
 pub use response_times::{PortTime, Processor, Processors, ResponseTimes, Verdict};
 pub use server::{InstanceStatus, Server};
+pub use services::{ChannelQos, ServicePlan};
 pub use settings::{Placement, PortSettings, RestartPolicy, ServerSettings};
 
 /// What `#[component]` writes of.

@@ -7,6 +7,7 @@ use crate::declaration::{Declaration, PortDeclaration, PortKind};
 use crate::graph::{Connection, Graph, PortName};
 use crate::queue::QueueSettings;
 use crate::server::{FIRST_CONTAINER, check_name};
+use crate::services::{self, ChannelQos, ServicePlan};
 use giop::typecode::TypeCode;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -84,13 +85,18 @@ pub struct ServerPlan {
     pub program: Option<String>,
 }
 
-/// A service between servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// For what there are connections to a service, and a thread that publishes, of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum ServicePlan {
-    /// A notification service.
-    Notification,
+pub enum PlacedPlan {
+    /// For each server: all its containers share them.
+    #[default]
+    Server,
+    /// For each container of a server.
+    Container,
+    /// For each instance.
+    Component,
 }
 
 /// A container of a plan.
@@ -101,8 +107,15 @@ pub struct ContainerPlan {
     /// What is between ports of this container and those of other servers. Within a server no service is used. Default: none, and such
     /// connections are refused.
     pub service: Option<ServicePlan>,
-    /// Where the service is, as `HOST:PORT`. Default: what the settings of the environment say.
+    /// Where the service is. Of a notification service: `HOST:PORT`; default: what the settings of the environment say. Of Tempo: a broker's
+    /// address, or a group's. Of DDS: the hosts of the servers, with commas between, where there is no multicast.
     pub at: Option<String>,
+    /// The domain, of DDS, 0 to 232. Default: what the settings of the environment say.
+    pub domain: Option<u16>,
+    /// What shares connections to the service. Default: all of a server.
+    pub placed: PlacedPlan,
+    /// Properties of the channels of this container's sources. Default: those of the service.
+    pub qos: ChannelQos,
     /// Threads.
     pub pool: PoolPlan,
 }
@@ -199,6 +212,13 @@ pub struct Description {
     pub properties: BTreeMap<String, String>,
     /// Properties that need not be given.
     pub optional: Vec<String>,
+    /// The services that its program has, by their names in plans. Programs that do not say it have the first that there was.
+    #[serde(default = "first_service")]
+    pub services: Vec<String>,
+}
+
+fn first_service() -> Vec<String> {
+    vec!["notification".to_owned()]
 }
 
 impl From<&Declaration> for Description {
@@ -221,6 +241,7 @@ impl From<&Declaration> for Description {
             timers_ns: declaration.ports.iter().filter_map(interval).collect(),
             properties: properties.clone().map(|it| (it.name.to_owned(), it.of.to_owned())).collect(),
             optional: properties.filter(|it| it.has_default).map(|it| it.name.to_owned()).collect(),
+            services: ServicePlan::built(),
         }
     }
 }
@@ -352,6 +373,17 @@ impl Plan {
         self.containers.get(self.instance_of(port)?.container.as_ref()?)
     }
 
+    /// The name of what a port shares of its container's service.
+    pub(crate) fn unit_name(&self, port: &str) -> Option<String> {
+        let (plan, instance) = (&self.name, self.instance_of(port)?);
+        let (server, container) = (&instance.server, instance.container.as_ref()?);
+        Some(match self.container_of(port)?.placed {
+            PlacedPlan::Server => format!("{plan}/{server}"),
+            PlacedPlan::Container => format!("{plan}/{server}/{container}"),
+            PlacedPlan::Component => format!("{plan}/{server}/{container}/{}", port.split_once('.')?.0),
+        })
+    }
+
     /// The lane of a port's instance: the first of its container, if it names none.
     pub(crate) fn lane_of(&self, port: &str) -> Option<LanePlace<'_>> {
         let instance = self.instance_of(port)?;
@@ -370,6 +402,11 @@ impl Plan {
         if self.instances.len() > INSTANCES_MAX {
             let reason = format!("there are {}: at most {INSTANCES_MAX} are taken", self.instances.len());
             return vec![Problem::new("instances", reason)];
+        }
+        if self.name.contains(['*', '?', '[']) {
+            let name = &self.name;
+            let reason = format!("{name:?} stands for other channels, too, in some services: leave out *, ? and [");
+            checked.problem("name", reason);
         }
         checked.check_containers();
         for (name, instance) in &self.instances {
@@ -405,6 +442,9 @@ impl Checked<'_> {
             let place = format!("containers.{name}");
             if let Err(error) = check_name(name) {
                 self.problem(&place, error.to_string());
+            }
+            for reason in services::problems(container) {
+                self.problem(&place, reason);
             }
             let lanes = &container.pool.lanes;
             if lanes.iter().any(|lane| !(1..=99).contains(lane)) {
@@ -519,29 +559,55 @@ impl Checked<'_> {
         }
         let plan = self.plan;
         if plan.is_remote(source, sink) {
-            for port in [source, sink] {
-                if plan.container_of(port).and_then(|container| container.service).is_none() {
-                    let reason = format!(
-                        "{source} and {sink} are in two servers: put the instance of {port} into a container with service = \"notification\""
-                    );
-                    self.problem(&place, reason);
-                }
-            }
-            let at = |port: &str| plan.container_of(port).and_then(|container| container.at.as_deref());
-            if at(source) != at(sink) {
-                let shown = |port| at(port).unwrap_or("the default").to_owned();
-                let (to, from) = (shown(source), shown(sink));
-                self.problem(
-                    &place,
-                    format!("{source} gives to the service at {to}, {sink} takes from that at {from}: give both containers one `at`"),
-                );
-            }
+            self.check_service(&place, source, sink);
         }
         let is_queued = plan.is_queued(source, sink);
         match self.graph.check(&from, &to, is_queued) {
             Ok(()) => self.graph.add(Connection { source: from, sink: to, is_queued }),
             Err(error) => self.problem(&place, error.to_string()),
         }
+    }
+
+    /// What is between two servers.
+    fn check_service(&mut self, place: &str, source: &str, sink: &str) {
+        for port in [source, sink] {
+            let reason = match self.plan.container_of(port).and_then(|container| container.service) {
+                None => format!(
+                    "{source} and {sink} are in two servers: put the instance of {port} into a container with service = \"notification\""
+                ),
+                Some(service) => {
+                    let description = port.split_once('.').and_then(|(instance, _)| self.describe(instance));
+                    let known = description.map(|it| it.services.as_slice()).unwrap_or_default();
+                    if known.iter().any(|known| *known == service.name()) {
+                        continue;
+                    }
+                    let known = known.join(", ");
+                    format!(
+                        "the program of {port} has no {}: build it with that feature, or take one of: {known}",
+                        service.name()
+                    )
+                }
+            };
+            self.problem(place, reason);
+        }
+        let end = |port: &str| {
+            let container = self.plan.container_of(port)?;
+            Some((container.service?.name(), container.domain, container.at.as_deref()))
+        };
+        let (Some(gives), Some(takes)) = (end(source), end(sink)) else { return };
+        let domain = |domain: Option<u16>| domain.map_or("the default domain".to_owned(), |it| format!("domain {it}"));
+        let at = |at: Option<&str>| at.unwrap_or("the default").to_owned();
+        let (key, to, from) = if gives.0 != takes.0 {
+            ("service", gives.0.to_owned(), takes.0.to_owned())
+        } else if gives.1 != takes.1 {
+            ("domain", domain(gives.1), domain(takes.1))
+        } else if gives.2 != takes.2 {
+            ("at", format!("the service at {}", at(gives.2)), format!("that at {}", at(takes.2)))
+        } else {
+            return;
+        };
+        let reason = format!("{source} gives to {to}, {sink} takes from {from}: give both containers one `{key}`");
+        self.problem(place, reason);
     }
 
     fn check_port(&mut self, port: &str, settings: &PortPlan) {

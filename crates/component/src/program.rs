@@ -66,7 +66,7 @@ impl Server {
     /// There is no such sink, it is of another type, or its events cannot be copied.
     pub fn input<T: Event>(&mut self, sink: &str) -> Result<Input<T>, Error> {
         let (name, lane) = self.find_typed::<T>(sink, PortKind::Sink)?;
-        let settings = self.queue_settings(&name);
+        let settings = self.port_settings(&name).queue.unwrap_or_default();
         let queue = self.on_lane(lane, move |lane| lane.queue(name.as_pair(), &settings))?;
         let queue = queue.map_err(|reason| Error::Port { port: sink.to_owned(), reason })?;
         let other = |_| Error::Port { port: sink.to_owned(), reason: "it is of another type".to_owned() };

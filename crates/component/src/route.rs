@@ -73,7 +73,7 @@ impl<T: 'static> Route<T> {
 
     /// Counts an event that the source cannot send, and answers whether it is the first.
     pub(crate) fn count_failure(&self) -> bool {
-        self.counters.failed.count();
+        self.counters.failed.count_shared();
         self.counters.failed.get() == 1
     }
 

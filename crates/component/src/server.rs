@@ -8,7 +8,6 @@ use crate::instance::Shown;
 use crate::lane::{Clock, Lane, LaneContext, Order};
 use crate::life::{Life, Step};
 use crate::notice::Notices;
-use crate::queue::QueueSettings;
 use crate::remote::{RemoteEnd, RemotePort};
 use crate::settings::{Placement, PortSettings, ServerSettings};
 use crate::threads::{Busy, LaneThread, Names, Waker, Watch, Watched};
@@ -75,11 +74,11 @@ struct LaneSlot {
 /// Containers, instances and connections, in one process. It ends when this is dropped: instances that are active are passivated, sources
 /// before sinks, and all are removed.
 pub struct Server {
-    /// Subscriptions, and threads that publish, each with its instance: they end with that, or first.
-    pub(crate) remote_ends: Vec<(String, RemoteEnd)>,
+    /// Subscriptions, and sources that are published: they end with their instances, or first.
+    pub(crate) remote_ends: Vec<RemoteEnd>,
     settings: ServerSettings,
     notices: Notices,
-    clock: Clock,
+    pub(crate) clock: Clock,
     base: Instant,
     lanes: Vec<LaneSlot>,
     instances: BTreeMap<String, Record>,
@@ -304,7 +303,7 @@ impl Server {
         let giving = source.clone();
         let taking = sink.clone();
         let is_connected = if is_queued {
-            let settings = self.queue_settings(&sink);
+            let settings = self.port_settings(&sink).queue.unwrap_or_default();
             let problem = |reason| Error::Port { port: sink.to_string(), reason };
             let queue = self.on_lane(to_lane, move |lane| lane.queue(taking.as_pair(), &settings))?.map_err(problem)?;
             self.introduce_both(&source, &sink)?;
@@ -375,7 +374,7 @@ impl Server {
         } else {
             outcome?;
         }
-        self.remote_ends.retain(|(owner, _)| owner != instance);
+        self.remote_ends.retain(|end| end.owner != instance);
         self.instances.remove(instance);
         self.graph.remove(instance);
         for other in (0..self.lanes.len()).filter(|other| *other != lane) {
@@ -490,10 +489,10 @@ impl Server {
         self.record(instance).map(|record| record.lane)
     }
 
-    /// The settings of a sink's queue, where it gets one.
-    pub(crate) fn queue_settings(&self, sink: &PortName) -> QueueSettings {
+    /// The settings that a sink was given.
+    pub(crate) fn port_settings(&self, sink: &PortName) -> PortSettings {
         let settings = self.instances.get(&sink.instance).and_then(|record| record.ports.get(&sink.port));
-        settings.and_then(|settings| settings.queue.clone()).unwrap_or_default()
+        settings.cloned().unwrap_or_default()
     }
 
     /// How the events of a port travel, and its counters.

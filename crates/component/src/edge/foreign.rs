@@ -3,19 +3,16 @@
 use super::NATIVE;
 use super::abi;
 use super::host::{Crossing, ForeignComponent, ForeignPort, ForeignType, load, nanoseconds};
-use crate::counters::PortCounters;
 use crate::declaration::{Blueprint, Declaring, PortKind};
 use crate::error::Failure;
 use crate::instance::{Filter, MakeFilter, SinkKind};
 use crate::life::Lifecycle;
 use crate::notice::NeighbourChange;
 use crate::port::{Ports, Tick};
-use crate::program::Input;
-use crate::queue::{QueueOf, Queueing};
-use crate::remote::{RemoteEnd, RemotePort, publish};
-use crate::route::AnyQueue;
-use campanile::raw::{RawConsumer, RawFilter};
-use campanile::{Declared, Field, Settings};
+use crate::queue::Queueing;
+use crate::remote::{Remote, RemotePort};
+use campanile::raw::RawFilter;
+use campanile::{Declared, Field};
 use giop::cdr::Writer;
 use std::cell::RefCell;
 use std::path::Path;
@@ -111,32 +108,13 @@ fn filter_of(declared: &Declared) -> MakeFilter<Crossing> {
 }
 
 /// How the events of a port travel.
-struct ForeignRemote(Declared);
-
 fn remote(declared: &Declared) -> Arc<dyn RemotePort> {
-    Arc::new(ForeignRemote(declared.clone()))
-}
-
-impl RemotePort for ForeignRemote {
-    fn subscribe(&self, queue: AnyQueue, channel: &str, settings: &Settings) -> Result<RemoteEnd, String> {
-        let queue = queue.downcast::<Arc<dyn QueueOf<Crossing>>>().map_err(|_| "it is of another type".to_owned())?;
-        let input = Input::new(*queue);
-        let consumer = RawConsumer::new(channel).settings(settings.clone()).on(&self.0, move |event| {
-            // A full queue has counted it.
-            let _ = input.send(&Crossing::of(event.cdr));
-            Ok(())
-        });
-        Ok(Box::new(consumer.ready().map_err(|error| error.to_string())?))
-    }
-
-    fn publish(
-        &self,
-        channel: &str,
-        settings: &Settings,
-        counters: Arc<PortCounters>,
-    ) -> Result<(AnyQueue, RemoteEnd), String> {
+    let declared = declared.clone();
+    Arc::new(Remote {
+        queueing: Some(Queueing::new()),
+        declare: Box::new(move || Ok(declared.clone())),
         // Nothing is no value, so that it is counted as one that was not published.
-        let write = |value: &Crossing, to: &mut Vec<u8>| to.extend_from_slice(value.octets().unwrap_or_default());
-        publish(Queueing::new(), self.0.clone(), write, channel, settings, counters)
-    }
+        write: |value: &Crossing, to| to.extend_from_slice(value.octets().unwrap_or_default()),
+        read: |value| Ok(Crossing::of(value)),
+    })
 }

@@ -14,4 +14,5 @@ mod processes;
 mod properties;
 mod queues;
 mod response_times;
+mod services;
 mod threads;

@@ -246,7 +246,7 @@ fn ports_of_shared_objects_in_two_servers_are_connected_by_a_channel() {
         main.port("recorder.offset").is_some_and(|port| port.delivered >= 3)
     });
     let lines = stand.lines();
-    assert!(lines.iter().any(|line| line.starts_with("program ") && line.ends_with(" 1")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("guider.offset ") && line.ends_with(" 1")), "{lines:#?}");
 }
 
 #[test]

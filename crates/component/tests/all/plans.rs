@@ -128,8 +128,11 @@ fn what_is_no_plan_is_refused_by_line() {
     for (text, expected) in [
         ("[instances.a]\ncomponent = 3", "line 2"),
         ("[instances.a]\ncomponent = \"A\"\n[instances.a]\ncomponent = \"B\"", "duplicate key"),
-        ("[containers.a]\nservice = \"rtes\"", "unknown variant `rtes`, expected `notification`"),
-        ("[containers.a]\nplaced = \"container\"", "unknown field `placed`"),
+        ("[containers.a]\nservice = \"mqtt\"", "no service \"mqtt\"; there are: notification, dds, tempo, rtes"),
+        (
+            "[containers.a]\nplaced = \"lane\"",
+            "unknown variant `lane`, expected one of `server`, `container`, `component`",
+        ),
         ("[[federate]]\nchannel = \"Camera\"", "unknown field `federate`"),
         ("[ports.\"a.b\"]\nqos = { Deadline = \"20ms\" }", "unknown field `Deadline`"),
         ("[connections", "line 1"),
