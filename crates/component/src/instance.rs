@@ -8,6 +8,7 @@ use crate::life::{Life, Lifecycle, Step};
 use crate::port::Ports;
 use crate::queue::{QueueSettings, Queueing, SinkQueue};
 use crate::route::{AnyEnd, AnyQueue, AnyRoute, Deliver, Origin};
+use crate::threads::Busy;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -130,9 +131,8 @@ impl<C: Lifecycle> Instance<C> {
     fn watched<R>(&self, run: impl FnOnce() -> R) -> std::thread::Result<R> {
         let context = &*self.state.context;
         context.busy.begin(context.clock.now().saturating_duration_since(context.base));
-        let before = context.busy.enter(self.state.number);
+        context.busy.enter(self.state.number);
         let outcome = catch_unwind(AssertUnwindSafe(run));
-        context.busy.leave(before);
         context.busy.end();
         outcome
     }
@@ -194,6 +194,9 @@ impl<C: Lifecycle> AnyInstance for Instance<C> {
 /// A sink of an instance, with the handler that takes its events.
 pub(crate) struct SinkEnd<C, T, F> {
     instance: Rc<Instance<C>>,
+    /// The state of the instance and what notes its lane's handlers, without the way through the instance at each event.
+    state: Rc<InstanceState>,
+    busy: Arc<Busy>,
     port: &'static str,
     handler: F,
     counters: Arc<PortCounters>,
@@ -248,7 +251,9 @@ impl<C, T, F> SinkEnd<C, T, F> {
         counters: Arc<PortCounters>,
         kind: SinkKind<T>,
     ) -> Self {
-        Self { instance, port, handler, counters, kind, filter: OnceCell::new(), queue: OnceCell::new() }
+        let state = instance.state.clone();
+        let busy = state.context.busy.clone();
+        Self { instance, state, busy, port, handler, counters, kind, filter: OnceCell::new(), queue: OnceCell::new() }
     }
 }
 
@@ -260,11 +265,7 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     fn failed(&self, failure: &Failure) {
         // The first of each kind of trouble is logged, the others are counted.
         if self.counters.failed.get() == 0 {
-            log::warn!(
-                "component {}, port {}: {failure}; further failures are counted",
-                self.instance.state.name,
-                self.port
-            );
+            log::warn!("component {}, port {}: {failure}; further failures are counted", self.state.name, self.port);
         }
         self.counters.failed.count_shared();
     }
@@ -273,7 +274,7 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     #[cold]
     fn panicked(&self, broken: Option<C>, panic: Box<dyn Any + Send>) {
         self.counters.failed.count_shared();
-        self.instance.state.fail(panic);
+        self.state.fail(panic);
         self.instance.drop_contained(broken);
     }
 }
@@ -283,7 +284,7 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
 {
     #[inline]
     fn deliver(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
-        let state = &*self.instance.state;
+        let state = &*self.state;
         if !state.takes_events.get() {
             self.counters.inactive.count();
             return Ok(());
@@ -300,9 +301,8 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
         };
         let Some(component) = slot.as_mut() else { return Ok(()) };
         let ports = Ports { instance: &state.name, port: self.port, origin };
-        let before = state.context.busy.enter(state.number);
+        self.busy.enter(state.number);
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.handler)(component, event, &ports)));
-        state.context.busy.leave(before);
         match outcome {
             Ok(Ok(())) => self.counters.delivered.count(),
             Ok(Err(failure)) if !failure.is_broken() => self.failed(&failure),
@@ -344,7 +344,7 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
         let queueing = self.kind.queueing.ok_or_else(|| {
             format!("a queue copies events, and {} is not Clone and Send: derive Clone", core::any::type_name::<T>())
         })?;
-        let shared = (queueing.make)(settings, self.instance.state.context.waker.clone(), self.counters.clone());
+        let shared = (queueing.make)(settings, self.state.context.waker.clone(), self.counters.clone());
         let queue = self.queue.get_or_init(|| SinkQueue(shared));
         Ok(Box::new(queue.0.clone()))
     }
@@ -354,7 +354,7 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 
     fn serve(&self) -> bool {
-        let state = &self.instance.state;
+        let state = &self.state;
         let Some(queue) = self.queue.get().filter(|_| state.takes_events.get()) else { return false };
         let now = state.context.clock.now();
         state.context.busy.begin(now.saturating_duration_since(state.context.base));
@@ -365,10 +365,10 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 
     fn owner(&self) -> &str {
-        &self.instance.state.name
+        &self.state.name
     }
 
     fn has_queued(&self) -> bool {
-        self.instance.state.takes_events.get() && self.queue.get().is_some_and(|queue| !queue.is_empty())
+        self.state.takes_events.get() && self.queue.get().is_some_and(|queue| !queue.is_empty())
     }
 }

@@ -97,12 +97,14 @@ impl<T: 'static> Route<T> {
             // A time that the clock does not have never comes.
             expires: options.timeout.and_then(|timeout| sent.checked_add(timeout)),
         };
-        let mut outcome = Ok(());
+        let busy = &*self.owner.context.busy;
+        let (sender, mut outcome) = (busy.instance(), Ok(()));
         for connection in self.connections.borrow().iter() {
             if let Err(error) = connection.end.deliver(event, &origin) {
                 outcome = Err(error);
             }
         }
+        busy.enter(sender);
         outcome
     }
 }

@@ -59,21 +59,20 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    /// Notes that an instance's handler begins, and gives the one that ran until then.
+    /// The instance whose handler runs.
     #[inline]
-    pub(crate) fn enter(&self, instance: u64) -> u64 {
-        let before = self.instance.load(Ordering::Relaxed);
-        self.instance.store(instance, Ordering::Relaxed);
-        before
+    pub(crate) fn instance(&self) -> u64 {
+        self.instance.load(Ordering::Relaxed)
     }
 
-    /// Notes that it has returned.
+    /// Notes that an instance's handler begins, or goes on after those that it called.
     #[inline]
-    pub(crate) fn leave(&self, before: u64) {
-        self.instance.store(before, Ordering::Relaxed);
+    pub(crate) fn enter(&self, instance: u64) {
+        self.instance.store(instance, Ordering::Relaxed);
     }
 
     pub(crate) fn begin(&self, since: Duration) {
+        self.enter(0);
         self.since_ns.store(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).max(1), Ordering::Relaxed);
     }
 
@@ -231,7 +230,7 @@ fn look(lane: &mut Watched, now_ns: u64, after: Duration, notices: &Notices, nam
     if since == 0 || since == lane.reported_ns || elapsed < after {
         return;
     }
-    let number = lane.busy.instance.load(Ordering::Relaxed);
+    let number = lane.busy.instance();
     // 0: the handler has not begun, or has returned just now.
     let Some(place) = number.checked_sub(1).and_then(|place| usize::try_from(place).ok()) else { return };
     let names = names.read().unwrap_or_else(std::sync::PoisonError::into_inner);
