@@ -9,7 +9,6 @@ use crate::counters::PortCounters;
 use crate::error::SendError;
 use crate::route::{Deliver, Origin};
 use crate::threads::Waker;
-use campanile::raw::EventQos;
 use crossbeam_queue::ArrayQueue;
 use engine::{DiscardPolicy, FullOutbox, OrderPolicy};
 use serde::Deserialize;
@@ -89,10 +88,9 @@ impl<T> Queued<T> {
         &self.event
     }
 
-    /// What the event asks for from now on; `None` if it has expired.
-    pub(crate) fn qos(&self, now: Instant) -> Option<EventQos> {
-        let left = self.expires.map(|expires| expires.saturating_duration_since(now));
-        left.is_none_or(|left| !left.is_zero()).then_some(EventQos { priority: self.priority, timeout: left })
+    /// Its priority, and when it expires.
+    pub(crate) const fn qos(&self) -> (i16, Option<Instant>) {
+        (self.priority, self.expires)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Ends of connections to other processes, by a service.
 //!
-//! A source puts its events into a queue, from which a thread publishes them, so that its lane waits for no service. A sink has what its
-//! subscription gets in its queue.
+//! The lane of a source publishes what can leave at once, and puts the rest into a queue, from which a thread publishes it in order: it waits
+//! for no service. A sink has what its subscription gets in its queue.
 //!
 //! What the ends of several ports share is a [`Unit`]: connections, and the thread that publishes. A plan says for what there is one: a
 //! server, a container or an instance. What a service does not take in time holds up the sources of its unit, and no others.
@@ -9,10 +9,10 @@
 use crate::counters::PortCounters;
 use crate::declaration::PortKind;
 use crate::edge::NATIVE;
-use crate::error::Error;
+use crate::error::{Error, SendError};
 use crate::lane::Clock;
 use crate::plan::{Plan, Problem};
-use crate::queue::{QueueOf, QueueSettings, Queueing};
+use crate::queue::{QueueOf, QueueSettings, Queued, Queueing};
 use crate::route::{AnyQueue, Origin};
 use crate::server::Server;
 use crate::services::{Publisher, Service, Simple, SourceQos, Take};
@@ -23,10 +23,11 @@ use giop::cdr::{Reader, Writer};
 use std::any::Any;
 use std::cell::OnceCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// Events that wait for being published: as many as a subscription's queue has at most by default.
 const PUBLISHED_MAX: u32 = 1_024;
@@ -138,17 +139,18 @@ impl<T: 'static> RemotePort for Remote<T> {
         let queueing = self.queueing.ok_or("its events are not Clone and Send: derive Clone")?;
         let settings = QueueSettings { events_max: PUBLISHED_MAX, ..QueueSettings::default() };
         let queue = (queueing.make)(&settings, source.waker.clone(), source.counters.clone());
-        let of = queue.clone();
-        let outlet = Publishing {
+        let stop = source.stop.clone();
+        let publishing = Publishing {
             publisher,
-            queue,
             write: self.write,
             value: Vec::new(),
             is_failing: false,
             is_gathering: false,
             source,
         };
-        Ok((Box::new(of), Box::new(outlet)))
+        let publishing = Arc::new(Mutex::new(Some(publishing)));
+        let entry: Arc<dyn QueueOf<T>> = Arc::new(Entry { queue: queue.clone(), publishing: publishing.clone() });
+        Ok((Box::new(entry), Box::new(Queue { queue, publishing, stop })))
     }
 }
 
@@ -164,10 +166,10 @@ pub(crate) trait Outlet: Send {
     fn has_ended(&self) -> bool;
 }
 
+/// What publishes the events of a source: its lane, or the thread behind its queue.
 struct Publishing<T> {
     // It ends before the context says so.
     publisher: Box<dyn Publisher>,
-    queue: Arc<dyn QueueOf<T>>,
     write: fn(&T, &mut Vec<u8>),
     value: Vec<u8>,
     is_failing: bool,
@@ -175,47 +177,117 @@ struct Publishing<T> {
     source: SourceContext,
 }
 
-impl<T: 'static> Outlet for Publishing<T> {
-    fn publish(&mut self) -> bool {
+/// What a source publishes by. `None` once the thread has no part in it any more, and nothing is published.
+type Shared<T> = Arc<Mutex<Option<Publishing<T>>>>;
+
+impl<T> Publishing<T> {
+    /// Publishes an event with what is left of its timeout; false if that cannot be `at_once`.
+    fn publish(&mut self, event: &T, (priority, expires): (i16, Option<Instant>), at_once: bool) -> bool {
+        let Self { publisher, write, value, source, .. } = self;
+        let timeout = expires.map(|expires| expires.saturating_duration_since(source.clock.now()));
+        if timeout.is_some_and(|left| left.is_zero()) {
+            source.counters.expired.count_shared();
+            return true;
+        }
+        let qos = EventQos { priority, timeout };
+        value.clear();
+        write(event, value);
+        let outcome =
+            if at_once { publisher.publish_at_once(value, qos) } else { publisher.publish(value, qos).map(|()| true) };
+        if let Err(error) = &outcome {
+            source.counters.failed.count_shared();
+            if !self.is_failing {
+                let channel = &source.channel;
+                log::warn!("an event of {channel} was not published: {error}; further ones are counted");
+            }
+        }
+        // What could not be tried says nothing.
+        self.is_failing = outcome.is_err() || (self.is_failing && outcome == Ok(false));
+        outcome.unwrap_or(true)
+    }
+
+    /// Publishes some of the events that wait; false if there are none.
+    fn publish_queued(&mut self, queue: &dyn QueueOf<T>) -> bool {
         for round in 0..ROUND_MAX {
-            let Some(queued) = self.queue.take() else {
+            let Some(queued) = queue.take() else {
                 if std::mem::take(&mut self.is_gathering) {
                     self.publisher.flush();
                 }
                 return round > 0;
             };
-            let Some(qos) = queued.qos(self.source.clock.now()) else {
-                self.source.counters.expired.count_shared();
-                continue;
-            };
-            self.value.clear();
-            (self.write)(queued.event(), &mut self.value);
-            let outcome = self.publisher.publish(&self.value, qos);
-            if let Err(error) = &outcome {
-                self.source.counters.failed.count_shared();
-                if !self.is_failing {
-                    let channel = &self.source.channel;
-                    log::warn!("an event of {channel} was not published: {error}; further ones are counted");
-                }
-            }
-            self.is_failing = outcome.is_err();
+            self.publish(queued.event(), queued.qos(), false);
             self.is_gathering = true;
             if self.is_failing && self.source.stop.load(Ordering::Acquire) {
                 // Each of the others might take as long to fail, and its server waits for that.
-                while self.queue.take().is_some() {
+                while queue.take().is_some() {
                     self.source.counters.failed.count_shared();
                 }
             }
         }
         true
     }
+}
+
+/// The way from a source to what publishes its events, for its lane.
+struct Entry<T> {
+    queue: Arc<dyn QueueOf<T>>,
+    publishing: Shared<T>,
+}
+
+impl<T> QueueOf<T> for Entry<T> {
+    fn put(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
+        // The thread publishes what it takes under this lock, so that no event overtakes one that waited.
+        if let Ok(mut publishing) = self.publishing.try_lock()
+            && let Some(publishing) = &mut *publishing
+            && self.queue.is_empty()
+            && publishing.publish(event, (origin.priority, origin.expires), true)
+        {
+            return Ok(());
+        }
+        self.queue.put(event, origin)
+    }
+
+    fn take(&self) -> Option<Queued<T>> {
+        self.queue.take()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// The queue of a source, for the thread.
+struct Queue<T> {
+    queue: Arc<dyn QueueOf<T>>,
+    publishing: Shared<T>,
+    stop: Arc<AtomicBool>,
+}
+
+impl<T> Queue<T> {
+    fn lock(&self) -> MutexGuard<'_, Option<Publishing<T>>> {
+        self.publishing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: 'static> Outlet for Queue<T> {
+    fn publish(&mut self) -> bool {
+        self.lock().as_mut().is_some_and(|publishing| publishing.publish_queued(&*self.queue))
+    }
 
     fn has_work(&self) -> bool {
-        !self.queue.is_empty() || self.source.stop.load(Ordering::Acquire)
+        !self.queue.is_empty() || self.stop.load(Ordering::Acquire)
     }
 
     fn has_ended(&self) -> bool {
-        self.source.stop.load(Ordering::Acquire) && self.queue.is_empty()
+        self.stop.load(Ordering::Acquire) && self.queue.is_empty()
+    }
+}
+
+impl<T> Drop for Queue<T> {
+    fn drop(&mut self) {
+        // Its end may wait for the service: that is for this thread, not for the lane that has the other half.
+        let publishing = self.lock().take();
+        drop(publishing);
     }
 }
 
@@ -362,8 +434,8 @@ impl Server {
         self.subscribe_by(&Unit::of_settings(settings), sink, channel, channel)
     }
 
-    /// Has the events of a source, as `instance.port`, published in a channel. The lane of the source does not wait for that: of more than
-    /// 1,024 events that wait the oldest go, and are counted as discarded; those that the service does not take count as failed, those
+    /// Has the events of a source, as `instance.port`, published in a channel. The lane of the source sends those that can leave at once, and
+    /// waits for none: of more than 1,024 that wait the oldest go, and are counted as discarded; those that the service does not take count as failed, those
     /// that expire before as expired. The settings say by which service.
     ///
     /// # Errors
@@ -468,7 +540,6 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     #[derive(Event, Clone)]
     struct Wind {

@@ -118,6 +118,19 @@ impl RawPublisher {
         }
     }
 
+    /// Publishes an event if it can leave at once, and answers whether it did: not without a connection, with the maximum number of events
+    /// on the way, with a full socket, over DDS, or while another thread publishes. It waits for nothing.
+    ///
+    /// # Errors
+    /// The event is not a value of the type.
+    pub fn publish_at_once(&self, declared: &Declared, cdr: &[u8], qos: EventQos) -> Result<bool, Error> {
+        match &self.way {
+            Way::Gathered(running) => running.here()?.publish_at_once(declared, cdr, qos),
+            #[cfg(feature = "dds")]
+            Way::Counted(_) => Ok(false),
+        }
+    }
+
     /// Sends the gathered events now.
     pub fn flush(&self) {
         self.with(|publisher| publisher.flush());
@@ -256,12 +269,35 @@ impl Running {
             let Some(publisher) = publisher.as_mut() else { return Err(Error::Forked) };
             publisher.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer))
         };
-        if !shared.is_busy.swap(true, Ordering::AcqRel)
+        self.wake();
+        outcome.map_err(|error| publish_error(fault, declared, error))
+    }
+
+    fn publish_at_once(&self, declared: &Declared, cdr: &[u8], qos: EventQos) -> Result<bool, Error> {
+        let shared = &*self.shared;
+        let fault = Cell::new(None);
+        let outcome = {
+            let Ok(mut publisher) = shared.publisher.try_lock() else { return Ok(false) };
+            let Some(publisher) = publisher.as_mut() else { return Err(Error::Forked) };
+            if !publisher.has_room() {
+                return Ok(false);
+            }
+            let envelope = Envelope { qos, ..shared.inner.envelope(declared) };
+            let outcome = publisher.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer));
+            publisher.send_gathered();
+            outcome
+        };
+        self.wake();
+        outcome.map(|_| true).map_err(|error| publish_error(fault, declared, error))
+    }
+
+    /// Has the thread look at the publisher.
+    fn wake(&self) {
+        if !self.shared.is_busy.swap(true, Ordering::AcqRel)
             && let Some(flusher) = &self.flusher
         {
             flusher.thread().unpark();
         }
-        outcome.map_err(|error| publish_error(fault, declared, error))
     }
 
     fn end(&mut self, limit: Duration) -> Option<PublisherCounters> {

@@ -238,6 +238,18 @@ impl Publisher {
         self.take(write).map(Some)
     }
 
+    /// Whether there is a connection, and room for an event: publishing waits for nothing then.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let Some(stream) = &self.stream else { return false };
+        if stream.proxy_is_gone() && self.source.is_some() {
+            return false;
+        }
+        let window = self.batch.is_some() || stream.unanswered() < self.unanswered_max();
+        window && stream.pending_bytes() < self.options.gather_bytes_max.max(1)
+    }
+
     // ---- what was published ----
 
     /// Sends the gathered events. Waits only for room in the socket, for as long as [`publish`](Self::publish) would.
@@ -303,16 +315,6 @@ impl Publisher {
             Answers::Windowed { unanswered_max } => unanswered_max as usize,
             Answers::OneWay => usize::MAX,
         }
-    }
-
-    #[inline]
-    fn has_room(&self) -> bool {
-        let Some(stream) = &self.stream else { return false };
-        if stream.proxy_is_gone() && self.source.is_some() {
-            return false;
-        }
-        let window = self.batch.is_some() || stream.unanswered() < self.unanswered_max();
-        window && stream.pending_bytes() < self.options.gather_bytes_max.max(1)
     }
 
     /// Appends an event to the buffer, which has room, and sends what is due.

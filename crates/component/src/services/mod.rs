@@ -74,6 +74,11 @@ pub(crate) trait Publisher: Send {
     /// Publishes a value. A service that has no priorities or timeouts for single events ignores them.
     fn publish(&mut self, value: &[u8], qos: EventQos) -> Result<(), String>;
 
+    /// Publishes a value if it can leave at once, and answers whether it did: it waits for nothing.
+    fn publish_at_once(&mut self, _: &[u8], _: EventQos) -> Result<bool, String> {
+        Ok(false)
+    }
+
     /// Sends what was gathered.
     fn flush(&mut self) {}
 }

@@ -85,6 +85,10 @@ impl Publisher for SimplePublisher {
         self.publisher.publish_with(&self.declared, value, qos).map(drop).map_err(|error| error.to_string())
     }
 
+    fn publish_at_once(&mut self, value: &[u8], qos: EventQos) -> Result<bool, String> {
+        self.publisher.publish_at_once(&self.declared, value, qos).map_err(|error| error.to_string())
+    }
+
     fn flush(&mut self) {
         self.publisher.flush();
     }

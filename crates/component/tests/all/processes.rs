@@ -1,6 +1,7 @@
 //! Plans over several processes, with a notification service between.
 
 use crate::parts::{Camera, Frame, Guider, Offset, Recorder};
+use campanile::{Consumer, Settings};
 use campanile_component::{Plan, PlanFile, Processors, Registry, Server, ServerSettings};
 use service::{Config, Service};
 use std::path::{Path, PathBuf};
@@ -58,6 +59,41 @@ fn ports_of_two_servers_are_connected_by_a_channel() {
         two.port("recorder.offset").is_some_and(|port| port.delivered == 20)
     });
     assert_eq!(one.port("guider.offset").map(|port| (port.sent, port.failed, port.discarded)), Some((20, 0, 0)));
+}
+
+/// Events leave on the lane or by the queue behind it, by what else goes on; and the lane goes on where nothing leaves.
+#[test]
+fn a_source_keeps_its_order_and_waits_for_no_service() {
+    let service = service();
+    let settings = Settings { server: service.address().to_string(), ..Settings::default() };
+    let (sender, came) = channel();
+    let consumer = Consumer::new("offsets").settings(settings.clone());
+    let _subscribed =
+        consumer.on(move |offset: Offset| sender.send(offset.number).unwrap()).and_then(Consumer::ready).unwrap();
+    let mut server = Server::new("one", ServerSettings::default()).unwrap();
+    server.configure::<Guider>("guider", toml::toml! { gain = 2 }).unwrap();
+    server.publish("guider.offset", "offsets", &settings).unwrap();
+    let (sender, local) = channel();
+    server.output("guider.offset", move |offset: &Offset| sender.send(offset.number).unwrap()).unwrap();
+    let input = server.input::<Frame>("guider.frame").unwrap();
+    server.start().unwrap();
+    let counted = || server.port("guider.offset").unwrap();
+    let send = |numbers: std::ops::Range<u64>| {
+        for number in numbers {
+            input.send(&Frame { number, brightness: 1.0 }).unwrap();
+            assert_eq!(local.next_in_time(), number);
+        }
+    };
+    send(0..3_000);
+    let mut numbers = Vec::new();
+    while numbers.last() != Some(&2_999) {
+        numbers.push(came.next_in_time());
+    }
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+    assert_eq!(numbers.len() as u64 + counted().discarded, 3_000);
+    drop(service);
+    send(3_000..3_100);
+    wait_until("what had nowhere to go to be counted", || counted().failed > 0);
 }
 
 /// The program of the plan among the examples.
