@@ -32,6 +32,7 @@ pub(crate) mod latency;
 pub(crate) mod load;
 pub(crate) mod number;
 pub(crate) mod overhead;
+pub(crate) mod predicted;
 pub(crate) mod soak;
 pub(crate) mod tempo;
 
