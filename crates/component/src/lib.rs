@@ -71,6 +71,7 @@
 mod counters;
 mod declaration;
 mod deploy;
+mod dot;
 #[doc(hidden)]
 pub mod edge;
 mod error;
@@ -96,6 +97,7 @@ pub use counters::PortStatus;
 pub use declaration::{Blueprint, Component, Declaration, EventType, PortDeclaration, PortKind, PropertyDeclaration};
 pub use deploy::{Registry, describe_object, run_program, serve_objects};
 pub use derive::component;
+pub use dot::Arrow;
 pub use error::{Error, Failure, SendError};
 pub use launch::{PlanFile, Running};
 pub use life::{Life, Lifecycle, Step};

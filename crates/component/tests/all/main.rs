@@ -4,6 +4,7 @@
 
 mod allocations;
 mod connections;
+mod dot;
 mod header;
 mod lifecycle;
 mod objects;
