@@ -6,6 +6,7 @@ mod allocations;
 mod connections;
 mod dot;
 mod header;
+mod import;
 mod lifecycle;
 mod objects;
 mod panics;
