@@ -29,7 +29,9 @@ pub(crate) use configure::{
 };
 pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use dead::{DeadCommand, DeadOptions, DeadRmOptions, DeadSelection};
-pub(crate) use deploy::{DeployCheckOptions, DeployCommand, DeployOptions, DeployServeOptions};
+pub(crate) use deploy::{
+    DeployCheckOptions, DeployCommand, DeployGraphOptions, DeployImportOptions, DeployOptions, DeployServeOptions,
+};
 pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use link::{LinkAddOptions, LinkCommand, LinkLsOptions, LinkOptions, LinkRmOptions};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
@@ -353,7 +355,7 @@ pub(crate) enum Command {
     /// Assign priorities to declared activities, and say whether they meet their deadlines
     #[command(after_help = plan::PLAN_EXAMPLES)]
     Plan(PlanRequest),
-    /// Check and run plans of components
+    /// Make, check, draw and run plans of components
     #[command(subcommand, after_help = deploy::DEPLOY_EXAMPLES)]
     Deploy(DeployCommand),
     /// Check a service for monitoring: exit status 0 to 3 and performance data, as Nagios plug-ins have them

@@ -1,15 +1,21 @@
 //! `campanile deploy`: plans of components, on this machine.
 
-use crate::args::{DeployCheckOptions, DeployCommand, DeployOptions, DeployServeOptions};
+use crate::args::{
+    DeployCheckOptions, DeployCommand, DeployGraphOptions, DeployImportOptions, DeployOptions, DeployServeOptions,
+};
 use crate::failure::Failure;
 use crate::logger;
 use crate::show;
 use crate::signals::{self, Waiter, Wake};
-use component::{PlanFile, PortTime, Problem, Processors, ResponseTimes, ServerSettings, Verdict};
+use component::{
+    Descriptor, Plan, PlanFile, PortTime, Problem, Processors, ResponseTimes, ServerSettings, Verdict, import_plan,
+};
 use planning::format_time;
 use serde_json::json;
 use service::LogConfig;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +23,13 @@ use std::time::Duration;
 /// How long a look at the servers and one at the signals are apart.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Checks or runs a plan.
+/// Makes, checks, draws or runs a plan.
 pub(crate) fn run(command: &DeployCommand) -> Result<(), Failure> {
     match command {
         DeployCommand::Check(options) => check(options),
         DeployCommand::Run(options) => run_plan(options),
+        DeployCommand::Graph(options) => graph(options),
+        DeployCommand::Import(options) => import(options),
         DeployCommand::Serve(options) => serve(options),
     }
 }
@@ -107,6 +115,42 @@ fn row(port: &PortTime) -> [String; 8] {
         port.deadline_ns.map(format_time).unwrap_or_default(),
         verdict.to_owned(),
     ]
+}
+
+/// Draws a plan.
+fn graph(options: &DeployGraphOptions) -> Result<(), Failure> {
+    let path = &options.plan.plan;
+    let (plan, components) = if options.no_types {
+        let text =
+            fs::read_to_string(path).map_err(|error| Failure::message(format!("{}: {error}", path.display())))?;
+        (Plan::parse(&text).map_err(|problem| failure(&problem))?, BTreeMap::new())
+    } else {
+        let file = read(&options.plan, say)?;
+        (file.plan().clone(), file.components().clone())
+    };
+    let mut out = io::stdout();
+    if options.json {
+        let connections = plan.arrows(&components);
+        return Ok(writeln!(out, "{}", json!({ "plan": path.display().to_string(), "connections": connections }))?);
+    }
+    Ok(out.write_all(plan.to_dot(&components).as_bytes())?)
+}
+
+/// Makes a plan of the OMG's deployment plan.
+fn import(options: &DeployImportOptions) -> Result<(), Failure> {
+    let read = |path| Descriptor::read(path).map_err(|problem| failure(&problem));
+    let plan = read(&options.plan)?;
+    let events = options.events.as_deref().map(read).transpose()?;
+    let made = import_plan(&plan, events.as_ref()).map_err(|problems| say(&problems))?;
+    for note in &made.notes {
+        eprintln!("campanile: note: {note}");
+    }
+    match &options.output {
+        None => Ok(io::stdout().write_all(made.text.as_bytes())?),
+        Some(file) => fs::write(file, made.text).map_err(|error| {
+            Failure::message(format!("cannot write {}: {error}; choose another file", file.display()))
+        }),
+    }
 }
 
 fn failure(problem: &Problem) -> Failure {

@@ -57,6 +57,7 @@
 //! - [`Lifecycle`]: what a component does when it is configured, connected, activated, passivated and removed.
 //! - [`Server`]: containers, their lanes, instances and connections, in one process.
 //! - [`Plan`], [`Registry`], [`run_program`]: what a TOML file says of them, checked, and carried out in one process or several.
+//! - [`import_plan`]: plans made of the OMG's deployment plans.
 //! - [`ResponseTimes`]: whether the deadlines of a plan hold.
 //! - [`export!`], [`serve_objects`]: components in shared objects, in Rust or, by `include/campanile_component.h`, in C.
 //!
@@ -71,11 +72,13 @@
 mod counters;
 mod declaration;
 mod deploy;
+mod dot;
 #[doc(hidden)]
 pub mod edge;
 mod error;
 mod flow;
 mod graph;
+mod import;
 mod instance;
 mod lane;
 mod launch;
@@ -97,7 +100,9 @@ pub use counters::PortStatus;
 pub use declaration::{Blueprint, Component, Declaration, EventType, PortDeclaration, PortKind, PropertyDeclaration};
 pub use deploy::{Registry, describe_object, run_program, serve_objects};
 pub use derive::component;
+pub use dot::Arrow;
 pub use error::{Error, Failure, SendError};
+pub use import::{Descriptor, Imported, import_plan};
 pub use launch::{PlanFile, Running};
 pub use life::{Life, Lifecycle, Step};
 pub use notice::{Change, NeighbourChange, Notice};

@@ -308,7 +308,7 @@ impl fmt::Display for LanePlace<'_> {
 }
 
 /// A text on one line.
-fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

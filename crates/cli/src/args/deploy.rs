@@ -1,12 +1,14 @@
 //! Programs of components, by a plan.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 pub(super) const DEPLOY_EXAMPLES: &str = "\
 Examples:
   campanile deploy check plan.toml
   campanile deploy run plan.toml
+  campanile deploy graph plan.toml | dot -Tsvg > plan.svg
+  campanile deploy import Observatory.cdp --events Observatory.ced -o plan.toml
 
 A plan names processes, instances of components, connections and settings of
 ports; docs/components.md says how. On this machine only.";
@@ -39,6 +41,30 @@ first one is started, and if one cannot be, all end. They end with this command,
 at Ctrl-C; if one ends by itself, that is said, and all end.
 Exit status: 0 ended by Ctrl-C; 1 a server failed; 2 wrong usage.";
 
+const GRAPH_EXAMPLES: &str = "\
+Examples:
+  campanile deploy graph plan.toml | dot -Tsvg > plan.svg
+  campanile deploy graph plan.toml --no-types
+  campanile deploy graph plan.toml --json | jq -r '.connections[].channel // empty'
+
+Prints the plan in DOT, for Graphviz: servers and containers as frames,
+instances with their ports, and arrows with the types of events, dashed where a
+queue is before the sink; channels between servers are cylinders.
+Each program and shared object is asked for its components, as by check, and a
+plan that does not fit is not drawn; with --no-types none is asked.";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  campanile deploy import Observatory.cdp --events Observatory.ced -o plan.toml
+  campanile deploy import Flat.cdp > plan.toml
+
+Makes a plan of the OMG's flattened deployment plan (D&C), as DAnCE has it, and
+CIAO's events descriptor. Components are those of shared objects, as
+LOCATION#IMPLEMENTATION. What a plan says otherwise or goes without stands in it
+as comments; what it cannot say is refused, a line each, with file, line and
+element, and nothing is written. docs/components.md has a table of both.
+Exit status: 0 written; 1 refused; 2 wrong usage.";
+
 /// What is done with a plan.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeployCommand {
@@ -48,7 +74,13 @@ pub(crate) enum DeployCommand {
     /// Run a plan on this machine, until Ctrl-C
     #[command(after_help = RUN_EXAMPLES)]
     Run(DeployOptions),
-    /// Be a server of components in shared objects, for the two others
+    /// Draw a plan, for Graphviz
+    #[command(after_help = GRAPH_EXAMPLES)]
+    Graph(DeployGraphOptions),
+    /// Make a plan of the OMG's deployment plan
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(DeployImportOptions),
+    /// Be a server of components in shared objects, for the others
     #[command(hide = true)]
     Serve(DeployServeOptions),
 }
@@ -70,6 +102,40 @@ pub(crate) struct DeployCheckOptions {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployGraphOptions {
+    #[command(flatten)]
+    pub(crate) plan: DeployOptions,
+    /// Form of the drawing
+    #[arg(long, value_enum, default_value_t = GraphFormat::Dot, conflicts_with = "json")]
+    pub(crate) format: GraphFormat,
+    /// Ask no program for its components: types, and ports without a connection, are left out
+    #[arg(long)]
+    pub(crate) no_types: bool,
+    /// Print the connections as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// The language of Graphviz
+    Dot,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployImportOptions {
+    /// The deployment plan
+    #[arg(value_name = "PLAN.cdp")]
+    pub(crate) plan: PathBuf,
+    /// The events descriptor that it names, if it does
+    #[arg(long, value_name = "EVENTS.ced")]
+    pub(crate) events: Option<PathBuf>,
+    /// Where to write the plan [default: standard output]
+    #[arg(long, short = 'o', value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

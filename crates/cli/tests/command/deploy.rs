@@ -173,3 +173,67 @@ fn check_names_what_it_lacks_for_response_times() {
     let told: Json = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&told["instances"], &told["response_times"]), (&3.into(), &Json::Null));
 }
+
+/// A file of the tests of `crates/component`.
+fn descriptor(name: &str) -> String {
+    format!("{}/../component/tests/import/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn import_writes_a_plan_and_says_what_it_goes_without() {
+    let (plan, events) = (descriptor("observatory.cdp"), descriptor("observatory.ced"));
+    let output = deploy(&["import", &plan, "--events", &events]);
+    let (made, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.starts_with(&format!("campanile: note: {plan}:9: UUID: left out: ")), "{said}");
+    assert!(made.contains("\n[instances.Dome_Camera]\ncomponent = \"libcamera.so#Camera\"\n"), "{made}");
+
+    let folder = TempPath::folder("import");
+    let file = folder.join("plan.toml");
+    let output = deploy(&["import", &plan, "--events", &events, "-o", file.to_str().unwrap()]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), made);
+
+    // Nothing is written of what is refused.
+    std::fs::remove_file(&file).unwrap();
+    let output = deploy(&["import", &plan, "-o", file.to_str().unwrap()]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said.starts_with(&format!("campanile: {plan}:166: infoProperty: event services are in a descriptor")),
+        "{said}"
+    );
+    assert!(!file.exists());
+    let output = deploy(&["import", &descriptor("none.cdp")]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stderr).ends_with("none.cdp: No such file or directory (os error 2)\n"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn graph_draws_a_plan_with_the_types_that_its_programs_say() {
+    let folder = TempPath::folder("graph");
+    let plan = folder.join("plan.toml");
+    std::fs::write(&plan, example(&folder)).unwrap();
+    let graph = |options: &[&str]| deploy(&[&["graph", plan.to_str().unwrap()][..], options].concat());
+    let output = graph(&["--format", "dot"]);
+    let drawn = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(drawn.contains("\"guider\":o0 -> \"mount\":i0 [label=\"struct Offset\"]\n"), "{drawn}");
+    let output = graph(&["-o", "json"]);
+    let told: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let frames = json!({
+        "source": "camera.frame", "sink": "guider.frame", "type": "struct Frame", "channel": "observatory.camera.frame",
+        "queue_events": 4, "when": "$brightness > 0.1",
+    });
+    assert_eq!(told["connections"][0], frames);
+    // The program is not needed for the rest.
+    std::fs::remove_file(folder.join("program")).unwrap();
+    assert_eq!(graph(&[]).status.code(), Some(1));
+    let output = graph(&["--no-types"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("\"guider\":o0 -> \"mount\":i0 [label=\"\"]\n"), "{}", text(&output.stdout));
+}

@@ -4,7 +4,9 @@
 
 mod allocations;
 mod connections;
+mod dot;
 mod header;
+mod import;
 mod lifecycle;
 mod objects;
 mod panics;
