@@ -58,7 +58,7 @@
 //! - [`Server`]: containers, their lanes, instances and connections, in one process.
 //! - [`Plan`], [`Registry`], [`run_program`]: what a TOML file says of them, checked, and carried out in one process or several.
 //! - [`ResponseTimes`]: whether the deadlines of a plan hold.
-//! - [`export!`], [`serve_objects`]: components in shared objects, in Rust or, by `include/campanile_component.h`, in C.
+//! - [`export!`], [`serve_objects`]: components in shared objects, in Rust, or by the headers of `include`, in C and C++.
 //!
 //! # Threads
 //!

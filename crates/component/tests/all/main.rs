@@ -4,6 +4,7 @@
 
 mod allocations;
 mod connections;
+mod cpp;
 mod header;
 mod lifecycle;
 mod objects;
