@@ -421,6 +421,6 @@ fn a_plan_that_names_objects_wrongly_is_refused() {
         assert!(said.lines().any(|line| line == format!("campanile: {expected}")), "{said}");
     }
     std::fs::write(&path, "[servers.main]\n[instances.x]\ncomponent = 'X'\n").unwrap();
-    let expected = "instances.x: the server main has no component X; name one of a shared object, as libguider.so#Guider, or give the server its program";
+    let expected = "instances.x: the server main has no component X; name one of a file, as libguider.so#Guider or guider.py#Guider, or give the server its program";
     assert_eq!(refusal(&path), expected);
 }
