@@ -1,4 +1,7 @@
-"""Components as a table in C, as a shared object has one: `campanile_component.h` says what is in it, and what each side promises."""
+"""Components as a table in C, as a shared object has one: `campanile_component.h` says what is in it, and what each side promises.
+
+A function of the table is called without the class that it is for, so that each class has its own: ctypes makes functions of C at run time.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from ._types import _SAID, plan_of
-from .component import DECLARED, Broken, NeighbourChange, Port, Ports, Source, Tick, fits
+from .component import DECLARED, NEIGHBOURS, SOURCE, Broken, NeighbourChange, Port, Ports, Source, Tick, fits
 
+_ABI = 1
 _OK, _FAILED, _BROKEN, _ARGUMENT = 0, 1, 2, 7
 
 #: Names of the steps of life, from 1 on.
@@ -117,7 +121,7 @@ def table_of(path: Path) -> int | str:
         count[0] = len(classes)
         return ctypes.addressof(entries)
 
-    table = _Table(1, ctypes.sizeof(_Table), _COMPONENTS(components), None)
+    table = _Table(_ABI, ctypes.sizeof(_Table), _COMPONENTS(components), None)
     _FOR_GOOD.extend([entries, table])
     return ctypes.addressof(table)
 
@@ -165,7 +169,7 @@ class _Instance:
         declaration = DECLARED[cls]
         self.component: Any = cls()
         for place, port in enumerate(declaration.ports):
-            if port.kind == 2:
+            if port.kind == SOURCE:
                 setattr(self.component, port.name, Source(self._sender(place, port)))
         for name, (hint, default) in declaration.properties.items():
             if name in properties:
@@ -252,7 +256,7 @@ def _entry(cls: type) -> _Component:
 
 def _port(port: Port) -> _Port:
     """A port in the table."""
-    event = NeighbourChange if port.kind == 4 else port.event
+    event = NeighbourChange if port.kind == NEIGHBOURS else port.event
     plan = None if event is None else plan_of(event)
     handler_name = f"on_{port.name}"
 
@@ -269,7 +273,7 @@ def _port(port: Port) -> _Port:
 
         return _guarded(instance.host, instance.address, call)
 
-    handler = _HANDLER() if port.kind == 2 else _HANDLER(handle)
+    handler = _HANDLER() if port.kind == SOURCE else _HANDLER(handle)
     _FOR_GOOD.append(handler)
     if port.event is None or plan is None:
         return _Port(port.kind, port.name.encode(), None, None, port.interval_ns, handler)

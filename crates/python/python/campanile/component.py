@@ -146,12 +146,15 @@ def timer(interval: str) -> Timer:
     return Timer(int(found[1]) * _UNITS[found[2]])
 
 
+#: Kinds of ports, as in C.
+SINK, SOURCE, TIMER, NEIGHBOURS = 1, 2, 3, 4
+
+
 @dataclasses.dataclass(frozen=True)
 class Port:
     """A port that a class declares."""
 
     name: str
-    #: That of C: 1 for a sink, 2 a source, 3 a timer, 4 for neighbours.
     kind: int
     event: type | None = None
     interval_ns: int = 0
@@ -193,12 +196,12 @@ def component(cls: type[T]) -> type[T]:
             properties[name] = (hint, default)
             continue
         ports.append(port)
-        if port.kind != 2 and (name in _STEPS or not callable(getattr(cls, f"on_{name}", None))):
-            raise TypeError(
-                f"{where}: on_{name} is a step of life: give the port another name"
-                if name in _STEPS
-                else f"{where} has no handler: add def on_{name}(self, {'tick' if port.kind == 3 else 'event'}, ports)"
-            )
+        if port.kind == SOURCE:
+            continue
+        if name in _STEPS:
+            raise TypeError(f"{where}: on_{name} is a step of life: give the port another name")
+        if not callable(getattr(cls, f"on_{name}", None)):
+            raise TypeError(f"{where} has no handler: add def on_{name}(self, {'tick' if port.kind == TIMER else 'event'}, ports)")
     DECLARED[cls] = Declaration(tuple(ports), properties)
     return cls
 
@@ -209,12 +212,12 @@ def _port(name: str, hint: Any, default: tuple[Any, ...], where: str) -> Port | 
         raise TypeError(f"{where}: of which events? Write {hint.__name__}[Frame], say")
     if of in (Sink, Source):
         plan_of(arguments[0])
-        return Port(name, 1 if of is Sink else 2, arguments[0])
+        return Port(name, SINK if of is Sink else SOURCE, arguments[0])
     if hint is Timer:
         if not default or not isinstance(default[0], Timer):
             raise TypeError(f"{where} has no interval: write {name}: Timer = timer(\"100ms\"), say")
-        return Port(name, 3, interval_ns=default[0].interval_ns)
-    return Port(name, 4) if hint is Neighbours else None
+        return Port(name, TIMER, interval_ns=default[0].interval_ns)
+    return Port(name, NEIGHBOURS) if hint is Neighbours else None
 
 
 def _is_property(hint: Any) -> bool:
