@@ -11,7 +11,7 @@ major=${version%%.*}
 to=${DESTDIR:-}$prefix
 
 mkdir -p "$to/include" "$to/lib/pkgconfig" "$to/lib/cmake/campanile"
-install -m 644 "$here/include/campanile.h" "$here/../component/include/campanile_component.h" "$here"/cpp/include/*.hpp "$to/include"
+install -m 644 "$here/include/campanile.h" "$here"/../component/include/*.h* "$here"/cpp/include/*.hpp "$to/include"
 # To another name first: a program that runs keeps the library that it has.
 install -m 755 "$library" "$to/lib/libcampanile.so.$version.new"
 mv "$to/lib/libcampanile.so.$version.new" "$to/lib/libcampanile.so.$version"

@@ -249,3 +249,22 @@ typedef struct campanile_component_table {
 } campanile_component_table;
 
 #endif  /* CAMPANILE_COMPONENT_H */
+
+
+/* The layout where addresses have 64 bits, as the server has it: -fpack-struct, say, makes another one. */
+#if !defined(CAMPANILE_COMPONENT_LAYOUT) && UINTPTR_MAX > 0xFFFFFFFFu && (defined(__cplusplus) || __STDC_VERSION__ >= 201112L)
+#ifdef __cplusplus
+#define CAMPANILE_COMPONENT_ASSERT static_assert
+#else
+#define CAMPANILE_COMPONENT_ASSERT _Static_assert
+#endif
+#define CAMPANILE_COMPONENT_LAYOUT(type, octets, last, at) \
+    CAMPANILE_COMPONENT_ASSERT(sizeof(type) == (octets) && offsetof(type, last) == (at), #type " has another layout here")
+CAMPANILE_COMPONENT_LAYOUT(campanile_component_event, 72, native, 64);
+CAMPANILE_COMPONENT_LAYOUT(campanile_component_port, 48, handler, 40);
+CAMPANILE_COMPONENT_LAYOUT(campanile_component_property, 24, has_default, 16);
+CAMPANILE_COMPONENT_LAYOUT(campanile_component_options, 16, timeout_ns, 8);
+CAMPANILE_COMPONENT_LAYOUT(campanile_component_host, 72, fail, 64);
+CAMPANILE_COMPONENT_LAYOUT(campanile_component, 64, step, 56);
+CAMPANILE_COMPONENT_LAYOUT(campanile_component_table, 24, write_native, 16);
+#endif

@@ -16,6 +16,9 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Reads the components of a file, or says what is wrong with it.
+pub(crate) type ReadFile<'r> = &'r dyn Fn(&Path) -> Result<Vec<(String, Blueprint)>, String>;
+
 /// Components of a program, by the names under which plans know them.
 #[derive(Clone, Debug, Default)]
 pub struct Registry(BTreeMap<String, Blueprint>);
@@ -39,14 +42,19 @@ impl Registry {
     ///
     /// # Errors
     /// The first object that is refused.
-    pub fn with_objects(mut self, plan: &Plan, server: &str, folder: &Path) -> Result<Self, Problem> {
+    pub fn with_objects(self, plan: &Plan, server: &str, folder: &Path) -> Result<Self, Problem> {
+        self.with_files(plan, server, folder, &blueprints)
+    }
+
+    /// As [`with_objects`](Self::with_objects), where a file is read so.
+    fn with_files(mut self, plan: &Plan, server: &str, folder: &Path, read: ReadFile<'_>) -> Result<Self, Problem> {
         let here = plan.instances.iter().filter(|(_, instance)| instance.server == server);
         let mut known = BTreeSet::new();
         for (name, instance) in here {
             if let Some((object, _)) = instance.object()
                 && known.insert(object)
             {
-                let all = blueprints(&folder.join(object))
+                let all = read(&folder.join(object))
                     .map_err(|reason| Problem::new(format!("instances.{name}"), format!("{object}: {reason}")))?;
                 self.0.extend(all.into_iter().map(|(name, blueprint)| (format!("{object}#{name}"), blueprint)));
             }
@@ -150,7 +158,7 @@ pub fn run_program(registry: &Registry, settings: ServerSettings) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let outcome = match *arguments {
-        ["--describe"] => describe(registry),
+        ["--describe"] => describe_program(registry),
         ["--plan", plan, "--server", server] => serve(registry, settings, Path::new(plan), server),
         _ => Err("usage: --describe, or --plan FILE --server NAME".to_owned()),
     };
@@ -163,7 +171,7 @@ pub fn run_program(registry: &Registry, settings: ServerSettings) -> ExitCode {
     }
 }
 
-fn describe(registry: &Registry) -> Result<(), String> {
+fn describe_program(registry: &Registry) -> Result<(), String> {
     let text = toml::to_string(&registry.descriptions()).map_err(|error| error.to_string())?;
     io::stdout().write_all(text.as_bytes()).map_err(|error| error.to_string())
 }
@@ -182,9 +190,13 @@ pub(crate) struct ObjectReport {
 /// # Errors
 /// The standard output is closed.
 pub fn describe_object(path: &Path) -> io::Result<()> {
+    describe(path, &blueprints)
+}
+
+pub(crate) fn describe(path: &Path, read: ReadFile<'_>) -> io::Result<()> {
     let (_, mut output) = take_streams()?;
     let mut report = ObjectReport::default();
-    match blueprints(path) {
+    match read(path) {
         Ok(all) => report.components = Registry(all.into_iter().collect()).descriptions(),
         Err(reason) => report.refused = Some(reason),
     }
@@ -208,10 +220,14 @@ fn take_streams() -> io::Result<(File, File)> {
 /// # Errors
 /// What cannot be, on one line.
 pub fn serve_objects(plan: &Path, name: &str, settings: ServerSettings) -> Result<(), String> {
+    serve_with(plan, name, settings, &blueprints)
+}
+
+pub(crate) fn serve_with(plan: &Path, name: &str, settings: ServerSettings, read: ReadFile<'_>) -> Result<(), String> {
     let (input, output) = take_streams().map_err(|error| format!("the standard input and output: {error}"))?;
     let parsed = read_plan(plan)?;
     let folder = plan.parent().unwrap_or(Path::new("."));
-    let registry = Registry::new().with_objects(&parsed, name, folder).map_err(|problem| problem.to_string())?;
+    let registry = Registry::new().with_files(&parsed, name, folder, read).map_err(|problem| problem.to_string())?;
     serve_plan(&registry, settings, &parsed, name, (BufReader::new(input), output))
 }
 

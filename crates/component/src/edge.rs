@@ -2,7 +2,7 @@
 //!
 //! A shared object exports one table ([`abi::Table`]) that describes its components. [`host`] loads it, checks it, and calls it; [`foreign`]
 //! makes components of a server of that; [`export`] makes such a table of components in Rust, so that what two compilers of Rust do
-//! differently does not matter.
+//! differently does not matter. The module of Python makes a table of the classes in a file.
 //!
 //! An event crosses as octets in CDR, which are not copied on the way from a source to the sinks of its lane. Between components in Rust of
 //! one object it crosses as a reference, and is not serialised, unless the sink has a queue or a filter.
@@ -18,6 +18,8 @@ pub(crate) mod host;
 
 use giop::cdr::{CharSet, Encoding, Endian, Version};
 use std::ffi::CString;
+
+pub use foreign::{MakeTable, describe_file, serve_files};
 
 /// The encoding of values at the edge: this processor's byte order, aligned as in GIOP 1.2 from position 0 on, in UTF-8.
 pub(crate) const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: Version::V1_2, chars: CharSet::Utf8 };

@@ -31,7 +31,10 @@ const LINE_BYTES_MAX: u64 = 16 * 1024;
 /// The most octets of what a program says of its components.
 const DESCRIPTION_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The most shared objects of a plan.
+/// What is a component server for files of Python, to the interpreter.
+const PYTHON_MODULE: &str = "campanile._serve";
+
+/// The most shared objects, and files of Python, of a plan.
 const OBJECTS_MAX: usize = 256;
 
 /// A plan in a file, with what its programs say of their components.
@@ -86,7 +89,7 @@ impl PlanFile {
         let plan = Plan::parse(&text).map_err(|problem| vec![problem])?;
         let folder = path.parent().unwrap_or(Path::new("."));
         // What could not be asked for would only be missed again.
-        let components = Programs { plan: &plan, folder, objects: &objects }.describe()?;
+        let components = Programs::new(&plan, folder, &objects).describe()?;
         let problems = plan.check(&components);
         if problems.is_empty() { Ok(Self { plan, path, objects, components }) } else { Err(problems) }
     }
@@ -112,7 +115,7 @@ impl PlanFile {
         let (sender, said) = channel();
         let mut running = Running { processes: Vec::new(), said };
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        let programs = Programs { plan: &self.plan, folder, objects: &self.objects };
+        let programs = Programs::new(&self.plan, folder, &self.objects);
         for name in self.plan.server_names() {
             let process = start(&programs, &self.path, name, &sender).map_err(|reason| at(name, reason))?;
             running.processes.push(process);
@@ -139,9 +142,15 @@ struct Programs<'p> {
     folder: &'p Path,
     /// What is a component server for shared objects, with its first arguments; empty if there is none.
     objects: &'p [OsString],
+    /// Servers of Python with their interpreters.
+    python: BTreeMap<&'p str, &'p str>,
 }
 
-impl Programs<'_> {
+impl<'p> Programs<'p> {
+    fn new(plan: &'p Plan, folder: &'p Path, objects: &'p [OsString]) -> Self {
+        Self { plan, folder, objects, python: plan.python_servers() }
+    }
+
     fn of_objects(&self) -> Result<Command, String> {
         let (program, arguments) = self.objects.split_first().ok_or("it names no program: give it one")?;
         let mut command = Command::new(program);
@@ -149,11 +158,22 @@ impl Programs<'_> {
         Ok(command)
     }
 
+    /// An interpreter of Python that is a component server.
+    fn of_python(&self, python: &str) -> Command {
+        let is_path = python.contains('/');
+        let mut command = if is_path { Command::new(self.folder.join(python)) } else { Command::new(python) };
+        // What stands in the working folder is not imported.
+        command.args(["-P", "-m", PYTHON_MODULE]);
+        command
+    }
+
     /// The program of a server, by the plan's folder.
     fn of(&self, server: &str) -> Result<Command, String> {
-        match self.plan.servers.get(server).and_then(|server| server.program.as_ref()) {
-            Some(program) => Ok(Command::new(self.folder.join(program))),
-            None => self.of_objects(),
+        let program = self.plan.servers.get(server).and_then(|server| server.program.as_ref());
+        match (program, self.python.get(server)) {
+            (Some(program), _) => Ok(Command::new(self.folder.join(program))),
+            (None, Some(python)) => Ok(self.of_python(python)),
+            (None, None) => self.of_objects(),
         }
     }
 
@@ -169,21 +189,25 @@ impl Programs<'_> {
                 Err(reason) => problems.push(at(name, reason)),
             }
         }
-        // Each object is asked for once, in a process of its own, which it may end.
-        let mut objects = BTreeMap::<&str, (&str, BTreeSet<&str>)>::new();
+        // Each object is asked for once, in a process of its own, which it may end; each file of Python once by each interpreter.
+        let mut objects = BTreeMap::<(&str, Option<&str>), (&str, BTreeSet<&str>)>::new();
         for (name, instance) in &self.plan.instances {
             let has_program = self.plan.servers.get(&instance.server).is_some_and(|server| server.program.is_some());
             if let Some((object, _)) = instance.object().filter(|_| !has_program) {
-                let (_, servers) = objects.entry(object).or_insert_with(|| (name, BTreeSet::new()));
+                let python = self.python.get(instance.server.as_str()).filter(|_| instance.is_in_python());
+                let (_, servers) = objects.entry((object, python.copied())).or_insert_with(|| (name, BTreeSet::new()));
                 servers.insert(&instance.server);
             }
         }
         if objects.len() > OBJECTS_MAX {
-            let reason = format!("they name {} shared objects: at most {OBJECTS_MAX} are taken", objects.len());
+            let reason = format!(
+                "they name {} shared objects and files of Python: at most {OBJECTS_MAX} are taken",
+                objects.len()
+            );
             return Err(vec![Problem::new("instances", reason)]);
         }
-        for (object, (instance, servers)) in objects {
-            match self.describe_object(object) {
+        for ((object, python), (instance, servers)) in objects {
+            match self.describe_object(object, python) {
                 Ok(described) => {
                     for server in servers {
                         let Some(known) = components.get_mut(server) else { continue };
@@ -210,10 +234,21 @@ impl Programs<'_> {
         toml::from_str(&text).map_err(|error| failed(&error.message()))
     }
 
-    /// What a shared object says of its components, in a process that loads it.
-    fn describe_object(&self, object: &str) -> Result<Descriptions, String> {
-        let mut command = self.of_objects()?;
-        let (status, text) = ask(command.arg("--describe").arg(self.folder.join(object)))?;
+    /// What a shared object, or a file of Python, says of its components, in a process that loads it.
+    fn describe_object(&self, object: &str, python: Option<&str>) -> Result<Descriptions, String> {
+        let mut command = python.map_or_else(|| self.of_objects(), |python| Ok(self.of_python(python)))?;
+        let program = Path::new(command.get_program()).display().to_string();
+        let asked = ask(command.arg("--describe").arg(self.folder.join(object)));
+        let (status, text) = match python {
+            Some(_) => asked.map_err(|reason| format!("{program}, the server's `python`: {reason}"))?,
+            None => asked?,
+        };
+        // What is wrong with the file is in what the module says.
+        if python.is_some() && status.code().is_some_and(|code| code != 0) {
+            return Err(format!(
+                "{program} -m {PYTHON_MODULE} ended with {status}; its own words stand above. If it lacks the module campanile, install the wheel: {program} -m pip install campanile-….whl"
+            ));
+        }
         if !status.success() {
             return Err(format!(
                 "the process that loaded it ended with {status}: what it does when it is loaded, or its table, is wrong"

@@ -59,7 +59,7 @@
 //! - [`Plan`], [`Registry`], [`run_program`]: what a TOML file says of them, checked, and carried out in one process or several.
 //! - [`import_plan`]: plans made of the OMG's deployment plans.
 //! - [`ResponseTimes`]: whether the deadlines of a plan hold.
-//! - [`export!`], [`serve_objects`]: components in shared objects, in Rust or, by `include/campanile_component.h`, in C.
+//! - [`export!`], [`serve_objects`]: components in shared objects, in Rust, or by the headers of `include`, in C and C++.
 //!
 //! # Threads
 //!

@@ -83,6 +83,8 @@ pub struct ServerPlan {
     /// The program, which calls [`run_program`](crate::run_program). A relative path begins at the plan's folder. Default: the command that
     /// runs the plan, which loads the shared objects that the server's instances name.
     pub program: Option<String>,
+    /// The interpreter of a server whose instances are in Python. Default `python3`; with a slash in it a path, which begins at the plan's folder.
+    pub python: Option<String>,
 }
 
 /// For what there are connections to a service, and a thread that publishes, of their own.
@@ -133,8 +135,8 @@ pub struct PoolPlan {
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct InstancePlan {
-    /// The name of the component in its server's program; or a shared object and a name in that, as `libguider.so#Guider`. The path begins at
-    /// the plan's folder.
+    /// The name of the component in its server's program; or a shared object or a file of Python and a name in that, as `libguider.so#Guider`
+    /// or `guider.py#Guider`. The path begins at the plan's folder.
     pub component: String,
     /// The server. Default `main`.
     #[serde(default = "default_server")]
@@ -149,10 +151,15 @@ pub struct InstancePlan {
 }
 
 impl InstancePlan {
-    /// The shared object of its component, and the name there; `None` for one of its server's program.
+    /// The shared object or file of its component, and the name there; `None` for one of its server's program.
     #[must_use]
     pub fn object(&self) -> Option<(&str, &str)> {
         self.component.rsplit_once('#')
+    }
+
+    /// Whether its component is in a file of Python.
+    pub(crate) fn is_in_python(&self) -> bool {
+        self.object().is_some_and(|(file, _)| file.ends_with(".py"))
     }
 }
 
@@ -343,6 +350,17 @@ impl Plan {
         format!("{}.{source}", self.name)
     }
 
+    /// Servers of Python with their interpreters: those without a program of which an instance is in Python.
+    pub(crate) fn python_servers(&self) -> BTreeMap<&str, &str> {
+        let in_python = self.instances.values().filter(|instance| instance.is_in_python());
+        let of = in_python.filter_map(|instance| {
+            let server = self.servers.get(&instance.server);
+            let python = server.and_then(|server| server.python.as_deref()).unwrap_or("python3");
+            server.is_none_or(|server| server.program.is_none()).then_some((instance.server.as_str(), python))
+        });
+        of.collect()
+    }
+
     /// The servers that the instances name.
     #[must_use]
     pub fn server_names(&self) -> Vec<&str> {
@@ -398,7 +416,8 @@ impl Plan {
     /// All that is wrong with the plan, held against the components of each server's program.
     #[must_use]
     pub fn check(&self, components: &BTreeMap<String, Descriptions>) -> Vec<Problem> {
-        let mut checked = Checked { plan: self, components, problems: Vec::new(), graph: Graph::default() };
+        let python = self.python_servers();
+        let mut checked = Checked { plan: self, components, python, problems: Vec::new(), graph: Graph::default() };
         if self.instances.len() > INSTANCES_MAX {
             let reason = format!("there are {}: at most {INSTANCES_MAX} are taken", self.instances.len());
             return vec![Problem::new("instances", reason)];
@@ -407,6 +426,12 @@ impl Plan {
             let name = &self.name;
             let reason = format!("{name:?} stands for other channels, too, in some services: leave out *, ? and [");
             checked.problem("name", reason);
+        }
+        for (name, _) in self.servers.iter().filter(|(_, server)| server.python.is_some()) {
+            if !checked.python.contains_key(name.as_str()) {
+                let reason = "it has `python`, and a program or no instance in Python: leave out `python`";
+                checked.problem(format!("servers.{name}"), reason);
+            }
         }
         checked.check_containers();
         for (name, instance) in &self.instances {
@@ -428,6 +453,8 @@ impl Plan {
 struct Checked<'p> {
     plan: &'p Plan,
     components: &'p BTreeMap<String, Descriptions>,
+    /// Servers of Python.
+    python: BTreeMap<&'p str, &'p str>,
     problems: Vec<Problem>,
     graph: Graph,
 }
@@ -492,15 +519,25 @@ impl Checked<'_> {
         let has_program = self.plan.servers.get(&instance.server).is_some_and(|server| server.program.is_some());
         if has_program && instance.object().is_some() {
             let (component, server) = (&instance.component, &instance.server);
+            let what = if instance.is_in_python() { "in Python" } else { "in a shared object" };
             let reason = format!(
-                "{component} is in a shared object, and the server {server} has a program: give the instance a server without one"
+                "{component} is {what}, and the server {server} has a program: give the instance a server without one"
+            );
+            return self.problem(&place, reason);
+        }
+        if !instance.is_in_python() && instance.object().is_some() && self.python.contains_key(instance.server.as_str())
+        {
+            let (component, server) = (&instance.component, &instance.server);
+            let reason = format!(
+                "{component} is in a shared object, and the server {server} has instances in Python: give one of both kinds another server"
             );
             return self.problem(&place, reason);
         }
         let Some(component) = known.get(&instance.component) else {
             let (component, server) = (&instance.component, &instance.server);
             let known = if known.is_empty() {
-                "name one of a shared object, as libguider.so#Guider, or give the server its program".to_owned()
+                "name one of a file, as libguider.so#Guider or guider.py#Guider, or give the server its program"
+                    .to_owned()
             } else {
                 format!("it has: {}", names(known))
             };

@@ -1,6 +1,7 @@
 //! The Rust part of Campanile's Python module: types, octets, connections. Its public interface is in `python/campanile`.
 
 mod attached;
+mod components;
 mod decode;
 mod dictionary;
 mod encode;
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 /// `campanile._native`: the implementation beneath `campanile`.
 #[pymodule(name = "_native")]
 mod native {
+    #[pymodule_export]
+    use super::components::{describe_components, serve_components};
     #[pymodule_export]
     use super::events::{Subscription, Waiting, end_calls, forget_calls, subscribe, wait_for, wait_for_calls};
     #[pymodule_export]

@@ -86,6 +86,11 @@ impl Plan {
         format!("{:#}", self.declared.type_code())
     }
 
+    /// The type in IDL with all that it contains, and modules.
+    fn definitions(&self) -> String {
+        ::idl::text(self.declared.type_code())
+    }
+
     /// The event type's name.
     #[getter]
     fn name(&self) -> &str {

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod plans;
+
 use campanile::{Consumer, Event, Settings};
 use interop::{Orb, channel_for_programs, further_consumer, supplier};
 use service::{Config, Dds, DdsJoin, DeclaredChannel, DeclaredValue, Service, StoreConfig};

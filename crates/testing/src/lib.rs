@@ -18,5 +18,5 @@ mod temporary;
 pub use allocations::{Counting, allocations};
 pub use limit::{AcceptInTime, EndInTime, NextInTime, PATIENCE, SUITE_PATIENCE, patient, unless_closed, wait_until};
 pub use loopback::{carries_multicast, free_udp_port, own_loopback};
-pub use program::{Killed, Leash, lines_of, output_in_time, output_of_suite, shared_object};
+pub use program::{Killed, Leash, lines_of, output_in_time, output_of_suite, shared_object, shared_object_in_cpp};
 pub use temporary::TempPath;

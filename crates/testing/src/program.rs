@@ -115,14 +115,44 @@ pub fn output_of_suite(command: &mut Command) -> Output {
 /// There is no compiler, or it has something to say.
 #[track_caller]
 pub fn shared_object(folder: &Path, name: &str, source: &str, headers: &Path) -> PathBuf {
-    let (from, to) = (folder.join(name).with_extension("c"), folder.join(name));
-    std::fs::write(&from, source).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
     let mut command = Command::new("cc");
-    command.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-g"]);
-    command.args(["-shared", "-fPIC", "-pthread", "-I"]).arg(headers).arg("-o").arg(&to).arg(&from);
-    let output = output_of_suite(&mut command);
-    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-    to
+    command.args(["-std=c11", "-D_GNU_SOURCE", "-I"]).arg(headers);
+    compiled(command, &folder.join(name), "c", source)
+}
+
+/// The same in C++, with the headers of this repository.
+///
+/// # Panics
+/// There is no compiler, or it has something to say.
+#[track_caller]
+pub fn shared_object_in_cpp(folder: &Path, name: &str, source: &str) -> PathBuf {
+    let mut command = Command::new("c++");
+    command.args(["-std=c++17", "-Wconversion"]);
+    for headers in ["component/include", "ffi/include", "ffi/cpp/include"] {
+        command.arg("-I").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(headers));
+    }
+    compiled(command, &folder.join(name), "cpp", source)
+}
+
+#[track_caller]
+fn compiled(mut compiler: Command, to: &Path, extension: &str, source: &str) -> PathBuf {
+    let from = to.with_extension(extension);
+    std::fs::write(&from, source).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    compiler.args([
+        "-Wall",
+        "-Wextra",
+        "-Wpedantic",
+        "-Wshadow",
+        "-Werror",
+        "-g",
+        "-shared",
+        "-fPIC",
+        "-pthread",
+        "-o",
+    ]);
+    let output = output_of_suite(compiler.arg(to).arg(&from));
+    assert!(output.status.success(), "{}: {}", from.display(), String::from_utf8_lossy(&output.stderr));
+    to.to_owned()
 }
 
 #[track_caller]

@@ -19,9 +19,9 @@ Examples:
   campanile deploy check plan.toml --json | jq '(.problems, .response_times.problems)[]?'
   campanile deploy check plan.toml && campanile deploy run plan.toml
 
-Asks each program and shared object of the plan for its components, and says
-all that does not fit, a line each. Nothing is started; a shared object is
-loaded in a process of its own.
+Asks each program, shared object and file of Python of the plan for its
+components, and says all that does not fit, a line each. Nothing is started; a
+shared object or file is loaded in a process of its own.
 
 Where ports have times and deadlines, it computes by when their handlers have
 ended at the latest, and says which deadlines may be missed, and by what:

@@ -5,9 +5,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use testing::{Killed, Leash, output_in_time, shared_object, wait_until};
+use testing::{Killed, Leash, output_in_time, shared_object, shared_object_in_cpp, wait_until};
 
 const GUIDER: &str = include_str!("../../../component/tests/c/guider.c");
+const GUIDER_IN_CPP: &str = include_str!("../../../component/tests/cpp/guider.cpp");
 
 fn headers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../component/include")
@@ -180,18 +181,59 @@ fn a_handler_in_c_that_fails_is_logged_once_and_the_plan_goes_on() {
     let text =
         std::fs::read_to_string(&plan).unwrap().replace("['guider.frame']", "['guider.frame', 'recorder.frame']");
     std::fs::write(&plan, text).unwrap();
+    let said = run_until_frame(&plan, 3);
+    let logged: Vec<_> = said.lines().filter(|line| line.contains("no light")).collect();
+    assert_eq!(logged.len(), 1, "{said}");
+    assert!(logged[0].ends_with("component guider, port frame: no light; further failures are counted"), "{said}");
+}
+
+/// Runs a plan, with what it says, until a frame of this number is recorded.
+fn run_until_frame(plan: &Path, number: u32) -> String {
+    let folder = plan.parent().unwrap();
     let stderr = std::fs::File::create(folder.join("stderr")).unwrap();
-    let mut running = Killed(deploy("run", &plan).stdout(Stdio::null()).stderr(stderr).spawn().unwrap());
-    wait_until("frames behind those of which the handler failed", || {
-        std::fs::read_to_string(folder.join("log")).unwrap_or_default().contains("camera.frame 3 ")
+    let mut running = Killed(deploy("run", plan).stdout(Stdio::null()).stderr(stderr).spawn().unwrap());
+    wait_until("a later frame", || {
+        let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+        log.contains(&format!("camera.frame {number} ")) || log.contains(&format!("guider.offset {number} "))
     });
     kill_process(Pid::from_child(&running), Signal::INT).unwrap();
     let _leash = Leash::new(&running, "the end of a plan");
     assert!(running.wait().unwrap().success());
-    let said = std::fs::read_to_string(folder.join("stderr")).unwrap();
+    std::fs::read_to_string(folder.join("stderr")).unwrap()
+}
+
+#[test]
+fn a_guider_in_cpp_stands_where_one_in_c_does() {
+    let folder = TempPath::folder("objects");
+    let plan = plan(&folder, "gain = 2\ndoes = 'say'");
+    let text_of_plan = std::fs::read_to_string(&plan).unwrap();
+    shared_object_in_cpp(&folder, "libguider.so", GUIDER_IN_CPP);
+    let output = output_in_time(&mut deploy("check", &plan));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = run_until_frame(&plan, 3);
+    assert!(said.contains("component guider: guider has 1 steps, 18446744073709551615, quiet, 7"), "{said}");
+    // What it throws is logged once.
+    let fails =
+        text_of_plan.replace("'say'", "'fail'").replace("['guider.frame']", "['guider.frame', 'recorder.frame']");
+    std::fs::write(&plan, fails).unwrap();
+    std::fs::remove_file(folder.join("log")).unwrap();
+    let said = run_until_frame(&plan, 3);
     let logged: Vec<_> = said.lines().filter(|line| line.contains("no light")).collect();
     assert_eq!(logged.len(), 1, "{said}");
     assert!(logged[0].ends_with("component guider, port frame: no light; further failures are counted"), "{said}");
+    // A property that is missing, and a type of another module.
+    std::fs::write(&plan, text_of_plan.replace("gain = 2\n", "")).unwrap();
+    assert_eq!(refusal(&plan), "instances.guider: the property gain is missing: give it, a double");
+    std::fs::write(&plan, &text_of_plan).unwrap();
+    let source = GUIDER_IN_CPP.replace("CAMPANILE_MODULE(Frame, \"observatory\")\n", "");
+    assert_ne!(source, GUIDER_IN_CPP);
+    shared_object_in_cpp(&folder, "libguider.so", &source);
+    let said = refusal(&plan);
+    assert!(
+        said.contains("camera.frame gives module observatory { struct Frame {")
+            && said.contains("guider.frame takes struct Frame"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -379,6 +421,6 @@ fn a_plan_that_names_objects_wrongly_is_refused() {
         assert!(said.lines().any(|line| line == format!("campanile: {expected}")), "{said}");
     }
     std::fs::write(&path, "[servers.main]\n[instances.x]\ncomponent = 'X'\n").unwrap();
-    let expected = "instances.x: the server main has no component X; name one of a shared object, as libguider.so#Guider, or give the server its program";
+    let expected = "instances.x: the server main has no component X; name one of a file, as libguider.so#Guider or guider.py#Guider, or give the server its program";
     assert_eq!(refusal(&path), expected);
 }

@@ -240,6 +240,7 @@ fn an_unpacked_archive_has_all_that_its_users_want_and_is_the_same_whoever_packs
         "docs/operating.md",
         "include/campanile.hpp",
         "include/campanile_component.h",
+        "include/campanile_component.hpp",
         "lib/systemd/system/campanile.service",
         "packaging/prometheus/campanile.rules.yml",
         "share/bash-completion/completions/campanile",

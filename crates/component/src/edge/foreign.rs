@@ -1,9 +1,10 @@
 //! Components in shared objects as components of a server.
 
 use super::NATIVE;
-use super::abi;
-use super::host::{Crossing, ForeignComponent, ForeignPort, ForeignType, load, nanoseconds};
+use super::abi::{self, Table};
+use super::host::{Crossing, ForeignComponent, ForeignPort, ForeignType, load, nanoseconds, read};
 use crate::declaration::{Blueprint, Declaring, PortKind};
+use crate::deploy;
 use crate::error::Failure;
 use crate::instance::{Filter, MakeFilter, SinkKind};
 use crate::life::Lifecycle;
@@ -11,10 +12,12 @@ use crate::notice::NeighbourChange;
 use crate::port::{Ports, Tick};
 use crate::queue::Queueing;
 use crate::remote::{Remote, RemotePort};
+use crate::settings::ServerSettings;
 use campanile::raw::RawFilter;
 use campanile::{Declared, Field};
 use giop::cdr::Writer;
 use std::cell::RefCell;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,7 +26,43 @@ use std::sync::Arc;
 /// # Errors
 /// What is wrong with the object, and what to do.
 pub(crate) fn blueprints(path: &Path) -> Result<Vec<(String, Blueprint)>, String> {
-    Ok(load(path)?.into_iter().map(|of| (of.name.to_owned(), blueprint(Arc::new(of)))).collect())
+    Ok(named(load(path)?))
+}
+
+fn named(all: Vec<ForeignType>) -> Vec<(String, Blueprint)> {
+    all.into_iter().map(|of| (of.name.to_owned(), blueprint(Arc::new(of)))).collect()
+}
+
+/// Makes the table of the components in a file: for interpreters, whose files are no shared objects.
+pub type MakeTable<'m> = &'m dyn Fn(&Path) -> Result<*const Table, String>;
+
+/// Does what [`describe_object`](crate::describe_object) does, with a file of which a table is made.
+///
+/// # Errors
+/// The standard output is closed.
+///
+/// # Safety
+/// Tables are as the header says, and stay for as long as the process.
+pub unsafe fn describe_file(path: &Path, make: MakeTable<'_>) -> io::Result<()> {
+    // SAFETY: the caller promises it.
+    deploy::describe(path, &|path| Ok(named(unsafe { read(make(path)?) }?)))
+}
+
+/// Does what [`serve_objects`](crate::serve_objects) does, with files of which tables are made.
+///
+/// # Errors
+/// What cannot be, on one line.
+///
+/// # Safety
+/// As for [`describe_file`].
+pub unsafe fn serve_files(
+    plan: &Path,
+    server: &str,
+    settings: ServerSettings,
+    make: MakeTable<'_>,
+) -> Result<(), String> {
+    // SAFETY: the caller promises it.
+    deploy::serve_with(plan, server, settings, &|path| Ok(named(unsafe { read(make(path)?) }?)))
 }
 
 fn blueprint(of: Arc<ForeignType>) -> Blueprint {

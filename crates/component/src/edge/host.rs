@@ -86,9 +86,21 @@ pub(crate) fn load(path: &Path) -> Result<Vec<ForeignType>, String> {
     // SAFETY: the address is taken here, and what it points to is not looked at.
     let table = unsafe { library.get::<*const Table>(SYMBOL.to_bytes_with_nul()) }.map(|symbol| *symbol);
     let table = table.ok().filter(|table| !table.is_null()).ok_or(
-        "it exports no campanile_component_v1: end it with CAMPANILE_COMPONENTS(…) in C, or campanile_component::export!(…) in Rust",
+        "it exports no campanile_component_v1: end it with CAMPANILE_COMPONENTS(…) in C, CAMPANILE_EXPORT(…) in C++, or campanile_component::export!(…) in Rust",
     )?;
-    if !table.is_aligned() {
+    // SAFETY: what an object exports by this name is a table, by the header, and the object stays.
+    unsafe { read(table) }
+}
+
+/// Reads a table.
+///
+/// # Errors
+/// What is wrong with it, and what to do.
+///
+/// # Safety
+/// The pointer is that of a table of some version, which stays for as long as the process.
+pub(super) unsafe fn read(table: *const Table) -> Result<Vec<ForeignType>, String> {
+    if table.is_null() || !table.is_aligned() {
         return Err("its campanile_component_v1 is no table: it is not aligned".to_owned());
     }
     let numbers = table.cast::<u32>();

@@ -4,6 +4,7 @@
 
 mod allocations;
 mod connections;
+mod cpp;
 mod dot;
 mod header;
 mod import;

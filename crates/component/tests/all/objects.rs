@@ -35,20 +35,26 @@ fn dome() -> PathBuf {
     dome
 }
 
-struct Stand {
+/// The guider in C, in a folder.
+fn in_c(folder: &Path) {
+    shared_object(folder, "libguider.so", GUIDER, &Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+}
+
+pub(crate) struct Stand {
     folder: TempPath,
-    server: Server,
+    pub(crate) server: Server,
     notices: Arc<Mutex<Vec<String>>>,
 }
 
 impl Stand {
-    fn new() -> Self {
+    /// A server, and a folder with a guider.
+    pub(crate) fn new(build: fn(&Path)) -> Self {
         let notices = Arc::<Mutex<Vec<String>>>::default();
         let noted = notices.clone();
         let settings =
             ServerSettings::default().on_notice(move |notice| noted.lock().unwrap().push(notice.to_string()));
         let folder = TempPath::folder("objects");
-        shared_object(&folder, "libguider.so", GUIDER, &Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+        build(&folder);
         Self { folder, server: Server::manual_with("main", settings), notices }
     }
 
@@ -57,7 +63,7 @@ impl Stand {
     }
 
     /// The plan, with other text for these.
-    fn plan(&self, changes: &[(&str, &str)]) -> Plan {
+    pub(crate) fn plan(&self, changes: &[(&str, &str)]) -> Plan {
         let mut text = PLAN.replace("DOME", dome().to_str().unwrap()).replace("LOG", self.log().to_str().unwrap());
         for (from, to) in changes {
             assert!(text.contains(from), "{from}");
@@ -66,7 +72,7 @@ impl Stand {
         Plan::parse(&text).unwrap()
     }
 
-    fn deploy(&mut self, plan: &Plan) -> Result<(), String> {
+    pub(crate) fn deploy(&mut self, plan: &Plan) -> Result<(), String> {
         let registry = Registry::new().with_objects(plan, "main", &self.folder).unwrap();
         let components = [("main".to_owned(), registry.descriptions())].into();
         assert_eq!(plan.check(&components), []);
@@ -74,8 +80,8 @@ impl Stand {
     }
 
     /// Deploys the plan, and runs it for so long.
-    fn run(changes: &[(&str, &str)], ms: u64) -> Self {
-        let mut stand = Self::new();
+    pub(crate) fn run(build: fn(&Path), changes: &[(&str, &str)], ms: u64) -> Self {
+        let mut stand = Self::new(build);
         let plan = stand.plan(changes);
         stand.deploy(&plan).unwrap();
         stand.server.start().unwrap();
@@ -83,18 +89,18 @@ impl Stand {
         stand
     }
 
-    fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         std::fs::read_to_string(self.log()).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    fn port(&self, port: &str) -> PortStatus {
+    pub(crate) fn port(&self, port: &str) -> PortStatus {
         self.server.port(port).unwrap()
     }
 }
 
 #[test]
 fn components_in_c_and_in_rust_are_connected_both_ways() {
-    let stand = Stand::run(&[], 30);
+    let stand = Stand::run(in_c, &[], 30);
     assert_eq!(
         stand.lines(),
         [
@@ -120,7 +126,7 @@ fn queues_and_filters_stand_before_ports_of_shared_objects() {
     [ports."guider.frame"]
     when = "$number == 3"
     [connections]"#;
-    let stand = Stand::run(&[("[connections]", settings)], 30);
+    let stand = Stand::run(in_c, &[("[connections]", settings)], 30);
     assert_eq!(
         stand.lines(),
         [
@@ -131,7 +137,7 @@ fn queues_and_filters_stand_before_ports_of_shared_objects() {
         ]
     );
     assert_eq!((stand.port("recorder.frame").filtered, stand.port("guider.frame").filtered), (1, 2));
-    let mut stand = Stand::new();
+    let mut stand = Stand::new(in_c);
     let plan = stand.plan(&[("[connections]", "[ports.\"guider.frame\"]\nwhen = \"$numbr == 3\"\n[connections]")]);
     let refused = stand.deploy(&plan).unwrap_err();
     assert!(refused.contains("no event has numbr; Frame has number, brightness, filters"), "{refused}");
@@ -139,7 +145,7 @@ fn queues_and_filters_stand_before_ports_of_shared_objects() {
 
 #[test]
 fn what_a_component_in_c_does_wrong_is_answered_and_counted() {
-    let does = |what: &str| Stand::run(&[("#guider", &format!("does = \"{what}\""))], 30);
+    let does = |what: &str| Stand::run(in_c, &[("#guider", &format!("does = \"{what}\""))], 30);
     // A handler that fails.
     let stand = does("fail");
     let frames = ["camera.frame 1 0.5 red 7 in place", "camera.frame 2 0.5 red 7 in place"];
@@ -157,14 +163,14 @@ fn what_a_component_in_c_does_wrong_is_answered_and_counted() {
 
 #[test]
 fn timers_of_components_in_c_tick() {
-    let stand = Stand::run(&[("#guider", "does = \"rest\""), ("\"guider.frame\", ", "")], 2_000);
+    let stand = Stand::run(in_c, &[("#guider", "does = \"rest\""), ("\"guider.frame\", ", "")], 2_000);
     let offsets = stand.lines().into_iter().filter(|line| line.starts_with("guider.offset")).count();
     assert_eq!((offsets, stand.port("guider.rest").delivered), (2, 2));
 }
 
 #[test]
 fn a_component_in_c_that_is_broken_is_made_again() {
-    let stand = Stand::run(&[("#guider", "does = \"break\"")], 140);
+    let stand = Stand::run(in_c, &[("#guider", "does = \"break\"")], 140);
     let lines = stand.lines();
     let of_guider: Vec<_> = lines.iter().filter(|line| line.starts_with("guider")).map(String::as_str).collect();
     // Frame 13 is the first after the pause of 100 ms.
@@ -186,7 +192,7 @@ fn a_component_in_c_that_is_broken_is_made_again() {
 
 #[test]
 fn a_panic_ends_at_the_edge_of_its_shared_object() {
-    let stand = Stand::run(&[("#recorder", "panics_at = 3")], 140);
+    let stand = Stand::run(in_c, &[("#recorder", "panics_at = 3")], 140);
     let lines = stand.lines();
     let notices = stand.notices.lock().unwrap();
     let failed = "component recorder of server main failed and is made again after 100 ms: frame 3 is too much";
@@ -200,21 +206,21 @@ fn a_panic_ends_at_the_edge_of_its_shared_object() {
 
 #[test]
 fn a_shared_object_refuses_to_be_made_and_to_be_activated() {
-    let mut stand = Stand::new();
+    let mut stand = Stand::new(in_c);
     let plan = stand.plan(&[("#guider", "does = \"refuse\"")]);
     stand.deploy(&plan).unwrap();
     let refused = stand.server.start().unwrap_err();
     assert_eq!(refused, Error::Failed { instance: "guider".to_owned(), reason: "not today".to_owned() });
-    let mut stand = Stand::new();
+    let mut stand = Stand::new(in_c);
     let plan = stand.plan(&[("#guider", "does = \"break in a step\"")]);
     stand.deploy(&plan).unwrap();
     let refused = stand.server.start().unwrap_err();
     assert_eq!(refused, Error::Failed { instance: "guider".to_owned(), reason: "the mirror is gone".to_owned() });
-    let mut stand = Stand::new();
+    let mut stand = Stand::new(in_c);
     let plan = stand.plan(&[("gain = 2", "gain = \"much\"")]);
     let refused = stand.deploy(&plan).unwrap_err();
     assert!(refused.contains("guider failed: there is no gain"), "{refused}");
-    let mut stand = Stand::new();
+    let mut stand = Stand::new(in_c);
     let plan = stand.plan(&[("log = ", "panics_at = \"soon\"\nlog = ")]);
     let refused = stand.deploy(&plan).unwrap_err();
     assert!(refused.contains("recorder, property panics_at: invalid type"), "{refused}");
@@ -224,7 +230,7 @@ fn a_shared_object_refuses_to_be_made_and_to_be_activated() {
 fn ports_of_shared_objects_in_two_servers_are_connected_by_a_channel() {
     let listen = format!("{}:0", testing::own_loopback());
     let service = Service::start(Config { listen, ..Config::default() }).unwrap();
-    let stand = Stand::new();
+    let stand = Stand::new(in_c);
     let shared = format!(
         "[containers.shared]\nservice = \"notification\"\nat = \"{}\"\n[servers.main]\n[servers.far]",
         service.address()

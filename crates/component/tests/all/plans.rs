@@ -145,6 +145,28 @@ fn what_is_no_plan_is_refused_by_line() {
 }
 
 #[test]
+fn a_server_has_components_of_one_kind() {
+    let plan = "[servers.main]\n[instances.camera]\ncomponent = 'libdome.so#Camera'\n\
+                [instances.guider]\ncomponent = 'guider.py#Guider'\n";
+    let said = |plan: &str| {
+        let problems = Plan::parse(plan).unwrap().check(&components());
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let both = "instances.camera: libdome.so#Camera is in a shared object, and the server main has instances in Python: give one of both kinds another server";
+    assert!(said(plan).contains(both), "{}", said(plan));
+    // A server that there is not is no other kind of one.
+    let nowhere = "instances.guider: there is no server far: add [servers.far]";
+    assert!(said("[instances.guider]\ncomponent = 'guider.py#Guider'\nserver = 'far'").ends_with(nowhere));
+    let with_program = plan.replace("[servers.main]", "[servers.main]\nprogram = './control'\npython = 'python3'");
+    let said = said(&with_program);
+    assert!(said.contains("servers.main: it has `python`, and a program or no instance in Python: leave out `python`"));
+    assert!(
+        said.contains("instances.guider: guider.py#Guider is in Python, and the server main has a program"),
+        "{said}"
+    );
+}
+
+#[test]
 fn servers_that_are_connected_name_one_service() {
     let plan = r#"
         [containers.here]

@@ -76,22 +76,6 @@ template <class T> const campanile_type* type_of() {
     return type;
 }
 
-/// Octets that a thread keeps for values.
-constexpr std::size_t retained_max = 1 << 20;
-
-/// Writes a value into memory that the thread keeps, and has it used.
-template <class T, class Use> void with_octets(const T& value, Use use) {
-    thread_local std::vector<std::uint8_t> kept;
-    std::vector<std::uint8_t> octets;
-    octets.swap(kept); // so that publishing from within is in order
-    Writer writer(octets);
-    Field<T>::write(writer, value);
-    use(octets.data(), octets.size());
-    if (octets.capacity() <= retained_max) {
-        kept.swap(octets);
-    }
-}
-
 inline std::string_view view(const campanile_text& text) { return {text.data, text.size}; }
 
 inline std::string taken(char* text) { return Handle<char>(text).get(); }

@@ -21,6 +21,7 @@ the same events.
     Consumer                receiving: for, async for, or callbacks
     event, i8 … u64, f32    classes as events, and how wide their numbers are
     idl                     a class's type as other languages have it
+    component               classes with typed ports, which a plan connects: a module of its own
     Error                   what can go wrong; its subclasses say what
 """
 
