@@ -115,6 +115,19 @@ fn containers_are_compared_with_direct_calls_and_with_the_channel_alone() {
 }
 
 #[test]
+fn response_times_that_are_computed_are_compared_with_those_that_are_measured() {
+    let report = conduct("predicted", &[]);
+    let rows = report["rows"].as_array().unwrap();
+    let of = |plan: &str| rows.iter().filter(|row| row["plan"] == plan).count();
+    assert_eq!(["pipeline of four", "fan-out to ten", "rate group of five"].map(of), [5, 11, 5]);
+    for row in rows {
+        // Nothing takes less than its own handler: half a millisecond.
+        assert!(row["measured"]["min_us"].as_f64() >= Some(500.0), "{row}");
+        assert!(row["predicted_us"].as_f64() >= Some(1_000.0), "{row}");
+    }
+}
+
+#[test]
 fn an_experiment_refuses_durations_that_are_none() {
     let (error, code) = super::refusal(&["paths-load", "--seconds", "0"]);
     assert_eq!(code, 2);
