@@ -83,6 +83,7 @@ mod life;
 mod notice;
 mod plan;
 mod port;
+mod process;
 mod program;
 mod queue;
 mod remote;
