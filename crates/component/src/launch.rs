@@ -9,6 +9,7 @@ use crate::process::{Process, STEP_LIMIT, Said, status_in_time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -56,8 +57,13 @@ impl PlanFile {
         let text = std::fs::read_to_string(&path).map_err(|error| one(error.to_string()))?;
         let plan = Plan::parse(&text).map_err(|problem| vec![problem])?;
         let folder = path.parent().unwrap_or(Path::new("."));
+        let mut problems = plan.artifact_problems();
+        problems.extend(plan.servers.keys().filter_map(|server| plan.check_digests(folder, server).err()));
+        if !problems.is_empty() {
+            return Err(problems);
+        }
         // What could not be asked for would only be missed again.
-        let components = Programs { plan: &plan, folder, objects: &objects }.describe()?;
+        let components = Programs { plan: &plan, folder, objects: &objects, user: None }.describe()?;
         let problems = plan.check(&components);
         if problems.is_empty() { Ok(Self { plan, path, objects, components }) } else { Err(problems) }
     }
@@ -83,7 +89,7 @@ impl PlanFile {
         let (sender, said) = channel();
         let mut running = Running { processes: Vec::new(), said };
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        let programs = Programs { plan: &self.plan, folder, objects: &self.objects };
+        let programs = Programs { plan: &self.plan, folder, objects: &self.objects, user: None };
         for name in self.plan.server_names() {
             let (sender, of) = (sender.clone(), name.to_owned());
             // The launcher may have given up; the process is read all the same, so that it does not wait.
@@ -102,43 +108,54 @@ impl PlanFile {
     }
 }
 
-fn at(server: &str, reason: impl Into<String>) -> Problem {
+pub(crate) fn at(server: &str, reason: impl Into<String>) -> Problem {
     Problem::new(format!("servers.{server}"), reason)
 }
 
 /// What starts the servers of a plan.
-struct Programs<'p> {
-    plan: &'p Plan,
-    folder: &'p Path,
+pub(crate) struct Programs<'p> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) folder: &'p Path,
     /// What is a component server for shared objects, with its first arguments; empty if there is none.
-    objects: &'p [OsString],
+    pub(crate) objects: &'p [OsString],
+    /// The user as which all processes run, and its group; `None` for the user of this process.
+    pub(crate) user: Option<(u32, u32)>,
 }
 
 impl Programs<'_> {
     fn of_objects(&self) -> Result<Command, String> {
         let (program, arguments) = self.objects.split_first().ok_or("it names no program: give it one")?;
-        let mut command = Command::new(program);
+        let mut command = self.command(program.as_ref());
         command.args(arguments);
         Ok(command)
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        if let Some((user, group)) = self.user {
+            // Where this process is root, other groups than this one are dropped.
+            command.uid(user).gid(group);
+        }
+        command
     }
 
     /// The program of a server, by the plan's folder.
     fn of(&self, server: &str) -> Result<Command, String> {
         match self.plan.servers.get(server).and_then(|server| server.program.as_ref()) {
-            Some(program) => Ok(Command::new(self.folder.join(program))),
+            Some(program) => Ok(self.command(&self.folder.join(program))),
             None => self.of_objects(),
         }
     }
 
     /// The command of a server of a plan in a file.
-    fn server(&self, name: &str, file: &Path) -> Result<Command, String> {
+    pub(crate) fn server(&self, name: &str, file: &Path) -> Result<Command, String> {
         let mut command = self.of(name)?;
         command.arg("--plan").arg(file).arg("--server").arg(name);
         Ok(command)
     }
 
     /// What the programs and shared objects say of the components of each server.
-    fn describe(&self) -> Result<BTreeMap<String, Descriptions>, Vec<Problem>> {
+    pub(crate) fn describe(&self) -> Result<BTreeMap<String, Descriptions>, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut components = BTreeMap::<String, Descriptions>::new();
         for (name, server) in &self.plan.servers {

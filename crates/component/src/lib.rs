@@ -68,6 +68,7 @@
 //!
 //! What is left to others: the types of events and channels ([`campanile`]).
 
+mod artifacts;
 mod counters;
 mod declaration;
 mod deploy;
@@ -80,6 +81,7 @@ mod instance;
 mod lane;
 mod launch;
 mod life;
+mod node;
 mod notice;
 mod plan;
 mod port;
@@ -100,6 +102,9 @@ pub use derive::component;
 pub use error::{Error, Failure, SendError};
 pub use launch::{PlanFile, Running};
 pub use life::{Life, Lifecycle, Step};
+pub use node::{
+    Changed, Difference, Digests, Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus, PlanStatus, ServerStatus,
+};
 pub use notice::{Change, NeighbourChange, Notice};
 pub use plan::{
     ContainerPlan, Description, Descriptions, FIRST_SERVER, InstancePlan, PLAN_BYTES_MAX, Plan, PoolPlan, PortPlan,

@@ -68,6 +68,10 @@ pub struct Plan {
     /// Settings of sinks, and times of handlers.
     #[serde(default)]
     pub ports: BTreeMap<String, PortPlan>,
+    /// Digests of programs and shared objects, named as elsewhere in the plan, each as `sha256:` and 64 digits. A file with another one is
+    /// not loaded.
+    #[serde(default)]
+    pub artifacts: BTreeMap<String, String>,
 }
 
 fn default_name() -> String {
@@ -248,7 +252,7 @@ impl Description {
 pub type Descriptions = BTreeMap<String, Description>;
 
 /// What is wrong with a plan, and where.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Problem {
     /// The place in the plan: `instances.guider`, `connections."camera.frame"`.
@@ -371,6 +375,7 @@ impl Plan {
             let reason = format!("there are {}: at most {INSTANCES_MAX} are taken", self.instances.len());
             return vec![Problem::new("instances", reason)];
         }
+        checked.problems.extend(self.artifact_problems());
         checked.check_containers();
         for (name, instance) in &self.instances {
             checked.check_instance(name, instance);

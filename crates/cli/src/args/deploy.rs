@@ -7,9 +7,11 @@ pub(super) const DEPLOY_EXAMPLES: &str = "\
 Examples:
   campanile deploy check plan.toml
   campanile deploy run plan.toml
+  campanile deploy up plan.toml && campanile deploy status
 
 A plan names processes, instances of components, connections and settings of
-ports; docs/components.md says how. On this machine only.";
+ports; docs/components.md says how. On this machine only. What `run` starts
+ends with it; what `up` starts outlives it, by a node manager: campanile node.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -39,6 +41,48 @@ first one is started, and if one cannot be, all end. They end with this command,
 at Ctrl-C; if one ends by itself, that is said, and all end.
 Exit status: 0 ended by Ctrl-C; 1 a server failed; 2 wrong usage.";
 
+const UP_EXAMPLES: &str = "\
+Examples:
+  campanile deploy up plan.toml
+  campanile deploy diff plan.toml; campanile deploy up plan.toml
+
+Has the node manager run the plan, in place of the one of that name. Servers
+of which the plan says what it said before run on; the processes of the others
+are made and configured beside the old ones, which end before the new ones are
+started. If anything fails, what ran before runs on, or again. The change goes
+on if this command is ended.
+Exit status: 0 the plan is up; 1 it is not; 2 wrong usage.";
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  campanile deploy diff plan.toml
+
+Prints what `up` would change, a line for each server and key of the plan.
+Exit status: 0 nothing; 1 something; 2 wrong usage, or that cannot be said.";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  campanile deploy status
+  campanile deploy status guiding --json | jq '.plans[].servers[].state'
+
+Exit status: 0 all servers are started; 1 one is not, or that cannot be said;
+2 wrong usage.";
+
+const DOWN_EXAMPLES: &str = "\
+Examples:
+  campanile deploy down guiding
+
+Passivates all instances of the plan, ends its processes, and forgets it.";
+
+pub(super) const NODE_EXAMPLES: &str = "\
+Examples:
+  campanile node --config node.toml
+
+Runs plans that outlive the command: campanile deploy up. All servers end with
+it, and come up with it again. config/node.toml has all settings; under
+systemd it is campanile-node.service. Ends at Ctrl-C.
+Exit status: 0 ended by Ctrl-C; 1 it cannot run; 2 wrong usage or settings.";
+
 /// What is done with a plan.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeployCommand {
@@ -48,7 +92,19 @@ pub(crate) enum DeployCommand {
     /// Run a plan on this machine, until Ctrl-C
     #[command(after_help = RUN_EXAMPLES)]
     Run(DeployOptions),
-    /// Be a server of components in shared objects, for the two others
+    /// Bring a plan up, which outlives this command
+    #[command(after_help = UP_EXAMPLES)]
+    Up(DeployNodeOptions),
+    /// Say which plans are up, with their servers
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(DeployStatusOptions),
+    /// Say what `up` would change
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(DeployNodeOptions),
+    /// Take a plan down
+    #[command(after_help = DOWN_EXAMPLES)]
+    Down(DeployDownOptions),
+    /// Be a server of components in shared objects, for the others
     #[command(hide = true)]
     Serve(DeployServeOptions),
 }
@@ -83,4 +139,48 @@ pub(crate) struct DeployServeOptions {
     /// The server of the plan
     #[arg(long, value_name = "NAME", requires = "plan")]
     pub(crate) server: Option<String>,
+}
+
+/// Where the node manager is.
+#[derive(Debug, Args)]
+pub(crate) struct NodeArg {
+    /// Socket of the node manager [default: /run/campanile-node/node.sock for root, else $XDG_RUNTIME_DIR/campanile-node.sock]
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) node: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployNodeOptions {
+    #[command(flatten)]
+    pub(crate) plan: DeployOptions,
+    #[command(flatten)]
+    pub(crate) node: NodeArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployStatusOptions {
+    /// The plan [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) node: NodeArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployDownOptions {
+    /// The plan
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) node: NodeArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeOptions {
+    /// Settings: config/node.toml has them all
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
 }

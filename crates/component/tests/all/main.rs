@@ -6,6 +6,7 @@ mod allocations;
 mod connections;
 mod header;
 mod lifecycle;
+mod nodes;
 mod objects;
 mod panics;
 mod parts;
