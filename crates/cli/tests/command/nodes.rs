@@ -130,3 +130,18 @@ fn users_that_the_settings_do_not_name_are_refused() {
         text(&refused.stderr)
     );
 }
+
+#[test]
+fn settings_that_cannot_be_end_with_status_2() {
+    let folder = TempPath::folder("node");
+    let file = folder.join("node.toml");
+    let run = |settings: &str| {
+        std::fs::write(&file, settings).unwrap();
+        let output = output_in_time(Command::new(PROGRAM).arg("node").arg("--config").arg(&file));
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert!(run("stat = '/x'\n").contains("unknown field `stat`"));
+    assert!(run("state = 'here'\n").contains("the path here is relative: give an absolute one"));
+    assert!(run("state = '/x'\nuser = 'not there'\n").contains("there is no user not there in /etc/passwd"));
+}

@@ -45,11 +45,13 @@ impl NodeSettings {
     /// The settings that a file has.
     ///
     /// # Errors
-    /// The file cannot be read, is no TOML, or says what there is not.
+    /// The file cannot be read, is no TOML, or says what cannot be on this machine.
     pub fn read(path: &Path) -> Result<Self, String> {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
-        Self::parse(&text).map_err(|error| failed(&error))
+        let settings = Self::parse(&text).map_err(|error| failed(&error))?;
+        Policy::new(&settings, Vec::new()).map_err(|error| failed(&error))?;
+        Ok(settings)
     }
 
     /// The settings that a text has.
