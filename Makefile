@@ -58,6 +58,7 @@ install: build-with-dds
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions target/stage/completions/_campanile
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d target/stage/completions/campanile.fish
 	[ -e $(DESTDIR)/etc/campanile/campanile.toml ] || install -D -m 644 -t $(DESTDIR)/etc/campanile config/campanile.toml
+	[ -e $(DESTDIR)/etc/campanile/node.toml ] || install -D -m 644 -t $(DESTDIR)/etc/campanile config/node.toml
 
 # The Debian package: target/debian/campanile_VERSION_ARCHITECTURE.deb, and one with what debuggers need beside it. Needs Python 3, too.
 # Stripped files have none of that: Cargo puts the program there once more as it was linked, and cargo-deb takes it apart in copies.

@@ -30,7 +30,8 @@ pub(crate) use configure::{
 pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use dead::{DeadCommand, DeadOptions, DeadRmOptions, DeadSelection};
 pub(crate) use deploy::{
-    DeployCheckOptions, DeployCommand, DeployGraphOptions, DeployImportOptions, DeployOptions, DeployServeOptions,
+    DeployCheckOptions, DeployCommand, DeployDownOptions, DeployGraphOptions, DeployImportOptions, DeployNodeOptions,
+    DeployOptions, DeployServeOptions, DeployStatusOptions, NodeArg, NodeOptions,
 };
 pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use link::{LinkAddOptions, LinkCommand, LinkLsOptions, LinkOptions, LinkRmOptions};
@@ -223,7 +224,7 @@ A real-time notification service for CORBA, and tools to look at one
 Usage: campanile COMMAND …
 
 To try it        demo
-To serve         serve, tao-notify, doctor, check, deploy
+To serve         serve, tao-notify, doctor, check, deploy, node
 Events           pub, sub (echo), record, replay, filter, tempo
 To look          ls, info, consumers, top, types, hz, bw, stats, ping
 To administer    channel, link, topology, dead, disconnect, access, store
@@ -358,6 +359,9 @@ pub(crate) enum Command {
     /// Make, check, draw and run plans of components
     #[command(subcommand, after_help = deploy::DEPLOY_EXAMPLES)]
     Deploy(DeployCommand),
+    /// Be the node manager of this machine, which runs plans of components that outlive the command
+    #[command(after_help = deploy::NODE_EXAMPLES)]
+    Node(NodeOptions),
     /// Check a service for monitoring: exit status 0 to 3 and performance data, as Nagios plug-ins have them
     #[command(after_help = check::CHECK_EXAMPLES)]
     Check(CheckOptions),

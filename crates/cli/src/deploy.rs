@@ -5,6 +5,7 @@ use crate::args::{
 };
 use crate::failure::Failure;
 use crate::logger;
+use crate::node;
 use crate::show;
 use crate::signals::{self, Waiter, Wake};
 use component::{
@@ -14,6 +15,7 @@ use planning::format_time;
 use serde_json::json;
 use service::LogConfig;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write as _};
@@ -31,17 +33,25 @@ pub(crate) fn run(command: &DeployCommand) -> Result<(), Failure> {
         DeployCommand::Graph(options) => graph(options),
         DeployCommand::Import(options) => import(options),
         DeployCommand::Serve(options) => serve(options),
+        DeployCommand::Up(options) => node::up(options),
+        DeployCommand::Status(options) => node::status(options),
+        DeployCommand::Diff(options) => node::diff(options),
+        DeployCommand::Down(options) => node::down(options),
     }
 }
 
 /// Reads a plan; what is wrong with it is told.
 fn read(options: &DeployOptions, tell: impl FnOnce(&[Problem]) -> Failure) -> Result<PlanFile, Failure> {
-    let program = std::env::current_exe().map_err(|error| Failure::Message(error.to_string()))?;
-    let objects = vec![program.into(), "deploy".into(), "serve".into()];
-    PlanFile::read_with_objects(&options.plan, objects).map_err(|problems| tell(&problems))
+    PlanFile::read_with_objects(&options.plan, objects()?).map_err(|problems| tell(&problems))
 }
 
-fn say(problems: &[Problem]) -> Failure {
+/// The command that is a server of components in shared objects.
+pub(crate) fn objects() -> Result<Vec<OsString>, Failure> {
+    let program = std::env::current_exe().map_err(Failure::message)?;
+    Ok(vec![program.into(), "deploy".into(), "serve".into()])
+}
+
+pub(crate) fn say(problems: &[Problem]) -> Failure {
     for problem in problems {
         eprintln!("campanile: {problem}");
     }

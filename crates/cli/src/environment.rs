@@ -14,6 +14,8 @@ pub(crate) struct Environment {
     pub(crate) state_directory: Option<PathBuf>,
     /// Folder for programs' state, chosen by the user (XDG Base Directory Specification).
     pub(crate) state_home: Option<PathBuf>,
+    /// Folder for sockets of the user's programs (XDG Base Directory Specification).
+    pub(crate) runtime_directory: Option<PathBuf>,
     /// The user's home folder.
     pub(crate) home: Option<PathBuf>,
     /// Names of the passed sockets, in order, separated by colons (`LISTEN_FDNAMES`).
@@ -35,6 +37,7 @@ impl Environment {
         Self {
             state_directory: absolute(env::var_os("STATE_DIRECTORY").and_then(first)),
             state_home: absolute(env::var_os("XDG_STATE_HOME").map(Into::into)),
+            runtime_directory: absolute(env::var_os("XDG_RUNTIME_DIR").map(Into::into)),
             home: absolute(env::var_os("HOME").map(Into::into)),
             socket_names: text("LISTEN_FDNAMES"),
             notify_socket: env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()),

@@ -37,6 +37,7 @@ mod link;
 mod logger;
 mod ls;
 mod moment;
+mod node;
 mod outgoing;
 mod over_dds;
 mod ping;
@@ -135,6 +136,7 @@ fn main() -> ExitCode {
         Command::Check(options) => return check::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Deploy(command) => deploy::run(&command),
+        Command::Node(options) => node::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Completions { shell } => io::stdout().write_all(&complete::script(shell)).map_err(Into::into),
         Command::Man { folder } => write_man_pages(&folder),

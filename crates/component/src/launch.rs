@@ -5,28 +5,15 @@
 
 use crate::deploy::ObjectReport;
 use crate::plan::{Descriptions, Plan, Problem};
+use crate::process::{Process, STEP_LIMIT, Said, status_in_time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-
-/// How long a program may take to describe its components, to be configured, or to be started.
-const STEP_LIMIT: Duration = Duration::from_secs(30);
-
-/// How long a process may live after its standard output has ended.
-const END_LIMIT: Duration = Duration::from_secs(5);
-
-/// How long looks at whether a process has ended are apart.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// What a process says of its state.
-const STATES: [&str; 2] = ["configured", "started"];
-
-/// The most octets of a line that a process says; the rest is the next line.
-const LINE_BYTES_MAX: u64 = 16 * 1024;
 
 /// The most octets of what a program says of its components.
 const DESCRIPTION_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -46,25 +33,10 @@ pub struct PlanFile {
     components: BTreeMap<String, Descriptions>,
 }
 
-/// What the processes of a plan say.
-enum Said {
-    /// A server's state: one of [`STATES`].
-    Line(String, &'static str),
-    /// A server has ended, or its standard output.
-    Ended(String),
-}
-
-struct Process {
-    name: String,
-    child: Child,
-    /// Its standard input: it ends when this is closed.
-    input: Option<ChildStdin>,
-}
-
 /// The processes of a plan. They end when this is dropped.
 pub struct Running {
-    processes: Vec<Process>,
-    said: Receiver<Said>,
+    processes: Vec<(String, Process)>,
+    said: Receiver<(String, Said)>,
 }
 
 impl PlanFile {
@@ -88,6 +60,11 @@ impl PlanFile {
         let text = std::fs::read_to_string(&path).map_err(|error| one(error.to_string()))?;
         let plan = Plan::parse(&text).map_err(|problem| vec![problem])?;
         let folder = path.parent().unwrap_or(Path::new("."));
+        let mut problems = plan.artifact_problems();
+        problems.extend(plan.servers.keys().filter_map(|server| plan.check_digests(folder, server).err()));
+        if !problems.is_empty() {
+            return Err(problems);
+        }
         // What could not be asked for would only be missed again.
         let components = Programs::new(&plan, folder, &objects).describe()?;
         let problems = plan.check(&components);
@@ -117,53 +94,67 @@ impl PlanFile {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let programs = Programs::new(&self.plan, folder, &self.objects);
         for name in self.plan.server_names() {
-            let process = start(&programs, &self.path, name, &sender).map_err(|reason| at(name, reason))?;
-            running.processes.push(process);
+            let (sender, of) = (sender.clone(), name.to_owned());
+            // The launcher may have given up; the process is read all the same, so that it does not wait.
+            let tell = move |said| drop(sender.send((of.clone(), said)));
+            let process = programs.server(name, &self.path).and_then(|command| Process::start(command, name, tell));
+            running.processes.push((name.to_owned(), process.map_err(|reason| at(name, reason))?));
         }
-        running.all_say("configured")?;
-        for process in &mut running.processes {
-            let told = process.input.as_mut().map(|input| writeln!(input, "start").and_then(|()| input.flush()));
-            if let Some(Err(error)) = told {
-                return Err(at(&process.name, error.to_string()));
-            }
+        // Only processes say something from now on.
+        drop(sender);
+        running.all_say(Said::Configured, "configured")?;
+        for (name, process) in &mut running.processes {
+            process.begin().map_err(|error| at(name, error.to_string()))?;
         }
-        running.all_say("started")?;
+        running.all_say(Said::Started, "started")?;
         Ok(running)
     }
 }
 
-fn at(server: &str, reason: impl Into<String>) -> Problem {
+pub(crate) fn at(server: &str, reason: impl Into<String>) -> Problem {
     Problem::new(format!("servers.{server}"), reason)
 }
 
 /// What starts the servers of a plan.
-struct Programs<'p> {
-    plan: &'p Plan,
-    folder: &'p Path,
+pub(crate) struct Programs<'p> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) folder: &'p Path,
     /// What is a component server for shared objects, with its first arguments; empty if there is none.
-    objects: &'p [OsString],
+    pub(crate) objects: &'p [OsString],
+    /// The user as which all processes run, and its group; `None` for the user of this process.
+    pub(crate) user: Option<(u32, u32)>,
     /// Servers of Python with their interpreters.
-    python: BTreeMap<&'p str, &'p str>,
+    pub(crate) python: BTreeMap<&'p str, &'p str>,
 }
 
 impl<'p> Programs<'p> {
-    fn new(plan: &'p Plan, folder: &'p Path, objects: &'p [OsString]) -> Self {
-        Self { plan, folder, objects, python: plan.python_servers() }
+    /// As the user of this process, by the interpreters that the plan names.
+    pub(crate) fn new(plan: &'p Plan, folder: &'p Path, objects: &'p [OsString]) -> Self {
+        Self { plan, folder, objects, user: None, python: plan.python_servers() }
     }
 
     fn of_objects(&self) -> Result<Command, String> {
         let (program, arguments) = self.objects.split_first().ok_or("it names no program: give it one")?;
-        let mut command = Command::new(program);
+        let mut command = self.command(program.as_ref());
         command.args(arguments);
         Ok(command)
     }
 
     /// An interpreter of Python that is a component server.
     fn of_python(&self, python: &str) -> Command {
-        let is_path = python.contains('/');
-        let mut command = if is_path { Command::new(self.folder.join(python)) } else { Command::new(python) };
+        let path = if python.contains('/') { self.folder.join(python) } else { python.into() };
+        let mut command = self.command(&path);
         // What stands in the working folder is not imported.
         command.args(["-P", "-m", PYTHON_MODULE]);
+        command
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        if let Some((user, group)) = self.user {
+            // Where this process is root, other groups than this one are dropped.
+            command.uid(user).gid(group);
+        }
         command
     }
 
@@ -171,14 +162,21 @@ impl<'p> Programs<'p> {
     fn of(&self, server: &str) -> Result<Command, String> {
         let program = self.plan.servers.get(server).and_then(|server| server.program.as_ref());
         match (program, self.python.get(server)) {
-            (Some(program), _) => Ok(Command::new(self.folder.join(program))),
+            (Some(program), _) => Ok(self.command(&self.folder.join(program))),
             (None, Some(python)) => Ok(self.of_python(python)),
             (None, None) => self.of_objects(),
         }
     }
 
+    /// The command of a server of a plan in a file.
+    pub(crate) fn server(&self, name: &str, file: &Path) -> Result<Command, String> {
+        let mut command = self.of(name)?;
+        command.arg("--plan").arg(file).arg("--server").arg(name);
+        Ok(command)
+    }
+
     /// What the programs and shared objects say of the components of each server.
-    fn describe(&self) -> Result<BTreeMap<String, Descriptions>, Vec<Problem>> {
+    pub(crate) fn describe(&self) -> Result<BTreeMap<String, Descriptions>, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut components = BTreeMap::<String, Descriptions>::new();
         for (name, server) in &self.plan.servers {
@@ -295,100 +293,34 @@ fn ask(command: &mut Command) -> Result<(ExitStatus, String), String> {
     }
 }
 
-/// How a process ends, if it does so soon.
-fn status_in_time(child: &mut Child) -> Option<ExitStatus> {
-    let limit = Instant::now() + END_LIMIT;
-    loop {
-        match child.try_wait() {
-            Ok(None) if Instant::now() < limit => std::thread::park_timeout(Duration::from_millis(10)),
-            outcome => return outcome.ok().flatten(),
-        }
-    }
-}
-
-/// Gives on what a process says of its state, each once, and logs all else.
-fn read_states(output: impl Read, server: &str, said: &Sender<Said>) {
-    let mut output = BufReader::new(output);
-    let mut missing = STATES.to_vec();
-    let mut line = Vec::new();
-    while (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim_end_matches(['\n', '\r']);
-        if let Some(place) = missing.iter().position(|state| *state == text) {
-            // The launcher may have given up; the process is read all the same, so that it does not wait.
-            let _ = said.send(Said::Line(server.to_owned(), missing.remove(place)));
-        } else {
-            log::info!("{server}: {text}");
-        }
-        line.clear();
-    }
-    let _ = said.send(Said::Ended(server.to_owned()));
-}
-
-/// Starts the process of a server.
-fn start(programs: &Programs<'_>, path: &Path, name: &str, said: &Sender<Said>) -> Result<Process, String> {
-    let mut command = programs.of(name)?;
-    let program = command.get_program().to_owned();
-    let mut child = command
-        .arg("--plan")
-        .arg(path)
-        .arg("--server")
-        .arg(name)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{}: {error}", Path::new(&program).display()))?;
-    let (input, output) = (child.stdin.take(), child.stdout.take());
-    let (sender, server) = (said.clone(), name.to_owned());
-    if let Some(output) = output {
-        std::thread::spawn(move || read_states(output, &server, &sender));
-    }
-    Ok(Process { name: name.to_owned(), child, input })
-}
-
 impl Running {
-    /// Waits until each process has said this line; what else they say is logged.
-    fn all_say(&mut self, line: &str) -> Result<(), Problem> {
-        let mut missing: Vec<String> = self.processes.iter().map(|process| process.name.clone()).collect();
+    /// Waits until each process has said that.
+    fn all_say(&mut self, state: Said, line: &str) -> Result<(), Problem> {
+        let mut missing: Vec<String> = self.processes.iter().map(|(name, _)| name.clone()).collect();
         let limit = Instant::now() + STEP_LIMIT;
-        while let Some(next) = missing.first().cloned() {
+        while let Some(next) = missing.first() {
             match self.next(limit) {
-                Some(Said::Line(server, said)) if said == line => missing.retain(|name| *name != server),
-                Some(Said::Line(..)) => {}
-                Some(Said::Ended(server)) => {
+                Some((server, said)) if said == state => missing.retain(|name| *name != server),
+                Some((_, Said::Configured | Said::Started)) => {}
+                Some((server, Said::Closed | Said::Exited)) => {
                     let ended = self.how_ended(&server);
                     return Err(at(&server, format!("{ended} before it was {line}; its own words stand above")));
                 }
-                None => return Err(at(&next, format!("it was not {line} within {} s", STEP_LIMIT.as_secs()))),
+                None => return Err(at(next, format!("it was not {line} within {} s", STEP_LIMIT.as_secs()))),
             }
         }
         Ok(())
     }
 
-    /// What a process says next, until then. One that has ended is found while processes that it started hold its standard output.
-    fn next(&mut self, limit: Instant) -> Option<Said> {
-        loop {
-            let left = limit.saturating_duration_since(Instant::now());
-            match self.said.recv_timeout(left.min(LOOK)) {
-                Ok(said) => return Some(said),
-                Err(RecvTimeoutError::Timeout) => {}
-                // The outputs of all have ended, as was said.
-                Err(RecvTimeoutError::Disconnected) => return None,
-            }
-            let has_ended = |process: &mut Process| !matches!(process.child.try_wait(), Ok(None));
-            if let Some(ended) = self.processes.iter_mut().find_map(|it| has_ended(it).then(|| it.name.clone())) {
-                return Some(Said::Ended(ended));
-            }
-            if left.is_zero() {
-                return None;
-            }
-        }
+    /// What a process says next, until then.
+    fn next(&self, limit: Instant) -> Option<(String, Said)> {
+        self.said.recv_timeout(limit.saturating_duration_since(Instant::now())).ok()
     }
 
     /// What became of a server that has ended, or its standard output.
     fn how_ended(&mut self, server: &str) -> String {
-        let process = self.processes.iter_mut().find(|process| process.name == server);
-        process.and_then(|process| status_in_time(&mut process.child)).map_or_else(
+        let process = self.processes.iter_mut().find(|(name, _)| name == server);
+        process.and_then(|(_, process)| process.status_in_time()).map_or_else(
             || "it ended its standard output, and not itself,".to_owned(),
             |status| format!("it ended with {status}"),
         )
@@ -397,20 +329,19 @@ impl Running {
     /// The process numbers of the servers, by name.
     #[must_use]
     pub fn processes(&self) -> Vec<(&str, u32)> {
-        self.processes.iter().map(|process| (process.name.as_str(), process.child.id())).collect()
+        self.processes.iter().map(|(name, process)| (name.as_str(), process.id())).collect()
     }
 
     /// Waits for a server to end, for so long at most, and says which and how.
     pub fn ended(&mut self, within: Duration) -> Option<Problem> {
         let limit = Instant::now() + within;
         loop {
-            match self.next(limit) {
-                Some(Said::Line(..)) => {}
-                Some(Said::Ended(server)) => {
+            match self.next(limit)? {
+                (_, Said::Configured | Said::Started) => {}
+                (server, Said::Closed | Said::Exited) => {
                     let ended = self.how_ended(&server);
                     return Some(at(&server, ended.trim_end_matches(',')));
                 }
-                None => return None,
             }
         }
     }
@@ -419,22 +350,17 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // All at once, then each is waited for.
-        for process in &mut self.processes {
-            process.input = None;
+        for (_, process) in &mut self.processes {
+            process.close();
         }
         let limit = Instant::now() + STEP_LIMIT;
-        while self.processes.iter_mut().any(|process| matches!(process.child.try_wait(), Ok(None))) {
-            match self.said.recv_timeout(limit.saturating_duration_since(Instant::now()).min(LOOK)) {
-                _ if Instant::now() < limit => {}
-                _ => break,
+        while self.processes.iter_mut().any(|(_, process)| process.status().is_none()) && self.next(limit).is_some() {}
+        for (name, process) in &mut self.processes {
+            if process.status().is_none() {
+                log::warn!("the server {name} did not end within {} s, and is killed", STEP_LIMIT.as_secs());
+                process.kill();
+                process.status_in_time();
             }
-        }
-        for process in &mut self.processes {
-            if matches!(process.child.try_wait(), Ok(None)) {
-                log::warn!("the server {} did not end within {} s, and is killed", process.name, STEP_LIMIT.as_secs());
-                let _ = process.child.kill();
-            }
-            let _ = process.child.wait();
         }
     }
 }
@@ -442,22 +368,5 @@ impl Drop for Running {
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running").field("processes", &self.processes()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Said, read_states};
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn states_are_read_beside_lines_that_are_no_text() {
-        let (sender, said) = channel();
-        let output = [b"\xff\xfe\nconfigured\r\nconfigured\n".as_slice(), &[b'x'; 40_000], b"\nstarted\n"].concat();
-        read_states(&*output, "control", &sender);
-        let said: Vec<_> = said.try_iter().collect();
-        let [Said::Line(_, "configured"), Said::Line(_, "started"), Said::Ended(_)] = said.as_slice() else {
-            panic!("{} were said", said.len())
-        };
     }
 }

@@ -69,6 +69,7 @@
 //!
 //! What is left to others: the types of events and channels ([`campanile`]).
 
+mod artifacts;
 mod counters;
 mod declaration;
 mod deploy;
@@ -83,9 +84,11 @@ mod instance;
 mod lane;
 mod launch;
 mod life;
+mod node;
 mod notice;
 mod plan;
 mod port;
+mod process;
 mod program;
 mod queue;
 mod remote;
@@ -105,6 +108,9 @@ pub use error::{Error, Failure, SendError};
 pub use import::{Descriptor, Imported, import_plan};
 pub use launch::{PlanFile, Running};
 pub use life::{Life, Lifecycle, Step};
+pub use node::{
+    Changed, Difference, Digests, Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus, PlanStatus, ServerStatus,
+};
 pub use notice::{Change, NeighbourChange, Notice};
 pub use plan::{
     ContainerPlan, Description, Descriptions, FIRST_SERVER, InstancePlan, PLAN_BYTES_MAX, PlacedPlan, Plan, PoolPlan,

@@ -69,6 +69,10 @@ pub struct Plan {
     /// Settings of sinks, and times of handlers.
     #[serde(default)]
     pub ports: BTreeMap<String, PortPlan>,
+    /// Digests of programs and shared objects, named as elsewhere in the plan, each as `sha256:` and 64 digits. A file with another one is
+    /// not loaded.
+    #[serde(default)]
+    pub artifacts: BTreeMap<String, String>,
 }
 
 fn default_name() -> String {
@@ -276,7 +280,7 @@ impl Description {
 pub type Descriptions = BTreeMap<String, Description>;
 
 /// What is wrong with a plan, and where.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Problem {
     /// The place in the plan: `instances.guider`, `connections."camera.frame"`.
@@ -433,6 +437,7 @@ impl Plan {
                 checked.problem(format!("servers.{name}"), reason);
             }
         }
+        checked.problems.extend(self.artifact_problems());
         checked.check_containers();
         for (name, instance) in &self.instances {
             checked.check_instance(name, instance);

@@ -9,9 +9,11 @@ Examples:
   campanile deploy run plan.toml
   campanile deploy graph plan.toml | dot -Tsvg > plan.svg
   campanile deploy import Observatory.cdp --events Observatory.ced -o plan.toml
+  campanile deploy up plan.toml && campanile deploy status
 
 A plan names processes, instances of components, connections and settings of
-ports; docs/components.md says how. On this machine only.";
+ports; docs/components.md says how. On this machine only. What `run` starts
+ends with it; what `up` starts outlives it, by a node manager: campanile node.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -65,6 +67,48 @@ as comments; what it cannot say is refused, a line each, with file, line and
 element, and nothing is written. docs/components.md has a table of both.
 Exit status: 0 written; 1 refused; 2 wrong usage.";
 
+const UP_EXAMPLES: &str = "\
+Examples:
+  campanile deploy up plan.toml
+  campanile deploy diff plan.toml; campanile deploy up plan.toml
+
+Has the node manager run the plan, in place of the one of that name. Servers
+of which the plan says what it said before run on; the processes of the others
+are made and configured beside the old ones, which end before the new ones are
+started. If anything fails, what ran before runs on, or again. The change goes
+on if this command is ended.
+Exit status: 0 the plan is up; 1 it is not; 2 wrong usage.";
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  campanile deploy diff plan.toml
+
+Prints what `up` would change, a line for each server and key of the plan.
+Exit status: 0 nothing; 1 something; 2 wrong usage, or that cannot be said.";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  campanile deploy status
+  campanile deploy status guiding --json | jq '.plans[].servers[].state'
+
+Exit status: 0 all servers are started; 1 one is not, or that cannot be said;
+2 wrong usage.";
+
+const DOWN_EXAMPLES: &str = "\
+Examples:
+  campanile deploy down guiding
+
+Passivates all instances of the plan, ends its processes, and forgets it.";
+
+pub(super) const NODE_EXAMPLES: &str = "\
+Examples:
+  campanile node --config node.toml
+
+Runs plans that outlive the command: campanile deploy up. All servers end with
+it, and come up with it again. config/node.toml has all settings; under
+systemd it is campanile-node.service. Ends at Ctrl-C.
+Exit status: 0 ended by Ctrl-C; 1 it cannot run; 2 wrong usage or settings.";
+
 /// What is done with a plan.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeployCommand {
@@ -80,6 +124,18 @@ pub(crate) enum DeployCommand {
     /// Make a plan of the OMG's deployment plan
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(DeployImportOptions),
+    /// Bring a plan up, which outlives this command
+    #[command(after_help = UP_EXAMPLES)]
+    Up(DeployNodeOptions),
+    /// Say which plans are up, with their servers
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(DeployStatusOptions),
+    /// Say what `up` would change
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(DeployNodeOptions),
+    /// Take a plan down
+    #[command(after_help = DOWN_EXAMPLES)]
+    Down(DeployDownOptions),
     /// Be a server of components in shared objects, for the others
     #[command(hide = true)]
     Serve(DeployServeOptions),
@@ -149,4 +205,48 @@ pub(crate) struct DeployServeOptions {
     /// The server of the plan
     #[arg(long, value_name = "NAME", requires = "plan")]
     pub(crate) server: Option<String>,
+}
+
+/// Where the node manager is.
+#[derive(Debug, Args)]
+pub(crate) struct NodeArg {
+    /// Socket of the node manager [default: /run/campanile-node/node.sock for root, else $XDG_RUNTIME_DIR/campanile-node.sock]
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) node: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployNodeOptions {
+    #[command(flatten)]
+    pub(crate) plan: DeployOptions,
+    #[command(flatten)]
+    pub(crate) node: NodeArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployStatusOptions {
+    /// The plan [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) node: NodeArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployDownOptions {
+    /// The plan
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) node: NodeArg,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodeOptions {
+    /// Settings: config/node.toml has them all
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
 }

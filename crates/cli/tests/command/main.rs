@@ -28,6 +28,7 @@ mod measure;
 mod mistakes;
 mod namespaces;
 mod naming;
+mod nodes;
 mod objects;
 mod on_demand;
 mod packages;

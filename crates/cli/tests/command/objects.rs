@@ -55,6 +55,27 @@ fn refusal(plan: &Path) -> String {
 }
 
 #[test]
+fn an_object_with_another_digest_than_the_plan_states_is_refused() {
+    let folder = TempPath::folder("objects");
+    let plan = plan(&folder, "gain = 2");
+    let without = std::fs::read_to_string(&plan).unwrap();
+    let state = |name: &str, digest: &str| {
+        std::fs::write(&plan, format!("{without}[artifacts]\n'{name}' = 'sha256:{digest}'\n")).unwrap();
+    };
+    state("libguider.so", &"0".repeat(64));
+    let refused = refusal(&plan);
+    assert!(
+        refused.starts_with("artifacts.\"libguider.so\": ") && refused.contains(" has the digest sha256:"),
+        "{refused}"
+    );
+    state("libguide.so", &"0".repeat(64));
+    assert!(refusal(&plan).ends_with("it has: libdome.so, libguider.so"));
+    let output = output_in_time(Command::new("sha256sum").arg(folder.join("libguider.so")));
+    state("libguider.so", &text(&output.stdout)[..64]);
+    assert!(output_in_time(&mut deploy("check", &plan)).status.success());
+}
+
+#[test]
 fn one_command_runs_a_plan_of_shared_objects_in_c_and_in_rust() {
     let folder = TempPath::folder("objects");
     let plan = plan(&folder, "gain = 2");

@@ -86,7 +86,11 @@ fn units_of_a_package_name_its_program_and_its_user_and_are_what_systemd_takes()
     );
     assert!(unit.contains("\nUser=campanile\n") && !unit.contains("DynamicUser"), "{unit}");
     let units: Vec<_> = fs::read_dir(stage.join("units")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(units.len(), 4);
+    assert_eq!(units.len(), 5);
+    // Components run as another user than the service.
+    let node = fs::read_to_string(stage.join("units/campanile-node.service")).unwrap();
+    assert!(node.contains(&format!("\nExecStart={PROGRAM} node --config /etc/campanile/node.toml\n")), "{node}");
+    assert!(node.contains("\nDynamicUser=yes\n") && !node.contains("\nUser="), "{node}");
     is_content("systemd-analyze", &["verify"], &units);
     // Those of `make install` leave the user to systemd.
     let (_folder, stage) = staged("plain-units", None);

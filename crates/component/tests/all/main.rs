@@ -9,6 +9,7 @@ mod dot;
 mod header;
 mod import;
 mod lifecycle;
+mod nodes;
 mod objects;
 mod panics;
 mod parts;

@@ -1,0 +1,118 @@
+//! The node manager: runs plans that outlive the command, on one machine, in a process of its own.
+//!
+//! - One thread owns all plans and processes ([`manager`], [`changes`]): it starts, supervises and ends them.
+//! - Each client has a thread ([`clients`], [`protocol`]), which reads and checks its plan ([`release`]) before that thread gets it.
+//! - A plan that is up is a file in a folder ([`store`]), replaced as a whole when all its servers have started. The next node manager brings
+//!   up what it finds there.
+//!
+//! Its servers end when it does, since their standard input does.
+
+mod changes;
+mod clients;
+mod manager;
+mod protocol;
+mod release;
+mod settings;
+mod store;
+
+pub use protocol::{Changed, NodeAnswer, NodeRequest, NodeStatus, PlanStatus, ServerStatus};
+pub use release::Difference;
+pub use settings::{Digests, NodeSettings};
+
+use self::clients::Clients;
+use self::manager::{Event, Manager};
+use self::settings::Policy;
+use self::store::Store;
+use rustix::net::{Shutdown, shutdown};
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+/// A node manager that runs. It ends all servers when it is dropped; their plans stay up for the next one.
+pub struct Node {
+    socket: PathBuf,
+    listener: Arc<UnixListener>,
+    clients: Arc<Clients>,
+    manager: Sender<Event>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Starts a node manager, and the plans that were up when the last one ended.
+    ///
+    /// `socket` is where it is found unless the settings say so; `objects` is a program with its first arguments, which is the component server
+    /// where a plan names none, as for [`PlanFile::read_with_objects`](crate::PlanFile::read_with_objects).
+    ///
+    /// # Errors
+    /// Settings that cannot be, or another node manager at the same socket or with the same folder.
+    pub fn start(settings: &NodeSettings, socket: &Path, objects: Vec<OsString>) -> Result<Self, String> {
+        let policy = Arc::new(Policy::new(settings, objects)?);
+        let store = Store::open(&settings.state, policy.run_as.map(|(_, group)| group))?;
+        let socket = settings.socket.clone().unwrap_or_else(|| socket.to_owned());
+        // Others than the user of the socket's file are told apart when they connect.
+        let mode = if settings.users.is_empty() { 0o600 } else { 0o666 };
+        let listener =
+            Arc::new(listen(&socket, mode).map_err(|error| format!("socket, {}: {error}", socket.display()))?);
+        let (sender, events) = channel();
+        let mut manager = Manager::new(policy.clone(), store, (sender.clone(), events));
+        manager.restart().map_err(|error| format!("state, {}: {error}", settings.state.display()))?;
+        let clients = Arc::new(Clients::new(policy, sender.clone()));
+        let (threads, accepting) = (Vec::new(), listener.clone());
+        let mut node = Self { socket, listener, clients: clients.clone(), manager: sender, threads };
+        let named = |name: &str| Builder::new().name(name.to_owned());
+        let failed = |error: io::Error| error.to_string();
+        node.threads.push(named("node").spawn(move || manager.run()).map_err(failed)?);
+        node.threads.push(named("clients").spawn(move || clients.accept(&accepting)).map_err(failed)?);
+        Ok(node)
+    }
+
+    /// The path of the socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+/// Listens at a path. A socket there at which nothing listens any more is replaced.
+fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    if UnixStream::connect(path).is_ok() {
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another node manager listens there: end it, or name another socket",
+        ));
+    }
+    let is_socket = |about: fs::Metadata| std::os::unix::fs::FileTypeExt::is_socket(&about.file_type());
+    if fs::symlink_metadata(path).is_ok_and(is_socket) {
+        fs::remove_file(path)?;
+    }
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
+    Ok(listener)
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.clients.is_stopping.store(true, Ordering::Relaxed);
+        // Both threads wake up.
+        let _ = self.manager.send(Event::Stop);
+        let _ = shutdown(&self.listener, Shutdown::Both);
+        let _ = fs::remove_file(&self.socket);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}

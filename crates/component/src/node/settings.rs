@@ -1,0 +1,202 @@
+//! Settings of a node manager: `node.toml`, and what follows from it on this machine.
+
+use crate::artifacts::DigestCache;
+use crate::launch::Programs;
+use crate::plan::{Plan, Problem};
+use rustix::process::geteuid;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Settings of a node manager.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct NodeSettings {
+    /// Path of the unix socket. Default: the caller's of [`Node::start`](crate::Node::start).
+    pub socket: Option<PathBuf>,
+    /// Folder of the plans that are up. It is made where there is none.
+    pub state: PathBuf,
+    /// Folders from which programs and shared objects may come. Default: none, and every plan that has some is refused.
+    #[serde(default)]
+    pub artifacts: Vec<PathBuf>,
+    /// Whether plans have to state digests. Default: optional.
+    #[serde(default)]
+    pub digests: Digests,
+    /// Interpreter of servers in Python: a path, or a name that is looked up as a shell does. Default `python3`.
+    #[serde(default = "python")]
+    pub python: String,
+    /// The user as which servers run, where the node manager is root: its name. Root is taken if it is named.
+    pub user: Option<String>,
+    /// Names of users that may use the socket beside root and the node manager's own. Default: none.
+    #[serde(default)]
+    pub users: Vec<String>,
+}
+
+fn python() -> String {
+    "python3".to_owned()
+}
+
+/// Whether plans have to state the digests of their programs and shared objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Digests {
+    /// Those that are stated are compared.
+    #[default]
+    Optional,
+    /// A plan that does not state all of them is refused.
+    Required,
+}
+
+impl NodeSettings {
+    /// The settings that a file has.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no TOML, or says what cannot be on this machine.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+        let settings = Self::parse(&text).map_err(|error| failed(&error))?;
+        Policy::new(&settings, Vec::new()).map_err(|error| failed(&error))?;
+        Ok(settings)
+    }
+
+    /// The settings that a text has.
+    ///
+    /// # Errors
+    /// The text is no TOML, or says what there is not.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let settings: Self = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
+        let paths = settings.artifacts.iter().chain([&settings.state]).chain(&settings.socket);
+        if let Some(path) = paths.into_iter().find(|path| !path.is_absolute()) {
+            return Err(format!("the path {} is relative: give an absolute one", path.display()));
+        }
+        Ok(settings)
+    }
+}
+
+/// What the settings are on this machine.
+pub(crate) struct Policy {
+    folders: Vec<PathBuf>,
+    pub(crate) digests: Digests,
+    /// The user and group as which servers run; `None` for those of the node manager.
+    pub(crate) run_as: Option<(u32, u32)>,
+    /// Users that may use the socket.
+    pub(crate) peers: BTreeSet<u32>,
+    /// What is a component server for shared objects, with its first arguments.
+    objects: Vec<OsString>,
+    python: String,
+    pub(crate) found: DigestCache,
+}
+
+impl Policy {
+    pub(crate) fn new(settings: &NodeSettings, objects: Vec<OsString>) -> Result<Self, String> {
+        let own = geteuid().as_raw();
+        let run_as = match settings.user.as_deref().map(user).transpose()? {
+            None if own == 0 => {
+                return Err(
+                    "the node manager is root: name the `user` as which servers run; user = \"root\" if that is meant"
+                        .to_owned(),
+                );
+            }
+            Some((user, _)) if own != 0 && user != own => {
+                return Err(
+                    "`user` is another one than that of the node manager, which takes root: leave it out".to_owned()
+                );
+            }
+            other => other.filter(|(user, _)| *user != own),
+        };
+        let mut peers = BTreeSet::from([0, own]);
+        for name in &settings.users {
+            peers.insert(user(name)?.0);
+        }
+        Ok(Self {
+            folders: settings.artifacts.clone(),
+            digests: settings.digests,
+            run_as,
+            peers,
+            objects,
+            python: settings.python.clone(),
+            found: DigestCache::default(),
+        })
+    }
+
+    /// What starts the servers of a plan with canonical paths.
+    pub(crate) fn programs<'p>(&'p self, plan: &'p Plan) -> Programs<'p> {
+        let mut programs = Programs::new(plan, Path::new("/"), &self.objects);
+        programs.user = self.run_as;
+        programs.python.values_mut().for_each(|python| *python = &self.python);
+        programs
+    }
+
+    /// The canonical path of a program or shared object, if it is in one of the folders.
+    pub(crate) fn artifact(&self, folder: &Path, name: &str) -> Result<PathBuf, String> {
+        if self.folders.is_empty() {
+            return Err("nothing can be deployed here: node.toml has no `artifacts`, the folders from which programs and shared objects \
+                 may come"
+                .to_owned());
+        }
+        let path = folder.join(name);
+        let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+        // A folder that is not there has no files.
+        if self.folders.iter().filter_map(|folder| folder.canonicalize().ok()).any(|folder| path.starts_with(folder)) {
+            return Ok(path);
+        }
+        let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
+        Err(format!(
+            "{} is in none of the folders of `artifacts` in node.toml, {}: install it there, and name it by its path there",
+            path.display(),
+            folders.join(", ")
+        ))
+    }
+
+    /// Checks what a server of a plan that was prepared runs or loads: it is where it was, and what it was.
+    pub(crate) fn check(&self, plan: &Plan, server: &str) -> Result<(), Problem> {
+        let root = Path::new("/");
+        for name in plan.artifacts_of(server) {
+            let refused = |reason: String| Problem::new(format!("artifacts.{name:?}"), reason);
+            if self.artifact(root, name).map_err(refused)? != Path::new(name) {
+                return Err(refused("the path leads elsewhere since the plan was brought up: do so again".to_owned()));
+            }
+            let stated = plan.artifacts.get(name).map(String::as_str).unwrap_or_default();
+            if self.found.digest(Path::new(name)).map_err(refused)? != stated {
+                let reason = "the file has changed since the plan was brought up: do so again, or put the file back";
+                return Err(refused(reason.to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The number of a user of this machine, and that of its group.
+fn user(name: &str) -> Result<(u32, u32), String> {
+    let text = std::fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd: {error}"))?;
+    let found = text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        if fields.next() != Some(name) {
+            return None;
+        }
+        let mut numbers = fields.skip(1).map_while(|field| field.parse().ok());
+        Some((numbers.next()?, numbers.next()?))
+    });
+    found.ok_or_else(|| format!("there is no user {name} in /etc/passwd"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NodeSettings;
+
+    #[test]
+    fn the_example_says_the_defaults() {
+        let example = include_str!("../../../../config/node.toml");
+        let settings = NodeSettings::parse(example).unwrap();
+        let whole = example.replace("\n#d", "\nd").replace("\n#u", "\nu").replace("\n#p", "\np");
+        let all = NodeSettings::parse(&whole).unwrap();
+        assert_eq!((settings.users, settings.user), (vec![], None));
+        assert_eq!((all.digests, all.user.as_deref()), (super::Digests::Optional, Some("observer")));
+        assert_eq!(all.python, settings.python);
+        assert!(NodeSettings::parse("state = 'here'\n").unwrap_err().contains("is relative"));
+        assert!(NodeSettings::parse("state = '/a'\nstat = 1\n").unwrap_err().contains("unknown field `stat`"));
+    }
+}
