@@ -43,10 +43,10 @@ impl Simple {
     /// What the service says, for people.
     fn refusal(&self, error: &campanile::Error) -> String {
         let text = error.to_string();
-        // What the crate `dds` says of a host that is full, and of other reasons.
-        let has_no_room = ["take part in", "make a participant"].iter().any(|joining| text.contains(joining));
-        let advice = if has_no_room {
-            " (a host has room for 32 participants: with placed = \"server\" each server is one)"
+        // What `dds::Error::Domain` says of a host that is full, and of other reasons.
+        let advice = if text.contains("could not take part in domain") {
+            " (a host has room for 32 processes in a domain: put instances into fewer servers, or those that are not connected into another \
+             `domain`)"
         } else {
             ""
         };

@@ -59,10 +59,12 @@ impl Listener {
 }
 
 /// A domain that no other process of tests has on this machine: as long as it has the listener, at the first port of the domain.
-static DOMAIN: LazyLock<(u16, TcpListener)> = LazyLock::new(|| {
+static DOMAIN: LazyLock<(u16, TcpListener)> = LazyLock::new(free_domain);
+
+fn free_domain() -> (u16, TcpListener) {
     let listener = |domain: u16| Some((domain, TcpListener::bind(("127.0.0.1", 7400 + 250 * domain)).ok()?));
     (215..=232).find_map(listener).unwrap()
-});
+}
 
 fn service() -> Service {
     let host = testing::own_loopback();
@@ -417,12 +419,11 @@ fn a_message_that_is_no_event_is_counted_and_left_out() {
     assert_eq!(two.port("listener.offset").unwrap().delivered, 0);
 }
 
-#[test]
-fn an_end_point_without_room_for_a_topic_says_how_to_have_more() {
-    let service = service();
-    let mut plan = format!("[containers.shared]\n{}", keys("tempo", &service));
+/// Callers in one server, each with a listener in another.
+fn callers(container: &str, count: usize) -> Plan {
+    let mut plan = format!("[containers.shared]\n{container}\n");
     let mut connections = "[connections]\n".to_owned();
-    for number in 0..=client::tempo::TOPICS_MAX {
+    for number in 0..count {
         for (name, component, server) in [("from", "Caller", "one"), ("to", "Listener\"\nkey = \"x", "two")] {
             write!(
                 plan,
@@ -434,8 +435,35 @@ fn an_end_point_without_room_for_a_topic_says_how_to_have_more() {
     }
     let plan = Plan::parse(&(plan + &connections)).unwrap();
     assert_eq!(plan.check(&components()), []);
+    plan
+}
+
+#[test]
+fn an_end_point_without_room_for_a_topic_says_how_to_have_more() {
+    let plan = callers(&keys("tempo", &service()), client::tempo::TOPICS_MAX + 1);
     let refused = Server::deploy(&plan, "one", &registry(), ServerSettings::default()).unwrap_err().to_string();
     assert!(refused.contains("with placed = \"component\" each instance has an end point of its own"), "{refused}");
+}
+
+#[cfg(feature = "dds")]
+#[test]
+fn a_host_without_room_for_a_process_in_a_domain_says_what_to_do() {
+    // Where 32 processes would be found.
+    let (domain, _listener) = free_domain();
+    let taken: Vec<_> = (0..32)
+        .map(|index| std::net::UdpSocket::bind(("127.0.0.1", 7410 + 250 * domain + 2 * index)).unwrap())
+        .collect();
+    let plan = callers(&format!("service = \"dds\"\nat = \"127.0.0.1\"\ndomain = {domain}"), 1);
+    let refused = Server::deploy(&plan, "one", &registry(), ServerSettings::default()).unwrap_err().to_string();
+    assert!(
+        refused.contains("a host has room for 32 processes in a domain: put instances into fewer servers"),
+        "{refused}"
+    );
+    drop(taken);
+    // Units of one process are one there.
+    let plan = callers(&(keys("dds", &service()) + "placed = \"component\""), 33);
+    let server = Server::deploy(&plan, "one", &registry(), ServerSettings::default()).unwrap();
+    assert_eq!(server.services().len(), 33);
 }
 
 /// The keys of both containers, and what is said of them.
