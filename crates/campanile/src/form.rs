@@ -26,6 +26,11 @@ pub struct EventQos {
 /// Nanoseconds of a `TimeBase::TimeT`.
 const TICK_NS: u64 = 100;
 
+/// A timeout as the property has it: 0 would stand for no end.
+pub(crate) fn ticks_of_timeout(timeout: Duration) -> u64 {
+    u64::try_from(timeout.as_nanos() / u128::from(TICK_NS)).unwrap_or(u64::MAX).max(1)
+}
+
 impl EventQos {
     /// Writes the variable header.
     fn write(self, writer: &mut Writer<'_>) {
@@ -39,8 +44,7 @@ impl EventQos {
         if let Some(timeout) = timeout {
             writer.string("Timeout");
             writer.u32(Kind::ULongLong.number());
-            // 0 would stand for no end.
-            writer.u64(u64::try_from(timeout.as_nanos() / u128::from(TICK_NS)).unwrap_or(u64::MAX).max(1));
+            writer.u64(ticks_of_timeout(timeout));
         }
     }
 

@@ -15,7 +15,12 @@ impl Counter {
 
     /// Counts one more, where several threads do.
     pub(crate) fn count_shared(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.add_shared(1);
+    }
+
+    /// Counts several more, where several threads do.
+    pub(crate) fn add_shared(&self, events: u64) {
+        self.0.fetch_add(events, Ordering::Relaxed);
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -48,8 +53,8 @@ pub struct PortStatus {
     pub refused: u64,
     /// Events that the handler of a sink took.
     pub delivered: u64,
-    /// Events of which the handler answered a [`Failure`](crate::Failure), or panicked; what came from a service and was no event; and events
-    /// that a service did not take.
+    /// Events of which the handler answered a [`Failure`](crate::Failure), or panicked; what came from a service and was no event, or was lost
+    /// on the way; and events that a service did not take, refused later, or lost.
     pub failed: u64,
     /// Events that came to a sink while its instance was not active; they are dropped.
     pub inactive: u64,

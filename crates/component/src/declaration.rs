@@ -323,7 +323,7 @@ impl<C: Lifecycle + 'static> Declaring<C> {
 fn filter_of<T: Event>() -> MakeFilter<T> {
     Box::new(|text| {
         let filter = EventFilter::<T>::new(text).map_err(|error| error.to_string())?;
-        let filter: Filter<T> = Box::new(move |event| filter.matches(event));
+        let filter: Filter<T> = Box::new(move |event, origin| filter.matches_with(event, origin.qos()));
         Ok(filter)
     })
 }

@@ -206,7 +206,7 @@ pub(crate) struct SinkEnd<C, T, F> {
 }
 
 /// Whether an event gets through.
-pub(crate) type Filter<T> = Box<dyn Fn(&T) -> bool>;
+pub(crate) type Filter<T> = Box<dyn Fn(&T, &Origin<'_>) -> bool>;
 
 /// Makes a filter of a text.
 pub(crate) type MakeFilter<T> = Box<dyn Fn(&str) -> Result<Filter<T>, String>>;
@@ -290,7 +290,7 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
             return Ok(());
         }
         if let Some(filter) = self.filter.get()
-            && !filter(event)
+            && !filter(event, origin)
         {
             self.counters.filtered.count();
             return Ok(());

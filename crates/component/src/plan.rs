@@ -6,12 +6,12 @@
 use crate::declaration::{Declaration, PortDeclaration, PortKind};
 use crate::graph::{Connection, Graph, PortName};
 use crate::queue::QueueSettings;
-use crate::server::{FIRST_CONTAINER, check_name};
+use crate::server::{FIRST_CONTAINER, NAME_BYTES_MAX, check_name};
 use crate::services::{self, ChannelQos, ServicePlan};
 use giop::typecode::TypeCode;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The most octets of a plan's text.
@@ -426,11 +426,7 @@ impl Plan {
             let reason = format!("there are {}: at most {INSTANCES_MAX} are taken", self.instances.len());
             return vec![Problem::new("instances", reason)];
         }
-        if self.name.contains(['*', '?', '[']) {
-            let name = &self.name;
-            let reason = format!("{name:?} stands for other channels, too, in some services: leave out *, ? and [");
-            checked.problem("name", reason);
-        }
+        checked.check_names();
         for (name, _) in self.servers.iter().filter(|(_, server)| server.python.is_some()) {
             if !checked.python.contains_key(name.as_str()) {
                 let reason = "it has `python`, and a program or no instance in Python: leave out `python`";
@@ -450,6 +446,7 @@ impl Plan {
         for (port, settings) in &self.ports {
             checked.check_port(port, settings);
         }
+        checked.check_channel_qos();
         checked.problems
     }
 }
@@ -467,6 +464,47 @@ struct Checked<'p> {
 impl Checked<'_> {
     fn problem(&mut self, place: impl Into<String>, reason: impl Into<String>) {
         self.problems.push(Problem::new(place, reason));
+    }
+
+    /// The plan's name and those of servers, which are parts of names of channels and connections.
+    fn check_names(&mut self) {
+        let name = &self.plan.name;
+        if name.contains(['*', '?', '[']) {
+            let reason = format!("{name:?} stands for other channels, too, in some services: leave out *, ? and [");
+            self.problem("name", reason);
+        }
+        let is_bad = |letter: char| letter.is_control() || matches!(letter, '/' | '@') || letter > '\u{ff}';
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(is_bad) {
+            let reason = format!(
+                "{name:?} is no name of channels: give 1 to {NAME_BYTES_MAX} octets of Latin letters, digits and signs, without /, @ and \
+                 control characters"
+            );
+            self.problem("name", reason);
+        }
+        for server in self.plan.servers.keys() {
+            if let Err(error) = check_name(server) {
+                self.problem(format!("servers.{server}"), error.to_string());
+            }
+        }
+    }
+
+    /// Refuses `qos` of containers without a channel.
+    fn check_channel_qos(&mut self) {
+        let plan = self.plan;
+        let leaves = |(source, sinks): (&String, &Vec<String>)| {
+            sinks
+                .iter()
+                .any(|sink| plan.is_remote(source, sink))
+                .then(|| plan.instance_of(source)?.container.as_ref())?
+        };
+        let giving: BTreeSet<_> = plan.connections.iter().filter_map(leaves).collect();
+        for (name, container) in &plan.containers {
+            if container.service.is_some() && container.qos != ChannelQos::default() && !giving.contains(name) {
+                let reason = "its qos is of channels, and none of its sources has a sink in another server: say the queue of a sink in \
+                              [ports], or leave it out";
+                self.problem(format!("containers.{name}"), reason);
+            }
+        }
     }
 
     fn check_containers(&mut self) {

@@ -10,24 +10,26 @@ use crate::counters::PortCounters;
 use crate::declaration::PortKind;
 use crate::edge::NATIVE;
 use crate::error::{Error, SendError};
+use crate::instance::text_of;
 use crate::lane::Clock;
 use crate::plan::{Plan, Problem};
 use crate::queue::{QueueOf, QueueSettings, Queued, Queueing};
 use crate::route::{AnyQueue, Origin};
 use crate::server::Server;
-use crate::services::{Publisher, Service, Simple, SourceQos, Take};
+use crate::services::{Lost, Publisher, Service, Simple, SourceQos, Take};
 use crate::threads::Waker;
 use campanile::raw::EventQos;
 use campanile::{Declared, Defaults, Event, Settings};
 use giop::cdr::{Reader, Writer};
 use std::any::Any;
 use std::cell::OnceCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Events that wait for being published: as many as a subscription's queue has at most by default.
 const PUBLISHED_MAX: u32 = 1_024;
@@ -35,13 +37,68 @@ const PUBLISHED_MAX: u32 = 1_024;
 /// Events of one source that are published before the others of its thread have theirs looked at.
 const ROUND_MAX: u32 = 64;
 
+/// Time from the end of a source until events that still wait are dropped: an event that is being published is waited for.
+const END_MAX: Duration = Duration::from_secs(2);
+
+/// Interval at which publishers are asked for lost events.
+const LOSSES_EVERY: Duration = Duration::from_secs(1);
+
+/// Shortest time between two lines of the log about failures of one port.
+const LOGGED_EVERY: Duration = Duration::from_secs(60);
+
 /// The end of a port, which ends with its instance: a subscription, or a part of a thread that publishes.
 pub(crate) struct RemoteEnd {
     pub(crate) owner: String,
-    kind: PortKind,
     // It ends before what it shares.
-    _end: Box<dyn Any>,
+    end: End,
     unit: Rc<Unit>,
+}
+
+enum End {
+    Sink { _subscription: Box<dyn Any> },
+    Source(SourceEnd),
+}
+
+impl RemoteEnd {
+    /// Begins the end, which is waited for when this is dropped: of several, all begin before the first is waited for.
+    pub(crate) fn stop(&self) {
+        if let End::Source(end) = &self.end {
+            end.stop();
+        }
+    }
+}
+
+/// By when the events of a source are published: set when its end begins.
+type Ending = Arc<OnceLock<Instant>>;
+
+/// Counts failures of a port, and logs the first of each minute.
+struct Failures {
+    counters: Arc<PortCounters>,
+    clock: Clock,
+    /// Which events: `from camera.frame`.
+    events: String,
+    logged: Option<Instant>,
+}
+
+impl Failures {
+    const fn new(counters: Arc<PortCounters>, clock: Clock, events: String) -> Self {
+        Self { counters, clock, events, logged: None }
+    }
+
+    fn count(&mut self, Lost { events, reason }: &Lost) {
+        self.counters.failed.add_shared(*events);
+        let now = self.clock.now();
+        if self.logged.is_none_or(|logged| now.saturating_duration_since(logged) >= LOGGED_EVERY) {
+            self.logged = Some(now);
+            log::warn!("events {} failed, {events} now: {reason}; for a minute others are counted only", self.events);
+        }
+    }
+}
+
+/// Runs code of an event's type, which may panic.
+fn contained<R>(run: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(run))
+        .unwrap_or_else(|panic| Err(format!("the code of the event panicked: {}", text_of(panic))))
 }
 
 /// A port whose events can travel.
@@ -75,8 +132,8 @@ pub(crate) struct SourceContext {
     counters: Arc<PortCounters>,
     /// Of the thread that publishes.
     waker: Arc<Waker>,
-    stop: Arc<AtomicBool>,
-    /// Dropped when the end has published all.
+    ending: Ending,
+    /// Dropped when the source has ended.
     _done: Sender<()>,
 }
 
@@ -113,21 +170,23 @@ impl<T: 'static> RemotePort for Remote<T> {
     fn taking(&self, queue: AnyQueue, sink: SinkContext) -> Result<Take, String> {
         let queue = queue.downcast::<Arc<dyn QueueOf<T>>>().map_err(|_| "it is of another type".to_owned())?;
         let (read, SinkContext { source, clock, counters }) = (self.read, sink);
-        let take =
-            move |value: Result<&[u8], String>, EventQos { priority, timeout }: EventQos| match value.and_then(read) {
-                Ok(event) => {
+        let mut failures = Failures::new(counters, clock.clone(), format!("from {source}"));
+        let take = move |came: Result<(&[u8], EventQos), Lost>| {
+            let outcome = came.and_then(|(value, EventQos { priority, timeout })| {
+                let put = || {
+                    let event = read(value)?;
                     let sent = clock.now();
                     let expires = timeout.and_then(|timeout| sent.checked_add(timeout));
                     // A full queue has counted it.
                     let _ = queue.put(&event, &Origin { source: &source, sent, priority, expires });
-                }
-                Err(reason) => {
-                    if counters.failed.get() == 0 {
-                        log::warn!("what came from {source} is no event: {reason}; further failures are counted");
-                    }
-                    counters.failed.count_shared();
-                }
-            };
+                    Ok(())
+                };
+                contained(put).map_err(Lost::one)
+            });
+            if let Err(lost) = outcome {
+                failures.count(&lost);
+            }
+        };
         Ok(Box::new(take))
     }
 
@@ -139,31 +198,45 @@ impl<T: 'static> RemotePort for Remote<T> {
         let queueing = self.queueing.ok_or("its events are not Clone and Send: derive Clone")?;
         let settings = QueueSettings { events_max: PUBLISHED_MAX, ..QueueSettings::default() };
         let queue = (queueing.make)(&settings, source.waker.clone(), source.counters.clone());
-        let stop = source.stop.clone();
+        let (ending, counters) = (source.ending.clone(), source.counters.clone());
+        let failures = Failures::new(counters.clone(), source.clock.clone(), format!("of {}", source.channel));
         let publishing = Publishing {
             publisher,
             write: self.write,
             value: Vec::new(),
-            is_failing: false,
             is_gathering: false,
+            left: PUBLISHED_MAX,
+            failures,
             source,
         };
         let publishing = Arc::new(Mutex::new(Some(publishing)));
-        let entry: Arc<dyn QueueOf<T>> = Arc::new(Entry { queue: queue.clone(), publishing: publishing.clone() });
-        Ok((Box::new(entry), Box::new(Queue { queue, publishing, stop })))
+        let entry = Entry { queue: queue.clone(), publishing: publishing.clone(), counters };
+        let entry: Arc<dyn QueueOf<T>> = Arc::new(entry);
+        Ok((Box::new(entry), Box::new(Queue { queue, publishing, ending })))
     }
 }
 
 /// A source that is published by a thread.
 pub(crate) trait Outlet: Send {
-    /// Publishes some of the events that wait; false if there are none.
-    fn publish(&mut self) -> bool;
+    /// Publishes some of the events that wait.
+    fn publish(&mut self) -> Round;
+
+    /// Counts events that were published and are lost.
+    fn count_losses(&mut self);
 
     /// Whether the thread has something to do for it.
     fn has_work(&self) -> bool;
+}
 
-    /// Whether it was stopped, and has no more events.
-    fn has_ended(&self) -> bool;
+/// What a thread did for a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    /// No event waited.
+    Idle,
+    /// Events were published.
+    Some,
+    /// The source has ended.
+    Ended,
 }
 
 /// What publishes the events of a source: its lane, or the thread behind its queue.
@@ -172,8 +245,10 @@ struct Publishing<T> {
     publisher: Box<dyn Publisher>,
     write: fn(&T, &mut Vec<u8>),
     value: Vec<u8>,
-    is_failing: bool,
     is_gathering: bool,
+    /// Events that are published yet once the end has begun: a component that sends on does not delay it.
+    left: u32,
+    failures: Failures,
     source: SourceContext,
 }
 
@@ -183,7 +258,7 @@ type Shared<T> = Arc<Mutex<Option<Publishing<T>>>>;
 impl<T> Publishing<T> {
     /// Publishes an event with what is left of its timeout; false if that cannot be `at_once`.
     fn publish(&mut self, event: &T, (priority, expires): (i16, Option<Instant>), at_once: bool) -> bool {
-        let Self { publisher, write, value, source, .. } = self;
+        let Self { publisher, write, value, source, failures, .. } = self;
         let timeout = expires.map(|expires| expires.saturating_duration_since(source.clock.now()));
         if timeout.is_some_and(|left| left.is_zero()) {
             source.counters.expired.count_shared();
@@ -191,40 +266,53 @@ impl<T> Publishing<T> {
         }
         let qos = EventQos { priority, timeout };
         value.clear();
-        write(event, value);
-        let outcome =
-            if at_once { publisher.publish_at_once(value, qos) } else { publisher.publish(value, qos).map(|()| true) };
-        if let Err(error) = &outcome {
-            source.counters.failed.count_shared();
-            if !self.is_failing {
-                let channel = &source.channel;
-                log::warn!("an event of {channel} was not published: {error}; further ones are counted");
-            }
-        }
-        // What could not be tried says nothing.
-        self.is_failing = outcome.is_err() || (self.is_failing && outcome == Ok(false));
-        outcome.unwrap_or(true)
+        let outcome = contained(|| {
+            write(event, value);
+            if at_once { publisher.publish_at_once(value, qos) } else { publisher.publish(value, qos).map(|()| true) }
+        });
+        outcome.unwrap_or_else(|error| {
+            failures.count(&Lost::one(error));
+            true
+        })
     }
 
-    /// Publishes some of the events that wait; false if there are none.
-    fn publish_queued(&mut self, queue: &dyn QueueOf<T>) -> bool {
+    /// Publishes some of the events that wait.
+    fn publish_queued(&mut self, queue: &dyn QueueOf<T>) -> Round {
         for round in 0..ROUND_MAX {
+            let ending = self.source.ending.get().copied();
+            if ending.is_some_and(|by| self.left == 0 || Instant::now() >= by) {
+                self.drop_queued(queue);
+                return Round::Ended;
+            }
             let Some(queued) = queue.take() else {
                 if std::mem::take(&mut self.is_gathering) {
                     self.publisher.flush();
                 }
-                return round > 0;
+                return match ending {
+                    Some(_) => Round::Ended,
+                    None if round == 0 => Round::Idle,
+                    None => Round::Some,
+                };
             };
-            self.publish(queued.event(), queued.qos(), false);
+            self.left -= u32::from(ending.is_some());
             self.is_gathering = true;
-            if self.is_failing && self.source.stop.load(Ordering::Acquire) {
-                // Each of the others might take as long to fail, and its server waits for that.
-                while queue.take().is_some() {
-                    self.source.counters.failed.count_shared();
-                }
-            }
+            self.publish(queued.event(), queued.qos(), false);
         }
-        true
+        Round::Some
+    }
+
+    /// Drops events that wait: no more than a queue has, since a component may send on.
+    fn drop_queued(&mut self, queue: &dyn QueueOf<T>) {
+        for _ in 0..PUBLISHED_MAX {
+            let Some(_queued) = queue.take() else { return };
+            self.failures.count(&Lost::one("its source ended first".to_owned()));
+        }
+    }
+
+    fn count_losses(&mut self) {
+        if let Some(lost) = self.publisher.lost() {
+            self.failures.count(&lost);
+        }
     }
 }
 
@@ -232,17 +320,20 @@ impl<T> Publishing<T> {
 struct Entry<T> {
     queue: Arc<dyn QueueOf<T>>,
     publishing: Shared<T>,
+    counters: Arc<PortCounters>,
 }
 
 impl<T> QueueOf<T> for Entry<T> {
     fn put(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
         // The thread publishes what it takes under this lock, so that no event overtakes one that waited.
-        if let Ok(mut publishing) = self.publishing.try_lock()
-            && let Some(publishing) = &mut *publishing
-            && self.queue.is_empty()
-            && publishing.publish(event, (origin.priority, origin.expires), true)
-        {
-            return Ok(());
+        if let Ok(mut publishing) = self.publishing.try_lock() {
+            let Some(publishing) = &mut *publishing else {
+                self.counters.failed.count_shared();
+                return Ok(());
+            };
+            if self.queue.is_empty() && publishing.publish(event, (origin.priority, origin.expires), true) {
+                return Ok(());
+            }
         }
         self.queue.put(event, origin)
     }
@@ -260,7 +351,7 @@ impl<T> QueueOf<T> for Entry<T> {
 struct Queue<T> {
     queue: Arc<dyn QueueOf<T>>,
     publishing: Shared<T>,
-    stop: Arc<AtomicBool>,
+    ending: Ending,
 }
 
 impl<T> Queue<T> {
@@ -270,16 +361,24 @@ impl<T> Queue<T> {
 }
 
 impl<T: 'static> Outlet for Queue<T> {
-    fn publish(&mut self) -> bool {
-        self.lock().as_mut().is_some_and(|publishing| publishing.publish_queued(&*self.queue))
+    fn publish(&mut self) -> Round {
+        let mut publishing = self.lock();
+        let Some(publishing) = &mut *publishing else { return Round::Ended };
+        // An event may panic when it is dropped.
+        contained(|| Ok(publishing.publish_queued(&*self.queue))).unwrap_or_else(|reason| {
+            publishing.failures.count(&Lost::one(reason));
+            Round::Some
+        })
+    }
+
+    fn count_losses(&mut self) {
+        if let Some(publishing) = &mut *self.lock() {
+            publishing.count_losses();
+        }
     }
 
     fn has_work(&self) -> bool {
-        !self.queue.is_empty() || self.stop.load(Ordering::Acquire)
-    }
-
-    fn has_ended(&self) -> bool {
-        self.stop.load(Ordering::Acquire) && self.queue.is_empty()
+        !self.queue.is_empty() || self.ending.get().is_some()
     }
 }
 
@@ -287,7 +386,11 @@ impl<T> Drop for Queue<T> {
     fn drop(&mut self) {
         // Its end may wait for the service: that is for this thread, not for the lane that has the other half.
         let publishing = self.lock().take();
-        drop(publishing);
+        if let Some(mut publishing) = publishing {
+            let left = self.ending.get().map_or(END_MAX, |by| by.saturating_duration_since(Instant::now()));
+            publishing.publisher.close(left);
+            publishing.count_losses();
+        }
     }
 }
 
@@ -328,27 +431,30 @@ impl PublishThread {
 fn publish_all(waker: &Waker, signals: &Signals, fresh: &Receiver<Box<dyn Outlet>>) {
     waker.attach();
     let mut outlets = Vec::<Box<dyn Outlet>>::new();
-    loop {
+    let mut losses_due = Instant::now() + LOSSES_EVERY;
+    while !signals.stop.load(Ordering::Acquire) {
         if signals.has_more.swap(false, Ordering::AcqRel) {
             outlets.extend(fresh.try_iter());
         }
         let mut is_idle = true;
         outlets.retain_mut(|outlet| {
-            is_idle &= !outlet.publish();
-            !outlet.has_ended()
+            let round = outlet.publish();
+            is_idle &= round == Round::Idle;
+            round != Round::Ended
         });
-        if !is_idle {
-            continue;
+        let now = Instant::now();
+        if now >= losses_due {
+            losses_due = now + LOSSES_EVERY;
+            outlets.iter_mut().for_each(|outlet| outlet.count_losses());
         }
-        if signals.stop.load(Ordering::Acquire) {
-            return;
+        if is_idle {
+            let has_work = || {
+                signals.has_more.load(Ordering::Acquire)
+                    || signals.stop.load(Ordering::Acquire)
+                    || outlets.iter().any(|outlet| outlet.has_work())
+            };
+            waker.sleep(has_work, (!outlets.is_empty()).then_some(losses_due));
         }
-        let has_work = || {
-            signals.has_more.load(Ordering::Acquire)
-                || signals.stop.load(Ordering::Acquire)
-                || outlets.iter().any(|outlet| outlet.has_work())
-        };
-        waker.sleep(has_work, None);
     }
 }
 
@@ -362,17 +468,23 @@ impl Drop for PublishThread {
     }
 }
 
-/// A source's part of a thread. When this is dropped, all that waits has been published.
+/// A source's part of a thread. When this is dropped, what waits has been published, or its time was over.
 struct SourceEnd {
     waker: Arc<Waker>,
-    stop: Arc<AtomicBool>,
+    ending: Ending,
     done: Receiver<()>,
+}
+
+impl SourceEnd {
+    fn stop(&self) {
+        self.ending.get_or_init(|| Instant::now() + END_MAX);
+        self.waker.wake();
+    }
 }
 
 impl Drop for SourceEnd {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        self.waker.wake();
+        self.stop();
         let _ = self.done.recv();
     }
 }
@@ -435,8 +547,8 @@ impl Server {
     }
 
     /// Has the events of a source, as `instance.port`, published in a channel. The lane of the source sends those that can leave at once, and
-    /// waits for none: of more than 1,024 that wait the oldest go, and are counted as discarded; those that the service does not take count as failed, those
-    /// that expire before as expired. The settings say by which service.
+    /// waits for none: of more than 1,024 that wait the oldest go, and are counted as discarded; those that the service does not take, or
+    /// loses, count as failed, those that expire before as expired. The settings say by which service.
     ///
     /// # Errors
     /// There is no such source, its events cannot be copied, or the service cannot be reached or refuses.
@@ -455,8 +567,10 @@ impl Server {
                 units.len() - 1
             });
             if let Some((_, status)) = units.get_mut(place) {
-                let ports = if end.kind == PortKind::Source { &mut status.sources } else { &mut status.sinks };
-                *ports += 1;
+                match end.end {
+                    End::Sink { .. } => status.sinks += 1,
+                    End::Source(_) => status.sources += 1,
+                }
             }
         }
         units.into_iter().map(|(_, status)| status).collect()
@@ -498,8 +612,10 @@ impl Server {
         let context = SinkContext { source: source.into(), clock: self.clock.clone(), counters };
         let declared = port.declared().map_err(problem)?;
         let take = port.taking(queue, context).map_err(problem)?;
-        let end = unit.service.subscribe(channel, &declared, settings.when.as_deref(), take).map_err(problem)?;
-        self.remote_ends.push(RemoteEnd { owner, kind: PortKind::Sink, _end: end, unit: unit.clone() });
+        let subscription =
+            unit.service.subscribe(channel, &declared, settings.when.as_deref(), take).map_err(problem)?;
+        let end = End::Sink { _subscription: subscription };
+        self.remote_ends.push(RemoteEnd { owner, end, unit: unit.clone() });
         Ok(())
     }
 
@@ -517,74 +633,25 @@ impl Server {
         let declared = port.declared().map_err(problem)?;
         let publisher = unit.service.publisher(channel, &declared, qos).map_err(problem)?;
         let publishing = unit.publishing().map_err(problem)?;
-        let (waker, stop) = (publishing.waker.clone(), Arc::<AtomicBool>::default());
+        let (waker, ending) = (publishing.waker.clone(), Ending::default());
         let (sender, done) = std::sync::mpsc::channel();
         let context = SourceContext {
             channel: channel.to_owned(),
             clock: self.clock.clone(),
             counters,
             waker: waker.clone(),
-            stop: stop.clone(),
+            ending: ending.clone(),
             _done: sender,
         };
         let (queue, outlet) = port.outlet(publisher, context).map_err(problem)?;
         publishing.add(outlet);
-        let end = SourceEnd { waker, stop, done };
+        let end = End::Source(SourceEnd { waker, ending, done });
         let (owner, channel) = (name.instance.clone(), Arc::from(channel));
         self.on_lane(lane, move |lane| lane.connect_queue(name.as_pair(), &channel, queue))?;
-        self.remote_ends.push(RemoteEnd { owner, kind: PortKind::Source, _end: Box::new(end), unit: unit.clone() });
+        self.remote_ends.push(RemoteEnd { owner, end, unit: unit.clone() });
         Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Event, Clone)]
-    struct Wind {
-        speed: f64,
-    }
-
-    /// Takes nothing, and counts what it was given.
-    struct Refusing(Arc<PortCounters>);
-
-    impl Publisher for Refusing {
-        fn publish(&mut self, _: &[u8], _: EventQos) -> Result<(), String> {
-            self.0.sent.count();
-            Err("there is no room".to_owned())
-        }
-    }
-
-    #[test]
-    fn an_end_does_not_wait_for_each_event_that_a_service_does_not_take() {
-        let (counters, given) = (Arc::<PortCounters>::default(), Arc::<PortCounters>::default());
-        let (stop, (done, ended)) = (Arc::<AtomicBool>::default(), channel());
-        let source = SourceContext {
-            channel: "plan.mast.wind".to_owned(),
-            clock: Clock::Manual(Instant::now(), Arc::default()),
-            counters: counters.clone(),
-            waker: Arc::default(),
-            stop: stop.clone(),
-            _done: done,
-        };
-        let port = Remote::<Wind>::of(Some(Queueing::new()));
-        let (queue, mut outlet) = port.outlet(Box::new(Refusing(given.clone())), source).unwrap();
-        let queue = queue.downcast::<Arc<dyn QueueOf<Wind>>>().unwrap();
-        let put = || {
-            let origin = Origin { source: &"mast.wind".into(), sent: Instant::now(), priority: 0, expires: None };
-            queue.put(&Wind { speed: 1.0 }, &origin).unwrap();
-        };
-        (0..3).for_each(|_| put());
-        assert!(outlet.publish(), "there were some");
-        assert_eq!((given.sent.get(), counters.failed.get()), (3, 3), "each is tried while the source is there");
-        (0..3).for_each(|_| put());
-        stop.store(true, Ordering::Release);
-        assert!(outlet.has_work() && !outlet.has_ended());
-        outlet.publish();
-        assert_eq!((given.sent.get(), counters.failed.get()), (4, 6));
-        assert!(outlet.has_ended());
-        drop(outlet);
-        assert!(ended.recv().is_err(), "the end is heard of");
-    }
-}
+mod tests;

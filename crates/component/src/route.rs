@@ -8,6 +8,7 @@ use crate::error::SendError;
 use crate::instance::InstanceState;
 use crate::port::SendOptions;
 use crate::queue::{QueueEnd, QueueOf};
+use campanile::raw::EventQos;
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,6 +22,14 @@ pub(crate) struct Origin<'c> {
     pub(crate) sent: Instant,
     pub(crate) priority: i16,
     pub(crate) expires: Option<Instant>,
+}
+
+impl Origin<'_> {
+    /// What the event was sent with.
+    pub(crate) fn qos(&self) -> EventQos {
+        let timeout = self.expires.map(|expires| expires.saturating_duration_since(self.sent));
+        EventQos { priority: self.priority, timeout }
+    }
 }
 
 /// The end of a connection.

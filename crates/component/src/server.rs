@@ -21,7 +21,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The longest name of an instance or container, in octets.
-const NAME_BYTES_MAX: usize = 64;
+pub(crate) const NAME_BYTES_MAX: usize = 64;
 
 /// How often all lanes of a server on the caller's thread are run at one time: events that go round by a queue have no end.
 const PASSES_MAX: u32 = 1_000;
@@ -374,6 +374,7 @@ impl Server {
         } else {
             outcome?;
         }
+        self.remote_ends.iter().filter(|end| end.owner == instance).for_each(RemoteEnd::stop);
         self.remote_ends.retain(|end| end.owner != instance);
         self.instances.remove(instance);
         self.graph.remove(instance);
@@ -572,6 +573,7 @@ impl Drop for Server {
                 }
             }
         }
+        self.remote_ends.iter().for_each(RemoteEnd::stop);
         for name in &order {
             let lane = self.record(name).map_or(0, |record| record.lane);
             if !stuck.contains(&lane)

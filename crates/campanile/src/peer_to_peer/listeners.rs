@@ -8,6 +8,7 @@ use super::participants::ParticipantHandle;
 use super::qos;
 use crate::declared::Declared;
 use crate::error::{Error, Trouble};
+use crate::form::EventQos;
 use crate::raw::{Desk, Sieve, Teller};
 use crate::settings::Settings;
 use dds::{
@@ -570,7 +571,9 @@ impl Source {
                     return of.tell.tell(&Trouble::Unreadable { name, reason: error.to_string() });
                 }
             };
-            if sieve.as_mut().is_none_or(|sieve| sieve.passes(declared, cdr)) && desk.take_value(declared, cdr) {
+            if sieve.as_mut().is_none_or(|sieve| sieve.passes(declared, cdr, EventQos::default()))
+                && desk.take_value(declared, cdr)
+            {
                 of.is_enough.store(true, Ordering::Release);
             }
         });

@@ -96,6 +96,24 @@ pub fn channel_finder(name: &str, settings: &Settings) -> Result<client::Channel
     Ok(crate::channel::finder(name, settings))
 }
 
+/// An ORB with the name and TLS of these settings, as suppliers and consumers have theirs.
+///
+/// # Errors
+/// The settings of TLS are wrong.
+pub fn orb(settings: &Settings) -> Result<client::Orb, Error> {
+    settings.tls.check()?;
+    Ok(client::Orb::new(crate::channel::orb_options(settings)))
+}
+
+/// The channel of that name, made if it does not exist, with the patience of suppliers and consumers: for its properties, say.
+///
+/// # Errors
+/// The name is invalid, or the service cannot be reached or refuses.
+pub fn find_channel(name: &str, settings: &Settings, orb: &client::Orb) -> Result<client::notify::EventChannel, Error> {
+    let finder = channel_finder(name, settings)?;
+    Ok(crate::channel::patiently(settings, || finder.find(orb))?)
+}
+
 /// A value that belongs to the process that made it. After a `fork` the child cannot use it, and dropping it there does nothing: its
 /// sockets are the parent's, and output of the child would be taken for the parent's.
 #[derive(Debug)]

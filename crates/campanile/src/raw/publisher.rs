@@ -89,7 +89,11 @@ impl RawPublisher {
             #[cfg(feature = "dds")]
             Link::Dds(_) => {
                 return Ok(Self {
-                    way: Way::Counted(Own::new(Counted { inner, counters: WriterCounters::default() })),
+                    way: Way::Counted(Own::new(Counted {
+                        inner,
+                        counters: WriterCounters::default(),
+                        is_closed: false,
+                    })),
                 });
             }
         };
@@ -175,7 +179,11 @@ impl RawPublisher {
         match &mut self.way {
             Way::Gathered(running) => running.here_mut()?.end(limit),
             #[cfg(feature = "dds")]
-            Way::Counted(counted) => Some(counted.here_mut()?.sync(limit)),
+            Way::Counted(counted) => {
+                let counted = counted.here_mut()?;
+                counted.is_closed = true;
+                Some(counted.sync(limit))
+            }
         }
     }
 
@@ -203,6 +211,8 @@ impl RawPublisher {
 struct Counted {
     inner: Arc<Inner>,
     counters: WriterCounters,
+    /// Whether its end was waited for.
+    is_closed: bool,
 }
 
 #[cfg(feature = "dds")]
@@ -226,7 +236,7 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         let counters = self.counters.counters();
-        if counters.confirmed < counters.published {
+        if counters.confirmed < counters.published && !self.is_closed {
             log_missing(&self.inner.channel, self.sync(CLOSE_TIMEOUT));
         }
     }

@@ -40,7 +40,13 @@ impl RawFilter {
     /// Whether a value of the type gets through. One of which the filter makes no sense does not.
     #[must_use]
     pub fn matches(&mut self, cdr: &[u8]) -> bool {
-        self.sieve.passes(&self.declared, cdr)
+        self.matches_with(cdr, EventQos::default())
+    }
+
+    /// The same of an event that has a priority, which is `$priority` unless it is 0, or a timeout, `$timeout`.
+    #[must_use]
+    pub fn matches_with(&mut self, cdr: &[u8], qos: EventQos) -> bool {
+        self.sieve.passes(&self.declared, cdr, qos)
     }
 }
 
@@ -63,11 +69,10 @@ impl Sieve {
     }
 
     /// Whether a value passes the filter.
-    pub(crate) fn passes(&mut self, of: &Declared, cdr: &[u8]) -> bool {
+    pub(crate) fn passes(&mut self, of: &Declared, cdr: &[u8], qos: EventQos) -> bool {
         self.event.clear();
         let ticks = ticks_of(SystemTime::now());
         let domain = of.domain().unwrap_or_default();
-        let qos = EventQos::default();
         let envelope = Envelope { domain, form: self.form, supplier: "", ticks, count: 0, qos };
         if write_event(of, &envelope, cdr, &mut Writer::new(&mut self.event, NATIVE)).is_err() {
             // Passed on: its reader reports what is wrong with it.

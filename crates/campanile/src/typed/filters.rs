@@ -4,6 +4,7 @@ use super::Event;
 use crate::constraint::{parse, unknown_names};
 use crate::declared::Declared;
 use crate::error::{Error, Trouble};
+use crate::form::{EventQos, ticks_of_timeout};
 use crate::time::ticks_of;
 use filter::{Constraint, Fields, Part, Path, Root, Steps, Text, Value, Verdict};
 use std::fmt;
@@ -55,7 +56,13 @@ impl<T: Event> EventFilter<T> {
     /// Whether an event gets through. One of which the filter makes no sense does not.
     #[must_use]
     pub fn matches(&self, event: &T) -> bool {
-        self.constraint.matches(&InPlace(event), &mut Steps::new(STEPS_MAX)) == Verdict::Match
+        self.matches_with(event, EventQos::default())
+    }
+
+    /// The same of an event that has a priority, which is `$priority` unless it is 0, or a timeout, `$timeout`.
+    #[must_use]
+    pub fn matches_with(&self, event: &T, qos: EventQos) -> bool {
+        self.constraint.matches(&InPlace(event, qos), &mut Steps::new(STEPS_MAX)) == Verdict::Match
     }
 }
 
@@ -66,7 +73,7 @@ impl<T> fmt::Debug for EventFilter<T> {
 }
 
 /// A struct as a structured event of the form `body` would have it.
-struct InPlace<'e, T>(&'e T);
+struct InPlace<'e, T>(&'e T, EventQos);
 
 impl<T: Event> InPlace<'_, T> {
     /// A member that would be among the filterable data: one value, no structure or sequence.
@@ -111,8 +118,15 @@ impl<T: Event> Fields for InPlace<'_, T> {
             return None;
         }
         match (&path.root, &*path.parts) {
-            // Of the header, which has no such property here.
-            (Root::Name(name), _) if matches!(&**name, "priority" | "timeout") => None,
+            // Of the header, which has them as properties where they say something.
+            (Root::Name(name), parts) if **name == *"priority" => {
+                let EventQos { priority, .. } = self.1;
+                (priority != 0 && parts.is_empty()).then_some(Value::Int(priority.into()))
+            }
+            (Root::Name(name), parts) if **name == *"timeout" => {
+                let timeout = self.1.timeout.filter(|_| parts.is_empty())?;
+                Some(Value::UInt(ticks_of_timeout(timeout)))
+            }
             (Root::Name(name), []) => Self::header(name).or_else(|| self.single(name, steps)),
             // Of a single value: its type, and the ordinal of an enumerator.
             (Root::Name(name), parts @ [Part::Ordinal(_) | Part::TypeId | Part::ReposId]) => {
@@ -150,6 +164,7 @@ mod tests {
     use super::*;
     use crate::declared::NATIVE;
     use crate::form::{Envelope, EventQos, write_event};
+    use crate::raw::RawFilter;
     use crate::settings::EventForm;
     use giop::cdr::Writer;
     use std::time::Duration;
@@ -230,7 +245,7 @@ mod tests {
         for text in CONSTRAINTS {
             let constraint = parse(text).unwrap();
             let there = constraint.matches(&sent, &mut Steps::new(STEPS_MAX));
-            let here = constraint.matches(&InPlace(&reading), &mut Steps::new(STEPS_MAX));
+            let here = constraint.matches(&InPlace(&reading, EventQos::default()), &mut Steps::new(STEPS_MAX));
             if here != there {
                 differing.push((text, here, there));
             }
@@ -310,6 +325,26 @@ mod tests {
         "$.filterable_data(priority) == 5",
         "$missing == 1",
     ];
+
+    #[test]
+    fn the_priority_and_the_timeout_of_an_event_are_what_a_service_sees() {
+        let declared = Declared::new(Place::event_type(), Place::DOMAIN, Some(Place::NAME)).unwrap();
+        let place = Place { x: 1.0, tags: Vec::new() };
+        let mut cdr = Vec::new();
+        crate::Field::write(&place, &mut Writer::new(&mut cdr, NATIVE));
+        let texts = ["$priority > 3", "$priority == 0", "exist $priority", "$timeout == 200000", "exist $timeout"];
+        let timeout = Some(Duration::from_millis(20));
+        let with = |priority, timeout| EventQos { priority, timeout };
+        for (qos, expected) in [
+            (EventQos::default(), [false; 5]),
+            (with(4, None), [true, false, true, false, false]),
+            (with(-4, timeout), [false, false, true, true, true]),
+        ] {
+            let here = texts.map(|text| EventFilter::<Place>::new(text).unwrap().matches_with(&place, qos));
+            let raw = texts.map(|text| RawFilter::new(text, &declared).unwrap().matches_with(&cdr, qos));
+            assert_eq!((here, raw), (expected, expected), "{qos:?}");
+        }
+    }
 
     #[test]
     fn what_no_member_has_is_refused_when_the_filter_is_made() {

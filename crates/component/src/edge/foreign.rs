@@ -140,8 +140,9 @@ fn filter_of(declared: &Declared) -> MakeFilter<Crossing> {
         // A filter runs to its end before the next event.
         let filter = RefCell::new(filter);
         // A value that cannot be written goes through, so that the port counts it as a failure.
-        let filter: Filter<Crossing> =
-            Box::new(move |value| value.octets().map_or(true, |octets| filter.borrow_mut().matches(octets)));
+        let filter: Filter<Crossing> = Box::new(move |value, origin| {
+            value.octets().map_or(true, |octets| filter.borrow_mut().matches_with(octets, origin.qos()))
+        });
         Ok(filter)
     })
 }

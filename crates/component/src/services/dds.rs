@@ -2,6 +2,7 @@
 
 use super::qos::{BEST_EFFORT, FIFO};
 use super::{Kind, Simple, SourceQos};
+use crate::plan::ContainerPlan;
 use campanile::settings::DDS_DOMAIN_MAX;
 use campanile::{Settings, Transport};
 use std::net::IpAddr;
@@ -21,21 +22,29 @@ pub(super) static KIND: Kind = Kind {
     },
     set,
     always: &[],
-    open: |container, mut settings| {
-        let dds = &mut settings.dds;
-        if let Some(domain) = container.domain {
-            dds.domain_default = domain;
-            dds.domains.clear();
-        }
-        if let Some(at) = &container.at {
-            dds.peers = at.split(',').map(|host| host.trim().to_owned()).collect();
-            // What is to reach only this machine is not sent elsewhere.
-            let is_loopback = |host: &String| host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-            dds.interface = dds.peers.iter().all(is_loopback).then(|| dds.peers.first().cloned()).flatten();
-        }
-        Ok(Box::new(Simple::shared(Settings { transport: Transport::Dds, ..settings })))
-    },
+    open: |container, settings| Ok(Box::new(Simple::shared(joining(container, settings)))),
 };
+
+/// The settings with a container's keys.
+fn joining(container: &ContainerPlan, mut settings: Settings) -> Settings {
+    let dds = &mut settings.dds;
+    if let Some(domain) = container.domain {
+        dds.domain_default = domain;
+        dds.domains.clear();
+    }
+    if let Some(at) = &container.at {
+        dds.peers = at.split(',').map(|host| host.trim().to_owned()).collect();
+        // What is to reach only this machine is not sent elsewhere; otherwise the settings say by which interface.
+        let loopback = |host: &String| {
+            let host = if host.eq_ignore_ascii_case("localhost") { "127.0.0.1" } else { host };
+            host.parse().ok().filter(IpAddr::is_loopback)
+        };
+        if let Some([first, ..]) = dds.peers.iter().map(loopback).collect::<Option<Vec<_>>>().as_deref() {
+            dds.interface = Some(first.to_string());
+        }
+    }
+    Settings { transport: Transport::Dds, ..settings }
+}
 
 /// What writers have for a property.
 fn set(qos: &mut SourceQos, property: &'static str, value: i64) -> Result<(), &'static str> {
@@ -46,7 +55,10 @@ fn set(qos: &mut SourceQos, property: &'static str, value: i64) -> Result<(), &'
         }
         "MaxEventsPerConsumer" => qos.history_depth = u32::try_from(value).ok(),
         "Priority" => qos.transport_priority = i32::try_from(value).ok(),
-        "Timeout" => qos.lifespan_ms = u32::try_from(value.saturating_add(999_999) / 1_000_000).ok(),
+        "Timeout" => {
+            let ms = u32::try_from(value.saturating_add(999_999) / 1_000_000);
+            qos.lifespan_ms = Some(ms.map_err(|_| "a lifespan is 49 days at most; without it events stay")?);
+        }
         "OrderPolicy" | "DiscardPolicy" if value <= FIFO => {}
         "OrderPolicy" => return Err("it keeps the order in which events were sent; the sinks' `qos` can have this"),
         "DiscardPolicy" => {
@@ -56,4 +68,38 @@ fn set(qos: &mut SourceQos, property: &'static str, value: i64) -> Result<(), &'
         _ => return Err("it has MaxEventsPerConsumer, the history that a writer keeps for each reader"),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operators_interface_gives_way_to_loopback_only() {
+        for (at, expected) in [
+            (Some("tower, dome"), "eth1"),
+            (Some("tower, 127.0.0.1"), "eth1"),
+            (None, "eth1"),
+            (Some("localhost"), "127.0.0.1"),
+            (Some("127.0.0.2, localhost"), "127.0.0.2"),
+            (Some("::1"), "::1"),
+        ] {
+            let mut settings = Settings::default();
+            settings.dds.interface = Some("eth1".to_owned());
+            let container = ContainerPlan { at: at.map(str::to_owned), ..ContainerPlan::default() };
+            let settings = joining(&container, settings);
+            assert_eq!(settings.dds.interface.as_deref(), Some(expected), "{at:?}");
+        }
+    }
+
+    #[test]
+    fn writers_have_the_quality_of_service_of_their_container() {
+        let container = "service = \"dds\"\nqos = { MaxEventsPerConsumer = 5, Priority = -3, Timeout = \"1500us\" }";
+        let container: ContainerPlan = toml::from_str(container).unwrap();
+        let qos = container.service.unwrap().source_qos(&container).unwrap();
+        let dds = Simple::shared(joining(&container, Settings::default())).of_writers(&qos).dds;
+        assert_eq!((dds.history_depth, dds.priority, dds.lifespan_ms), (5, -3, 2), "a lifespan is rounded up");
+        let dds = Simple::shared(Settings::default()).of_writers(&SourceQos::default()).dds;
+        assert_eq!(dds, Settings::default().dds);
+    }
 }

@@ -23,6 +23,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::any::Any;
 use std::fmt;
+use std::time::Duration;
 
 /// The services that plans can name.
 static ALL: [&Kind; 4] = [&notification::KIND, &dds::KIND, &tempo::KIND, &rtes::KIND];
@@ -51,6 +52,8 @@ pub(crate) struct SourceQos {
     /// Of a channel of a notification service.
     qos: Vec<Property>,
     admin: Vec<Property>,
+    /// Whether a channel that `rtes` had has what this has set taken back.
+    is_reset: bool,
     /// Of writers of DDS.
     lifespan_ms: Option<u32>,
     history_depth: Option<u32>,
@@ -69,7 +72,7 @@ pub(crate) trait Service {
     fn subscribe(&self, channel: &str, of: &Declared, when: Option<&str>, take: Take) -> Result<Box<dyn Any>, String>;
 }
 
-/// The end of a source. When dropped it waits, for seconds at most, for what is on its way.
+/// The end of a source. It is closed before it is dropped.
 pub(crate) trait Publisher: Send {
     /// Publishes a value. A service that has no priorities or timeouts for single events ignores them.
     fn publish(&mut self, value: &[u8], qos: EventQos) -> Result<(), String>;
@@ -81,10 +84,31 @@ pub(crate) trait Publisher: Send {
 
     /// Sends what was gathered.
     fn flush(&mut self) {}
+
+    /// Events that were published and are lost, or perhaps lost, since this was last asked.
+    fn lost(&mut self) -> Option<Lost> {
+        None
+    }
+
+    /// Waits for what is on its way, until nothing has happened for so long. What has not arrived then is [`lost`](Self::lost).
+    fn close(&mut self, within: Duration);
 }
 
-/// Takes a value of the declared type, which was checked, or why what came is none; and what its event asks for.
-pub(crate) type Take = Box<dyn FnMut(Result<&[u8], String>, EventQos) + Send>;
+/// Events that are lost, or that are none.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) events: u64,
+    pub(crate) reason: String,
+}
+
+impl Lost {
+    pub(crate) const fn one(reason: String) -> Self {
+        Self { events: 1, reason }
+    }
+}
+
+/// Takes a value of the declared type, which was checked, and what its event asks for; or what is lost.
+pub(crate) type Take = Box<dyn FnMut(Result<(&[u8], EventQos), Lost>) + Send>;
 
 /// A service between servers, by its name in plans.
 #[derive(Clone, Copy)]
@@ -147,11 +171,12 @@ pub(crate) fn problems(container: &ContainerPlan) -> Vec<String> {
         let keys = (kind.problem)(container).into_iter();
         return keys.chain(container.qos.set(kind, &mut SourceQos::default())).collect();
     }
-    let has_keys = container.domain.is_some()
+    let has_keys = container.at.is_some()
+        || container.domain.is_some()
         || container.placed != PlacedPlan::default()
         || container.qos != ChannelQos::default();
     has_keys
-        .then(|| "domain, placed and qos are of a service: name one by `service`, or leave them out".to_owned())
+        .then(|| "at, domain, placed and qos are of a service: name one by `service`, or leave them out".to_owned())
         .into_iter()
         .collect()
 }

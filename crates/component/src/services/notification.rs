@@ -8,7 +8,7 @@ use client::time::ticks_of_duration;
 use std::time::Duration;
 
 pub(super) static KIND: Kind =
-    Kind { name: "notification", is_built: true, problem: domain_problem, set, always: &[], open };
+    Kind { name: "notification", is_built: true, problem: domain_problem, set, always: &[("PushOneWay", 0)], open };
 
 /// Sets a property of the channel of that name, in the OMG's type.
 pub(super) fn set(of: &mut SourceQos, property: &'static str, value: i64) -> Result<(), &'static str> {
@@ -17,6 +17,7 @@ pub(super) fn set(of: &mut SourceQos, property: &'static str, value: i64) -> Res
         "MaxQueueLength" => of.admin.push(Property::new(property, i32::try_from(value).map_err(beyond)?)),
         "MaxEventsPerConsumer" => of.qos.push(Property::new(property, i32::try_from(value).map_err(beyond)?)),
         "DispatchPriority" => of.qos.push(Property::new(property, u16::try_from(value).map_err(beyond)?)),
+        "PushOneWay" if value == 0 => of.is_reset = true,
         "PushOneWay" => of.qos.push(Property::new(property, value != 0)),
         "Timeout" => {
             let timeout = Duration::from_nanos(u64::try_from(value).map_err(beyond)?);

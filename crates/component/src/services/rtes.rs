@@ -17,6 +17,11 @@ pub(super) static KIND: Kind = Kind {
         }
         _ => notification::set(qos, property, value),
     },
-    always: &[("PushOneWay", 1), ("OrderPolicy", PRIORITY)],
+    always: &[
+        ("PushOneWay", 1),
+        ("OrderPolicy", PRIORITY),
+        ("EventReliability", BEST_EFFORT),
+        ("ConnectionReliability", BEST_EFFORT),
+    ],
     open: notification::open,
 };

@@ -1,67 +1,124 @@
 //! Services that the simple API has: a notification service, and DDS.
 
-use super::{Publisher, Service, SourceQos, Take};
-use campanile::raw::{EventQos, PublishOptions, RawConsumer, RawPublisher, RawSupplier, channel_finder};
-use campanile::{Declared, EventForm, Settings, Transport};
-use client::{Orb, OrbOptions};
+use super::qos::FIFO;
+use super::{Lost, Publisher, Service, SourceQos, Take};
+use campanile::raw::{EventQos, PublishOptions, RawConsumer, RawPublisher, RawSupplier, find_channel, orb};
+use campanile::{Declared, EventForm, Settings, Transport, Trouble};
+use client::notify::Property;
+use client::{Fate, Orb, PublisherCounters};
+use giop::value::Value;
 use std::any::Any;
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A service by the simple API.
 pub(crate) struct Simple {
     settings: Settings,
+    /// For the properties of channels.
+    orb: OnceCell<Orb>,
 }
 
 impl Simple {
     /// The service that the settings say.
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings }
+        Self { settings, orb: OnceCell::new() }
     }
 
     /// The same for a unit of a plan: its consumers share a thread, and the connections beneath.
     pub(super) fn shared(settings: Settings) -> Self {
-        Self { settings: Settings { shared_thread: true, ..settings } }
+        Self::new(Settings { shared_thread: true, ..settings })
     }
 
-    /// Gives a channel its properties.
-    fn set_channel(&self, channel: &str, SourceQos { qos, admin, .. }: &SourceQos) -> Result<(), String> {
-        if qos.is_empty() && admin.is_empty() {
-            return Ok(());
-        }
-        let finder = channel_finder(channel, &self.settings).map_err(|error| error.to_string())?;
-        let tls = self.settings.tls.of_orb();
-        let orb = Orb::new(OrbOptions { name: self.settings.name.clone(), tls, ..OrbOptions::default() });
-        let found = finder.find(&orb).map_err(|error| error.to_string())?;
-        found.set_qos(qos).and_then(|()| found.set_admin(admin)).map_err(|error| {
-            let properties: Vec<_> = qos.iter().chain(admin).map(|it| it.name.as_str()).collect();
-            format!("the channel {channel} does not take {}: {error}", properties.join(", "))
-        })
-    }
-}
-
-impl Service for Simple {
-    fn publisher(&self, channel: &str, of: &Declared, qos: &SourceQos) -> Result<Box<dyn Publisher>, String> {
+    /// The settings of a source.
+    pub(super) fn of_writers(&self, qos: &SourceQos) -> Settings {
         let mut settings = self.settings.clone();
         let dds = &mut settings.dds;
         dds.lifespan_ms = qos.lifespan_ms.unwrap_or(dds.lifespan_ms);
         dds.history_depth = qos.history_depth.unwrap_or(dds.history_depth);
         dds.priority = qos.transport_priority.unwrap_or(dds.priority);
-        self.set_channel(channel, qos)?;
-        let supplier = RawSupplier::new(channel, &settings).map_err(|error| error.to_string())?;
-        let publisher = supplier.publisher(PublishOptions::default()).map_err(|error| error.to_string())?;
-        Ok(Box::new(SimplePublisher { publisher, _supplier: supplier, declared: of.clone() }))
+        settings
     }
 
-    fn subscribe(
-        &self,
-        channel: &str,
-        of: &Declared,
-        when: Option<&str>,
-        mut take: Take,
-    ) -> Result<Box<dyn Any>, String> {
-        let mut consumer = RawConsumer::new(channel).settings(self.settings.clone()).on(of, move |event| {
-            take(Ok(event.cdr), event.qos);
-            Ok(())
-        });
+    /// What the service says, for people.
+    fn refusal(&self, error: &campanile::Error) -> String {
+        let text = error.to_string();
+        // What `dds::Error::Domain` says of a host that is full, and of other reasons.
+        let advice = if text.contains("could not take part in domain") {
+            " (a host has room for 32 processes in a domain: put instances into fewer servers, or those that are not connected into another \
+             `domain`)"
+        } else {
+            ""
+        };
+        format!("{text}{advice}")
+    }
+
+    /// Gives a channel its properties.
+    fn set_channel(&self, channel: &str, of: &SourceQos) -> Result<(), String> {
+        let SourceQos { admin, is_reset, .. } = of;
+        let mut qos = of.qos.clone();
+        if qos.is_empty() && admin.is_empty() && !is_reset {
+            return Ok(());
+        }
+        if self.orb.get().is_none() {
+            let _ = self.orb.set(orb(&self.settings).map_err(|error| error.to_string())?);
+        }
+        let orb = self.orb.get().ok_or("there is no ORB")?;
+        let found = find_channel(channel, &self.settings, orb).map_err(|error| error.to_string())?;
+        if *is_reset {
+            // Where it has this property at all, `rtes` has set it, and the order with it.
+            let has = found.get_qos().map_err(|error| error.to_string())?;
+            if has.iter().any(|it| it.name == "PushOneWay" && it.value.value == Value::Bool(true)) {
+                qos.push(Property::new("PushOneWay", false));
+                if !qos.iter().any(|it| it.name == "OrderPolicy") {
+                    qos.push(Property::new("OrderPolicy", i16::try_from(FIFO).unwrap_or_default()));
+                }
+            }
+        }
+        let given: Vec<_> = qos.iter().chain(admin).map(|it| it.name.clone()).collect();
+        let set_qos = || if qos.is_empty() { Ok(()) } else { found.set_qos(&qos) };
+        let set_admin = || if admin.is_empty() { Ok(()) } else { found.set_admin(admin) };
+        set_qos()
+            .and_then(|()| set_admin())
+            .map_err(|error| format!("the channel {channel} does not take {}: {error}", given.join(", ")))
+    }
+}
+
+impl Service for Simple {
+    fn publisher(&self, channel: &str, of: &Declared, qos: &SourceQos) -> Result<Box<dyn Publisher>, String> {
+        let settings = self.of_writers(qos);
+        self.set_channel(channel, qos)?;
+        let supplier = RawSupplier::new(channel, &settings).map_err(|error| self.refusal(&error))?;
+        let publisher = supplier.publisher(PublishOptions::default()).map_err(|error| error.to_string())?;
+        let declared = of.clone();
+        Ok(Box::new(SimplePublisher {
+            publisher: Some(publisher),
+            _supplier: supplier,
+            declared,
+            end: None,
+            counted: 0,
+        }))
+    }
+
+    fn subscribe(&self, channel: &str, of: &Declared, when: Option<&str>, take: Take) -> Result<Box<dyn Any>, String> {
+        let take = Arc::new(Mutex::new(take));
+        let (taking, name) = (take.clone(), channel.to_owned());
+        let on_trouble = move |trouble: &Trouble| {
+            let events = match trouble {
+                Trouble::Mismatch(_) | Trouble::Unreadable { .. } => 1,
+                Trouble::Lost { events, .. } => *events,
+                _ => return log::warn!("consumer of {name}: {trouble}"),
+            };
+            let lost = Lost { events, reason: trouble.to_string() };
+            take.lock().unwrap_or_else(PoisonError::into_inner)(Err(lost));
+        };
+        let mut consumer = RawConsumer::new(channel)
+            .settings(self.settings.clone())
+            .on(of, move |event| {
+                taking.lock().unwrap_or_else(PoisonError::into_inner)(Ok((event.cdr, event.qos)));
+                Ok(())
+            })
+            .on_trouble(on_trouble);
         // Elsewhere the sink's own filter is all there is: DDS would apply this one where the sink is, too, and in ALMA's form members
         // have other names.
         let is_filtered_there =
@@ -69,27 +126,65 @@ impl Service for Simple {
         if let Some(when) = when.filter(|_| is_filtered_there) {
             consumer = consumer.filter(when);
         }
-        Ok(Box::new(consumer.ready().map_err(|error| error.to_string())?))
+        Ok(Box::new(consumer.ready().map_err(|error| self.refusal(&error))?))
     }
 }
 
 struct SimplePublisher {
-    // It ends before its supplier.
-    publisher: RawPublisher,
+    // It ends before its supplier. `None` once closed.
+    publisher: Option<RawPublisher>,
     _supplier: RawSupplier,
     declared: Declared,
+    /// What was known in the end.
+    end: Option<PublisherCounters>,
+    /// Lost events that `lost` has answered.
+    counted: u64,
+}
+
+impl SimplePublisher {
+    fn publisher(&self) -> Result<&RawPublisher, String> {
+        self.publisher.as_ref().ok_or_else(|| "it is closed".to_owned())
+    }
 }
 
 impl Publisher for SimplePublisher {
     fn publish(&mut self, value: &[u8], qos: EventQos) -> Result<(), String> {
-        self.publisher.publish_with(&self.declared, value, qos).map(drop).map_err(|error| error.to_string())
+        let published = self.publisher()?.publish_with(&self.declared, value, qos);
+        published.map(drop).map_err(|error| error.to_string())
     }
 
     fn publish_at_once(&mut self, value: &[u8], qos: EventQos) -> Result<bool, String> {
-        self.publisher.publish_at_once(&self.declared, value, qos).map_err(|error| error.to_string())
+        self.publisher()?.publish_at_once(&self.declared, value, qos).map_err(|error| error.to_string())
     }
 
     fn flush(&mut self) {
-        self.publisher.flush();
+        if let Some(publisher) = &self.publisher {
+            publisher.flush();
+        }
+    }
+
+    fn lost(&mut self) -> Option<Lost> {
+        let lost = match (&self.publisher, self.end) {
+            (Some(publisher), _) => publisher.counters().lost(),
+            (None, end) => end.map(|end| end.published - end.confirmed)?,
+        };
+        let events = lost - std::mem::replace(&mut self.counted, lost);
+        if events == 0 {
+            return None;
+        }
+        let losses = self.publisher.iter().flat_map(|publisher| std::iter::from_fn(|| publisher.next_loss()));
+        let reason = losses.last().map_or_else(
+            || "the service has not confirmed them".to_owned(),
+            |loss| match loss.fate {
+                Fate::Refused(exception) => format!("the service refused them: {exception}"),
+                Fate::Unknown(reason) | Fate::NotSent(reason) => format!("the connection was lost: {reason}"),
+                other => format!("{other:?}"),
+            },
+        );
+        Some(Lost { events, reason })
+    }
+
+    fn close(&mut self, within: Duration) {
+        self.end = self.publisher.take().and_then(|publisher| publisher.close_within(within));
     }
 }

@@ -1,17 +1,17 @@
 //! Tempo: a topic for each source, through a broker or to a group, as the address says.
 
 use super::qos::{BEST_EFFORT, PRIORITY};
-use super::{Kind, Publisher, Service, SourceQos, Take, domain_problem};
+use super::{Kind, Lost, Publisher, Service, SourceQos, Take, domain_problem};
 use campanile::Declared;
 use campanile::raw::EventQos;
-use client::tempo::{self, Address, Content, Node, Order, Subscriber};
+use client::tempo::{self, Address, AddressError, Content, Node, Order, Subscriber};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// Longest wait for what a source has sent, when it ends.
-const FLUSH_MAX: Duration = Duration::from_secs(2);
+/// Octets of an end point's name: of a longer one the beginning is sent.
+const NAME_MAX: usize = 64;
 
 pub(super) static KIND: Kind = Kind {
     name: "tempo",
@@ -23,6 +23,7 @@ pub(super) static KIND: Kind = Kind {
             Some(at) => at.parse::<Address>(),
         };
         match at {
+            Err(AddressError::Host(at)) => Some(format!("at is {at:?}, which has no host: give {said}")),
             Err(error) => Some(error.to_string()),
             Ok(address) if address.waits => {
                 Some(format!("at is {address}, where only one server can wait: give {said}"))
@@ -50,7 +51,7 @@ pub(super) static KIND: Kind = Kind {
         let mut builder =
             Node::builder(container.at.as_deref().unwrap_or_default()).map_err(|error| error.to_string())?;
         if let Some(name) = &settings.name {
-            builder = builder.name(name);
+            builder = builder.name(&name[..name.floor_char_boundary(NAME_MAX)]);
         }
         if let Some(tls) = settings.tls.of_orb() {
             builder = builder.tls(tls);
@@ -94,7 +95,7 @@ fn refusal(error: &tempo::Error) -> String {
 impl Service for Tempo {
     fn publisher(&self, channel: &str, _: &Declared, qos: &SourceQos) -> Result<Box<dyn Publisher>, String> {
         let publisher = self.node.publisher(channel).order(qos.order).open().map_err(|error| refusal(&error))?;
-        Ok(Box::new(TempoPublisher { publisher, priority: qos.priority }))
+        Ok(Box::new(TempoPublisher { publisher, priority: qos.priority, left: 0, counted: 0 }))
     }
 
     fn subscribe(&self, channel: &str, of: &Declared, _: Option<&str>, take: Take) -> Result<Box<dyn Any>, String> {
@@ -109,12 +110,20 @@ impl Service for Tempo {
                     let qos = EventQos { priority: message.priority, timeout: None };
                     let is_value = message.content != Content::Structured;
                     for take in lock(&all).values_mut() {
-                        let value =
-                            if is_value { Ok(message.octets) } else { Err("it is a structured event".to_owned()) };
-                        take(value, qos);
+                        let not_one = || Lost::one("it is a structured event".to_owned());
+                        take(is_value.then_some((message.octets, qos)).ok_or_else(not_one));
                     }
                 });
-                let topic = Arc::new(Topic { takers, _subscriber: subscriber.map_err(|error| refusal(&error))? });
+                let subscriber = subscriber.map_err(|error| refusal(&error))?;
+                let (all, mut counted) = (takers.clone(), 0);
+                subscriber.on_report(move |report| {
+                    let lost = report.lost + report.late;
+                    let events = lost.saturating_sub(std::mem::replace(&mut counted, lost));
+                    for take in lock(&all).values_mut().filter(|_| events > 0) {
+                        take(Err(Lost { events, reason: "they were lost on the way, or came too late".to_owned() }));
+                    }
+                });
+                let topic = Arc::new(Topic { takers, _subscriber: subscriber });
                 topics.insert(channel.to_owned(), Arc::downgrade(&topic));
                 topic
             }
@@ -132,12 +141,11 @@ impl Service for Tempo {
 /// Checks that what comes is a value of the type: any end point may publish on a topic.
 fn checked(of: &Declared, mut take: Take) -> Take {
     let declared = of.clone();
-    Box::new(move |value: Result<&[u8], String>, qos| {
-        let checked = match value {
-            Ok(value) => declared.check_strictly(value).map(|()| value).map_err(|error| error.to_string()),
-            refused => refused,
-        };
-        take(checked, qos);
+    Box::new(move |came: Result<(&[u8], EventQos), Lost>| {
+        take(came.and_then(|(value, qos)| {
+            let checked = declared.check_strictly(value);
+            checked.map(|()| (value, qos)).map_err(|error| Lost::one(error.to_string()))
+        }));
     })
 }
 
@@ -150,6 +158,10 @@ impl Drop for Subscription {
 struct TempoPublisher {
     publisher: tempo::Publisher,
     priority: i16,
+    /// Messages that had not left when it was closed.
+    left: u64,
+    /// Lost messages that `lost` has answered.
+    counted: u64,
 }
 
 impl Publisher for TempoPublisher {
@@ -157,12 +169,20 @@ impl Publisher for TempoPublisher {
         let priority = if qos.priority == 0 { self.priority } else { qos.priority };
         self.publisher.publish_with(priority, value).map_err(|error| error.to_string())
     }
-}
 
-impl Drop for TempoPublisher {
-    fn drop(&mut self) {
-        if !self.publisher.flush(FLUSH_MAX) {
-            log::warn!("not all messages of a source have left within {FLUSH_MAX:?}");
+    fn lost(&mut self) -> Option<Lost> {
+        let lost = self.publisher.report().unheard + self.left;
+        let events = lost.saturating_sub(std::mem::replace(&mut self.counted, lost));
+        if events == 0 {
+            return None;
+        }
+        let trouble = self.publisher.node().trouble();
+        Some(Lost { events, reason: trouble.unwrap_or_else(|| "no broker and no sink has answered".to_owned()) })
+    }
+
+    fn close(&mut self, within: Duration) {
+        if !self.publisher.flush(within) {
+            self.left = self.publisher.report().waiting.into();
         }
     }
 }

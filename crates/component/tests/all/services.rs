@@ -1,19 +1,19 @@
 //! Services between servers: the same components over each, by a word of the plan.
 
 use crate::parts::{Frame, Offset};
-use campanile::Settings;
-use campanile::raw::channel_finder;
+use campanile::raw::{RawSupplier, find_channel, orb};
+use campanile::{Declared, Settings, TypeCode};
 use campanile_component::{
     Descriptions, Failure, Input, Plan, PlanFile, Ports, Registry, SendOptions, Server, ServerSettings, Sink, Source,
     component,
 };
-use client::Orb;
 use giop::value::Value;
 use service::{Config, Service, Tempo};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::TcpListener;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
 use testing::{TempPath, wait_until};
 
@@ -58,6 +58,14 @@ impl Listener {
     }
 }
 
+/// A domain that no other process of tests has on this machine: as long as it has the listener, at the first port of the domain.
+static DOMAIN: LazyLock<(u16, TcpListener)> = LazyLock::new(free_domain);
+
+fn free_domain() -> (u16, TcpListener) {
+    let listener = |domain: u16| Some((domain, TcpListener::bind(("127.0.0.1", 7400 + 250 * domain)).ok()?));
+    (215..=232).find_map(listener).unwrap()
+}
+
 fn service() -> Service {
     let host = testing::own_loopback();
     let tempo = Tempo { listen: Some(format!("{host}:0")), period_ms: 50, ..Tempo::default() };
@@ -68,8 +76,7 @@ fn service() -> Service {
 fn keys(name: &str, service: &Service) -> String {
     match name {
         "tempo" => format!("service = \"tempo\"\nat = \"udp://{}\"\n", service.tempo_address().unwrap()),
-        // A domain that no other test has, on this machine alone.
-        "dds" => format!("service = \"dds\"\nat = \"127.0.0.1\"\ndomain = {}\n", 210 + std::process::id() % 20),
+        "dds" => format!("service = \"dds\"\nat = \"127.0.0.1\"\ndomain = {}\n", DOMAIN.0),
         _ => format!("service = \"{name}\"\nat = \"{}\"\n", service.address()),
     }
 }
@@ -268,6 +275,14 @@ fn a_filter_of_a_sink_is_applied_by_the_notification_service() {
     assert_eq!(port().filtered, 0, "the others were left out before");
 }
 
+/// Properties of the channel of the caller, by their names.
+fn properties(plan: &Plan, service: &Service) -> BTreeMap<String, Value> {
+    let settings = Settings { server: service.address().to_string(), ..Settings::default() };
+    let channel = find_channel(&plan.channel("caller.offset"), &settings, &orb(&settings).unwrap()).unwrap();
+    let all = channel.get_qos().unwrap().into_iter().chain(channel.get_admin().unwrap());
+    all.map(|it| (it.name, it.value.value)).collect()
+}
+
 #[test]
 fn channels_have_the_properties_of_their_sources_container() {
     let service = service();
@@ -277,23 +292,115 @@ fn channels_have_the_properties_of_their_sources_container() {
         let plan = Plan::parse(&calling(&container, &key)).unwrap();
         assert_eq!(plan.check(&components()), []);
         let _one = caller(&plan);
-        let settings = Settings { server: service.address().to_string(), ..Settings::default() };
-        let finder = channel_finder(&plan.channel("caller.offset"), &settings).unwrap();
-        let channel = finder.find(&Orb::new(client::OrbOptions::default())).unwrap();
-        let (qos, admin) = (channel.get_qos().unwrap(), channel.get_admin().unwrap());
-        let value = |name: &str| {
-            let all = qos.iter().chain(&admin);
-            all.filter(|it| it.name == name).map(|it| it.value.value.clone()).next_back()
-        };
-        assert_eq!(value("Timeout"), Some(Value::ULongLong(20_000_000)), "in units of 100 ns");
-        assert_eq!(value("MaxQueueLength"), Some(Value::Long(100)));
-        assert_eq!(value("DispatchPriority"), Some(Value::UShort(3)));
-        assert_eq!(value("PushOneWay"), Some(Value::Bool(name == "rtes")));
+        let properties = properties(&plan, &service);
+        assert_eq!(properties["Timeout"], Value::ULongLong(20_000_000), "in units of 100 ns");
+        assert_eq!(properties["MaxQueueLength"], Value::Long(100));
+        assert_eq!(properties["DispatchPriority"], Value::UShort(3));
+        assert_eq!(properties["PushOneWay"], Value::Bool(name == "rtes"));
         assert_eq!(
-            value("OrderPolicy"),
-            Some(Value::Short(if name == "rtes" { 2 } else { 1 })),
+            properties["OrderPolicy"],
+            Value::Short(if name == "rtes" { 2 } else { 1 }),
             "rtes goes by priority"
         );
+        assert_eq!(properties["EventReliability"], Value::Short(0));
+        assert_eq!(properties["ConnectionReliability"], Value::Short(0));
+    }
+}
+
+#[test]
+fn a_channel_that_rtes_had_is_an_ordinary_one_again() {
+    let service = service();
+    for (qos, order) in [("", 1), ("qos = { OrderPolicy = \"Deadline\" }", 3)] {
+        for (name, one_way, order) in
+            [("rtes", true, if qos.is_empty() { 2 } else { order }), ("notification", false, order)]
+        {
+            let plan = Plan::parse(&calling(&(keys(name, &service) + qos), "moved")).unwrap();
+            drop(caller(&plan));
+            let properties = properties(&plan, &service);
+            assert_eq!(
+                (&properties["PushOneWay"], &properties["OrderPolicy"]),
+                (&Value::Bool(one_way), &Value::Short(order))
+            );
+        }
+    }
+}
+
+#[test]
+fn events_without_a_priority_have_that_of_their_container_over_tempo() {
+    let service = service();
+    let plan = Plan::parse(&calling(&(keys("tempo", &service) + "qos = { Priority = 7 }"), "tempo-qos")).unwrap();
+    assert_eq!(plan.check(&components()), []);
+    let mut two = Server::deploy(&plan, "two", &registry(), ServerSettings::default()).unwrap();
+    two.start().unwrap();
+    let (_one, input) = caller(&plan);
+    let heard = || HEARD.lock().unwrap().iter().find(|heard| heard.0 == "tempo-qos").cloned();
+    wait_until("an event in the other server", || {
+        input.send(&Frame { number: 0, brightness: 0.0 }).unwrap();
+        heard().is_some()
+    });
+    assert_eq!(heard().unwrap().2, 7);
+}
+
+/// The service goes while events are sent: each that is sent behind that is counted.
+#[test]
+fn what_a_service_that_ended_does_not_take_is_counted() {
+    for name in ["notification", "rtes", "tempo"] {
+        let service = service();
+        let plan = Plan::parse(&calling(&keys(name, &service), &format!("ended-{name}"))).unwrap();
+        let mut two = Server::deploy(&plan, "two", &registry(), ServerSettings::default()).unwrap();
+        two.start().unwrap();
+        let (one, input) = caller(&plan);
+        let send = || input.send(&Frame { number: 1, brightness: 0.0 }).unwrap();
+        let delivered = || two.port("listener.offset").unwrap().delivered;
+        wait_until("an event in the other server", || {
+            send();
+            delivered() > 0
+        });
+        let port = || one.port("caller.offset").unwrap();
+        // Over Tempo, the first may have had no subscriber.
+        let before = port().sent;
+        drop(service);
+        wait_until("the source to miss its service", || {
+            send();
+            port().failed > before
+        });
+        let before = port();
+        (0..5).for_each(|_| send());
+        wait_until("the next five to have failed", || port().failed >= before.failed + 5);
+        if name != "tempo" {
+            wait_until("each to have an outcome", || port().failed + delivered() >= port().sent);
+        }
+    }
+}
+
+#[test]
+fn a_sink_counts_what_strangers_publish_in_its_channel() {
+    let service = service();
+    let plan = Plan::parse(&calling(&keys("notification", &service), "strange")).unwrap();
+    let mut two = Server::deploy(&plan, "two", &registry(), ServerSettings::default()).unwrap();
+    two.start().unwrap();
+    let settings = Settings { server: service.address().to_string(), ..Settings::default() };
+    let supplier = RawSupplier::new(&plan.channel("caller.offset"), &settings).unwrap();
+    let other = TypeCode::structure("IDL:Offset:1.0", "Offset", &[("number", TypeCode::string())]);
+    supplier.publish(&Declared::new(&other, None, None).unwrap(), b"\x02\0\0\0x\0").unwrap();
+    wait_until("the event of another type to be counted", || two.port("listener.offset").unwrap().failed == 1);
+}
+
+#[test]
+fn a_filter_sees_what_an_event_was_sent_with() {
+    let plan = calling("", "with").replace("server = \"two\"", "server = \"one\"");
+    for (when, delivered) in [("$priority >= 3", 2), ("$timeout == 20000000", 1), ("not exist $priority", 1)] {
+        let plan = format!("{plan}[ports.\"listener.offset\"]\nwhen = \"{when}\"\n");
+        let mut server = Server::manual("one");
+        server.deploy_here(&Plan::parse(&plan).unwrap(), "one", &registry()).unwrap();
+        server.start().unwrap();
+        let input = server.input::<Frame>("caller.frame").unwrap();
+        for (number, brightness) in [(0, 2.0), (2, 0.0), (3, 0.0), (4, 1.0)] {
+            input.send(&Frame { number, brightness }).unwrap();
+        }
+        server.advance(Duration::ZERO);
+        let port = server.port("listener.offset").unwrap();
+        assert_eq!((port.delivered, port.filtered), (delivered, 4 - delivered), "{when}");
     }
 }
 
@@ -312,12 +419,11 @@ fn a_message_that_is_no_event_is_counted_and_left_out() {
     assert_eq!(two.port("listener.offset").unwrap().delivered, 0);
 }
 
-#[test]
-fn an_end_point_without_room_for_a_topic_says_how_to_have_more() {
-    let service = service();
-    let mut plan = format!("[containers.shared]\n{}", keys("tempo", &service));
+/// Callers in one server, each with a listener in another.
+fn callers(container: &str, count: usize) -> Plan {
+    let mut plan = format!("[containers.shared]\n{container}\n");
     let mut connections = "[connections]\n".to_owned();
-    for number in 0..=client::tempo::TOPICS_MAX {
+    for number in 0..count {
         for (name, component, server) in [("from", "Caller", "one"), ("to", "Listener\"\nkey = \"x", "two")] {
             write!(
                 plan,
@@ -329,14 +435,45 @@ fn an_end_point_without_room_for_a_topic_says_how_to_have_more() {
     }
     let plan = Plan::parse(&(plan + &connections)).unwrap();
     assert_eq!(plan.check(&components()), []);
+    plan
+}
+
+#[test]
+fn an_end_point_without_room_for_a_topic_says_how_to_have_more() {
+    let plan = callers(&keys("tempo", &service()), client::tempo::TOPICS_MAX + 1);
     let refused = Server::deploy(&plan, "one", &registry(), ServerSettings::default()).unwrap_err().to_string();
     assert!(refused.contains("with placed = \"component\" each instance has an end point of its own"), "{refused}");
 }
 
+#[cfg(feature = "dds")]
+#[test]
+fn a_host_without_room_for_a_process_in_a_domain_says_what_to_do() {
+    // Where 32 processes would be found.
+    let (domain, _listener) = free_domain();
+    let taken: Vec<_> = (0..32)
+        .map(|index| std::net::UdpSocket::bind(("127.0.0.1", 7410 + 250 * domain + 2 * index)).unwrap())
+        .collect();
+    let plan = callers(&format!("service = \"dds\"\nat = \"127.0.0.1\"\ndomain = {domain}"), 1);
+    let refused = Server::deploy(&plan, "one", &registry(), ServerSettings::default()).unwrap_err().to_string();
+    assert!(
+        refused.contains("a host has room for 32 processes in a domain: put instances into fewer servers"),
+        "{refused}"
+    );
+    drop(taken);
+    // Units of one process are one there.
+    let plan = callers(&(keys("dds", &service()) + "placed = \"component\""), 33);
+    let server = Server::deploy(&plan, "one", &registry(), ServerSettings::default()).unwrap();
+    assert_eq!(server.services().len(), 33);
+}
+
 /// The keys of both containers, and what is said of them.
-const MISTAKES: [(&str, &str); 14] = [
+const MISTAKES: [(&str, &str); 17] = [
     ("service = \"tempo\"", "containers.shared: tempo needs an address: give `at`, a broker's udp://HOST:PORT"),
     ("service = \"tempo\"\nat = \"localhost\"", "\"localhost\" is no address: it is written udp://HOST:PORT"),
+    (
+        "service = \"tempo\"\nat = \"udp://:2811\"",
+        "which has no host: give a broker's udp://HOST:PORT or tcp://HOST:PORT",
+    ),
     ("service = \"tempo\"\nat = \"udp://@:2811\"", "at is udp://@:2811, where only one server can wait"),
     ("service = \"rtes\"\ndomain = 1", "containers.shared: domain is 1, and only dds has domains: leave it out"),
     ("service = \"dds\"\ndomain = 233", "containers.shared: domain is 233: give 0 to 232"),
@@ -364,8 +501,16 @@ const MISTAKES: [(&str, &str); 14] = [
         "service = \"tempo\"\nat = \"udp://h\"\nqos = { OrderPolicy = \"Deadline\" }",
         "qos: tempo does not have this OrderPolicy: a topic has Priority or Fifo",
     ),
+    (
+        "service = \"dds\"\nqos = { Timeout = \"72000min\" }",
+        "qos: dds does not have this Timeout: a lifespan is 49 days at most",
+    ),
     ("service = \"dds\"\nat = \"a,,b\"", "at is \"a,,b\": give the servers' hosts, with commas between"),
-    ("placed = \"component\"", "containers.shared: domain, placed and qos are of a service: name one by `service`"),
+    (
+        "at = \"localhost:2809\"",
+        "containers.shared: at, domain, placed and qos are of a service: name one by `service`",
+    ),
+    ("placed = \"component\"", "containers.shared: at, domain, placed and qos are of a service: name one by `service`"),
     ("placed = \"component\"", "put the instance of caller.offset into a container with service = \"notification\""),
 ];
 
@@ -385,6 +530,43 @@ fn what_a_service_does_not_have_is_refused_with_what_it_has() {
         let problem = Plan::parse(&calling(&format!("qos = {{ {qos} }}"), "x")).unwrap_err().to_string();
         assert!(problem.contains(expected), "{problem}");
     }
+}
+
+#[test]
+fn names_that_a_service_could_not_carry_are_refused() {
+    let check = |text: &str| {
+        let problems = Plan::parse(text).unwrap().check(&components());
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let long = "x".repeat(65);
+    for name in ["a/b", "a@b", "", "\\u0007", "\\u0416", &*long] {
+        let problems = check(&calling("service = \"rtes\"", name));
+        assert!(
+            problems.iter().any(|problem| problem.contains("is no name of channels: give 1 to 64")),
+            "{problems:?}"
+        );
+    }
+    let problems = check(&format!("{}[servers.\"o/ne\"]\n", calling("service = \"rtes\"", "x")));
+    assert!(problems.iter().any(|problem| problem.starts_with("servers.o/ne: \"o/ne\" is no name")), "{problems:?}");
+    assert!(check(&calling("service = \"rtes\"", "north tower.1")).is_empty());
+}
+
+#[test]
+fn quality_of_service_of_channels_needs_a_source_with_a_channel() {
+    let text = calling("service = \"rtes\"", "x").replacen("container = \"shared\"", "container = \"first\"", 1)
+        + "[containers.first]\nservice = \"rtes\"\n";
+    let refused = |text: String| {
+        Plan::parse(&text).unwrap().check(&components()).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let with = |container: &str| {
+        let key = format!("[containers.{container}]\n");
+        text.replacen(&key, &format!("{key}qos = {{ MaxEventsPerConsumer = 4 }}\n"), 1)
+    };
+    assert_eq!(refused(with("first")), [""; 0]);
+    let problems = refused(with("shared"));
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("containers.shared: its qos is of channels"), "{problems:?}");
+    assert!(problems[0].contains("say the queue of a sink in [ports]"), "{problems:?}");
 }
 
 #[test]
