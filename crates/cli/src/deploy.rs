@@ -17,7 +17,7 @@ use service::LogConfig;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,9 +131,7 @@ fn row(port: &PortTime) -> [String; 8] {
 fn graph(options: &DeployGraphOptions) -> Result<(), Failure> {
     let path = &options.plan.plan;
     let (plan, components) = if options.no_types {
-        let text =
-            fs::read_to_string(path).map_err(|error| Failure::message(format!("{}: {error}", path.display())))?;
-        (Plan::parse(&text).map_err(|problem| failure(&problem))?, BTreeMap::new())
+        (Plan::read(path).map_err(|problem| failure(&problem))?, BTreeMap::new())
     } else {
         let file = read(&options.plan, say)?;
         (file.plan().clone(), file.components().clone())
@@ -155,12 +153,15 @@ fn import(options: &DeployImportOptions) -> Result<(), Failure> {
     for note in &made.notes {
         eprintln!("campanile: note: {note}");
     }
-    match &options.output {
-        None => Ok(io::stdout().write_all(made.text.as_bytes())?),
-        Some(file) => fs::write(file, made.text).map_err(|error| {
-            Failure::message(format!("cannot write {}: {error}; choose another file", file.display()))
-        }),
-    }
+    let Some(file) = &options.output else { return Ok(io::stdout().write_all(made.text.as_bytes())?) };
+    let written = File::create_new(file).and_then(|mut to| to.write_all(made.text.as_bytes()));
+    written.map_err(|error| {
+        let what_to_do = match error.kind() {
+            io::ErrorKind::AlreadyExists => "it is there already: remove it, or choose another file".to_owned(),
+            _ => format!("{error}; choose another file"),
+        };
+        Failure::message(format!("cannot write {}: {what_to_do}", file.display()))
+    })
 }
 
 fn failure(problem: &Problem) -> Failure {

@@ -225,19 +225,20 @@ pub fn serve_objects(plan: &Path, name: &str, settings: ServerSettings) -> Resul
 
 pub(crate) fn serve_with(plan: &Path, name: &str, settings: ServerSettings, read: ReadFile<'_>) -> Result<(), String> {
     let (input, output) = take_streams().map_err(|error| format!("the standard input and output: {error}"))?;
-    let parsed = read_plan(plan)?;
+    let parsed = Plan::read(plan).map_err(|problem| problem.to_string())?;
     let folder = plan.parent().unwrap_or(Path::new("."));
     let registry = Registry::new().with_files(&parsed, name, folder, read).map_err(|problem| problem.to_string())?;
     serve_plan(&registry, settings, &parsed, name, (BufReader::new(input), output))
 }
 
 fn serve(registry: &Registry, settings: ServerSettings, plan: &Path, name: &str) -> Result<(), String> {
-    serve_plan(registry, settings, &read_plan(plan)?, name, (io::stdin().lock(), io::stdout()))
-}
-
-fn read_plan(plan: &Path) -> Result<Plan, String> {
-    let text = std::fs::read_to_string(plan).map_err(|error| format!("{}: {error}", plan.display()))?;
-    Plan::parse(&text).map_err(|problem| problem.to_string())
+    serve_plan(
+        registry,
+        settings,
+        &Plan::read(plan).map_err(|problem| problem.to_string())?,
+        name,
+        (io::stdin().lock(), io::stdout()),
+    )
 }
 
 fn serve_plan(

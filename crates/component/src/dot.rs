@@ -25,11 +25,11 @@ pub struct Arrow<'p> {
     pub when: Option<&'p str>,
 }
 
-/// Ports of an instance, as they are drawn.
+/// Ports of an instance, as they are drawn, each with its place in its column.
 #[derive(Default)]
 struct Ports<'p> {
-    taking: BTreeSet<&'p str>,
-    giving: BTreeSet<&'p str>,
+    taking: BTreeMap<&'p str, usize>,
+    giving: BTreeMap<&'p str, usize>,
 }
 
 impl Plan {
@@ -134,15 +134,20 @@ impl Plan {
             let Some(of) = components.get(&instance.server).and_then(|known| known.get(&instance.component)) else {
                 continue;
             };
-            let taking = of.sinks.keys().chain(of.others.keys()).map(String::as_str).collect();
-            ports.insert(name, Ports { taking, giving: of.sources.keys().map(String::as_str).collect() });
+            let taking = of.sinks.keys().chain(of.others.keys()).map(|port| (port.as_str(), 0)).collect();
+            ports.insert(name, Ports { taking, giving: of.sources.keys().map(|port| (port.as_str(), 0)).collect() });
         }
         for (source, sinks) in &self.connections {
             let (instance, port) = source.split_once('.').unwrap_or((source, ""));
-            ports.entry(instance).or_default().giving.insert(port);
+            ports.entry(instance).or_default().giving.insert(port, 0);
             for sink in sinks {
                 let (instance, port) = sink.split_once('.').unwrap_or((sink, ""));
-                ports.entry(instance).or_default().taking.insert(port);
+                ports.entry(instance).or_default().taking.insert(port, 0);
+            }
+        }
+        for column in ports.values_mut().flat_map(|ports| [&mut ports.taking, &mut ports.giving]) {
+            for (number, place) in column.values_mut().enumerate() {
+                *place = number;
             }
         }
         ports
@@ -176,15 +181,14 @@ fn write_arrows(text: &mut String, arrows: &[Arrow<'_>], ports: &BTreeMap<&str, 
 fn drawn_end(port: &str, is_source: bool, ports: &BTreeMap<&str, Ports<'_>>) -> String {
     let (instance, name) = port.split_once('.').unwrap_or((port, ""));
     let of = ports.get(instance).map(|ports| if is_source { &ports.giving } else { &ports.taking });
-    let place = of.and_then(|names| names.iter().position(|other| *other == name)).unwrap_or_default();
+    let place = of.and_then(|places| places.get(name)).copied().unwrap_or_default();
     format!("{}:{}{place}", quoted(instance), if is_source { 'o' } else { 'i' })
 }
 
 /// An instance between the ports that take events and those that give them.
 fn record(name: &str, instance: &InstancePlan, ports: Option<&Ports<'_>>) -> String {
-    let column = |names: Option<&BTreeSet<&str>>, side: char| {
-        let fields =
-            names.into_iter().flatten().enumerate().map(|(place, name)| format!("<{side}{place}> {}", field(name)));
+    let column = |places: Option<&BTreeMap<&str, usize>>, side: char| {
+        let fields = places.into_iter().flatten().map(|(name, place)| format!("<{side}{place}> {}", field(name)));
         let fields: Vec<_> = fields.collect();
         (!fields.is_empty()).then(|| format!("{{{}}}", fields.join("|")))
     };

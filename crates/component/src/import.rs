@@ -4,26 +4,27 @@
 //! Descriptors may be hostile: their size is bounded, and so is all that is made of them.
 
 mod connections;
-mod events;
 mod instances;
-mod report;
 mod value;
 mod xml;
 
-use crate::plan::{Plan, Problem};
+use crate::plan::{PLAN_BYTES_MAX, Plan, Problem};
 use connections::Connections;
-use instances::{Instance, Instances, Kind};
-use report::{Report, one_line, problem};
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use instances::{Instances, Kind, plain_name};
+use std::collections::BTreeSet;
+use std::fmt::{Display, Write as _};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 use toml::{Table, Value};
+use value::text_of_property;
 use xml::Element;
 
-/// Whether plans have nodes: `[nodes]`, and `node` of instances. While they have none, comments say the nodes.
-const PLANS_HAVE_NODES: bool = false;
+/// The most lines of what is refused, and of notes.
+const SAID_MAX: usize = 1_000;
+
+/// The most characters of a place or reason in these.
+const LENGTH_MAX: usize = 500;
 
 /// A file of XML.
 #[derive(Clone, Debug)]
@@ -64,11 +65,11 @@ pub struct Imported {
 /// `LOCATION#IMPLEMENTATION`.
 ///
 /// # Errors
-/// All that is refused, by file, line and element.
+/// What is refused, by file, line and element. Of a file that is no descriptor only the first reason is there.
 pub fn import_plan(plan: &Descriptor, events: Option<&Descriptor>) -> Result<Imported, Vec<Problem>> {
     let read = |descriptor: &Descriptor| {
         let read = xml::read(&descriptor.name, &descriptor.octets);
-        read.map_err(|refused| vec![problem(&refused.place, &refused.reason)])
+        read.map_err(|refused| vec![problem(refused.place, refused.reason)])
     };
     let root = read(plan)?;
     let of_events = events.map(read).transpose()?;
@@ -77,93 +78,205 @@ pub fn import_plan(plan: &Descriptor, events: Option<&Descriptor>) -> Result<Imp
         report.refuse(&root, "it is no deployment plan: its first element is Deployment:DeploymentPlan");
         return Err(report.refused);
     }
-    read_plan(&root, events.is_some(), &mut report);
-    let services = of_events.as_ref().map(|root| events::read(root, &mut report)).unwrap_or_default();
-    let mut instances = Instances::read(&root, &mut report);
-    let connections = Connections::read(&root, &services, &mut instances, &mut report);
+    let name = read_plan(&root, events, &mut report);
+    let instances = Instances::read(&root, &mut report);
+    let connections = Connections::read(&root, of_events.as_ref(), &instances, &mut report);
     if !report.refused.is_empty() {
         return Err(report.refused);
     }
-    let failed = |reason: String| vec![problem(&plan.name, &reason)];
+    let failed = |reason: String| vec![problem(&plan.name, reason)];
     let mut text = format!("# Made of {} by `campanile deploy import`.\n", one_line(&plan.name));
     for note in &report.notes {
         let _ = writeln!(text, "# Note: {note}");
     }
-    write(&mut text, &root, instances.all.values(), &connections).map_err(|error| failed(error.to_string()))?;
+    write(&mut text, name, &instances, &connections).map_err(failed)?;
     Plan::parse(&text).map_err(|problem| failed(format!("the plan that it makes is refused: {}", problem.reason)))?;
     Ok(Imported { text, notes: report.notes })
 }
 
-/// Reads what the plan says of itself.
-fn read_plan(root: &Element, has_events: bool, report: &mut Report) {
+/// Reads what the plan says of itself. The answer is its name.
+fn read_plan(root: &Element, events: Option<&Descriptor>, report: &mut Report) -> String {
     let many = ["implementation", "instance", "connection", "artifact", "localityConstraint", "infoProperty"];
     report.know(root, &["label", "UUID", "realizes"], &[&many[..], &["externalProperty", "dependsOn"]].concat());
-    for left_out in ["UUID", "realizes", "dependsOn"].iter().flat_map(|name| root.all(name)) {
+    for left_out in ["realizes", "dependsOn"].iter().flat_map(|name| root.all(name)) {
         report.leave_out(left_out, "nothing that runs depends on it");
     }
     let reason = "a plan has no properties of its own: give it to the instances, as a configProperty";
     report.refuse_all(root, &["externalProperty"], reason);
     for property in root.all("infoProperty") {
         report.know(property, &["name", "value"], &[]);
-        let name = property.text_of("name");
-        if name != "CIAOEvents" {
-            report.leave_out(property, format!("{name}: nothing that runs depends on it"));
-        } else if !has_events {
-            let file = instances::text_of_property(property).unwrap_or_default();
-            report.refuse(
-                property,
-                format!("event services are in a descriptor of their own: give it as --events {file}"),
-            );
+        match property.text_of("name") {
+            "CIAOEvents" => {
+                let file = text_of_property(property).unwrap_or_default();
+                let is_named =
+                    |events: &Descriptor| Path::new(&events.name).file_name() == Path::new(&file).file_name();
+                match events {
+                    None => {
+                        let reason = "event services are in a descriptor of their own: give it as --events";
+                        report.refuse(property, format_args!("{reason} {file}"));
+                    }
+                    Some(events) if !is_named(events) => {
+                        let read = &events.name;
+                        report.note(property, format_args!("it names {file}, and {read} was read, as --events says"));
+                    }
+                    Some(_) => {}
+                }
+            }
+            "CIAOServerResources" => {
+                let reason =
+                    "a plan has no descriptor of resources: say lanes by `pool` of a container, and remove this";
+                report.refuse(property, reason);
+            }
+            name => report.leave_out(property, format_args!("{name} is not understood")),
         }
     }
+    let mut names = ["UUID", "label"].iter().filter_map(|name| root.child(name)).filter(|it| !it.text().is_empty());
+    let Some(named) = names.next() else { return "plan".to_owned() };
+    let name = plain_name(named.text());
+    if name != named.text() {
+        report.note(named, format_args!("the plan's name, {}, is {name} in the plan", named.text()));
+    }
+    for label in names.filter(|label| label.text() != named.text()) {
+        report.leave_out(label, "the plan's name is its UUID");
+    }
+    name
 }
 
-/// A table within a table, as text.
-fn section(text: &mut String, of: &str, name: &str, table: Table) -> Result<(), toml::ser::Error> {
+/// Writes a table within a table, if there is room.
+fn section(text: &mut String, of: &str, name: &str, table: Table) -> Result<(), String> {
     let inner = Table::from_iter([(name.to_owned(), Value::Table(table))]);
-    let whole = Table::from_iter([(of.to_owned(), Value::Table(inner))]);
-    text.push('\n');
-    text.push_str(&toml::to_string(&whole)?);
-    Ok(())
+    write_table(text, of, Value::Table(inner))
 }
 
-fn write<'i>(
+fn write_table(text: &mut String, key: &str, value: Value) -> Result<(), String> {
+    let table = Table::from_iter([(key.to_owned(), value)]);
+    text.push_str(&toml::to_string(&table).map_err(|error| error.to_string())?);
+    text.push('\n');
+    if text.len() > PLAN_BYTES_MAX { Err(too_large()) } else { Ok(()) }
+}
+
+/// The reason why a plan is refused that would be too large.
+fn too_large() -> String {
+    format!(
+        "the plan that it makes has more than {PLAN_BYTES_MAX} octets, which are the most that are taken: divide it"
+    )
+}
+
+fn write(
     text: &mut String,
-    root: &Element,
-    instances: impl Iterator<Item = &'i Instance<'i>>,
-    connections: &Connections,
-) -> Result<(), toml::ser::Error> {
+    name: String,
+    instances: &Instances<'_>,
+    connections: &Connections<'_>,
+) -> Result<(), String> {
     let entry = |key: &str, value: &str| (key.to_owned(), Value::String(value.to_owned()));
-    let name = ["label", "UUID"].iter().map(|name| root.text_of(name)).find(|name| !name.is_empty());
-    let name = instances::short_name(name.unwrap_or("plan"));
-    text.push_str(&toml::to_string(&Table::from_iter([entry("name", &name)]))?);
-    let instances: Vec<_> = instances.filter(|instance| instance.kind == Kind::Component).collect();
-    if PLANS_HAVE_NODES {
-        let nodes = instances.iter().map(|instance| instances::short_name(instance.node));
-        for node in nodes.collect::<BTreeSet<_>>() {
-            section(text, "nodes", &node, Table::new())?;
-        }
-    }
-    for server in instances.iter().map(|instance| &*instance.server).collect::<BTreeSet<_>>() {
+    write_table(text, "name", Value::String(name))?;
+    let components = || instances.all.values().filter(|instance| instance.kind == Kind::Component);
+    for server in components().map(|instance| &*instance.server).collect::<BTreeSet<_>>() {
         section(text, "servers", server, Table::new())?;
     }
-    for container in &connections.containers {
-        section(text, "containers", container, Table::from_iter([entry("service", "notification")]))?;
+    for service in connections.containers.values().collect::<BTreeSet<_>>() {
+        section(text, "containers", service, Table::from_iter([entry("service", service)]))?;
     }
-    for instance in instances {
-        let mut table = Table::from_iter([entry("component", &instance.component), entry("server", &instance.server)]);
-        table.extend(instance.container.iter().map(|container| entry("container", container)));
-        if PLANS_HAVE_NODES {
-            table.extend([entry("node", &instances::short_name(instance.node))]);
-        } else if !instance.node.is_empty() {
-            let _ = write!(text, "\n# On the node {}.", one_line(instance.node));
-        }
+    for instance in components() {
+        let component = instance.component.join("#");
+        let mut table = Table::from_iter([entry("component", &component), entry("server", &instance.server)]);
+        let container = connections.containers.get(&*instance.server);
+        table.extend(container.map(|container| entry("container", container)));
         table.extend(instance.properties.clone());
+        if !instance.node.is_empty() {
+            let _ = writeln!(text, "# On the node {}.", one_line(instance.node));
+        }
         section(text, "instances", &instance.name, table)?;
     }
-    let sinks = |sinks: &BTreeMap<String, usize>| Value::Array(sinks.keys().cloned().map(Value::String).collect());
-    let all = connections.all.iter().map(|(source, (_, of))| (source.clone(), sinks(of))).collect::<Table>();
-    text.push('\n');
-    text.push_str(&toml::to_string(&Table::from_iter([("connections".to_owned(), Value::Table(all))]))?);
-    Ok(())
+    let sinks = |sinks: &BTreeSet<String>| Value::Array(sinks.iter().cloned().map(Value::String).collect());
+    let all = connections.all.iter().map(|(source, of)| (source.clone(), sinks(of))).collect::<Table>();
+    write_table(text, "connections", Value::Table(all))
+}
+
+/// What is said of descriptors: what is refused, and what a plan says otherwise or goes without.
+#[derive(Default)]
+struct Report {
+    refused: Vec<Problem>,
+    notes: Vec<Problem>,
+}
+
+impl Report {
+    fn refuse(&mut self, at: &Element, reason: impl Display) {
+        say(&mut self.refused, at, reason);
+    }
+
+    /// Says what is otherwise in the plan.
+    fn note(&mut self, at: &Element, reason: impl Display) {
+        say(&mut self.notes, at, reason);
+    }
+
+    /// Says what the plan goes without.
+    fn leave_out(&mut self, at: &Element, reason: impl Display) {
+        self.note(at, format_args!("left out: {reason}"));
+    }
+
+    /// Refuses all children of these names.
+    fn refuse_all(&mut self, of: &Element, names: &[&str], reason: &str) {
+        for refused in names.iter().flat_map(|name| of.all(name)) {
+            self.refuse(refused, reason);
+        }
+    }
+
+    /// Refuses children with other names than these, and second ones of those that are there once.
+    fn know(&mut self, element: &Element, once: &[&str], many: &[&str]) {
+        let mut seen = Vec::new();
+        for child in &element.children {
+            let name = child.name.as_str();
+            if once.contains(&name) {
+                if seen.contains(&name) {
+                    self.refuse(child, format_args!("{} has one already: remove one of them", element.name));
+                }
+                seen.push(name);
+            } else if !many.contains(&name) {
+                self.refuse(child, format_args!("it is not understood in {}: remove it", element.name));
+            }
+        }
+    }
+}
+
+/// Adds a line, if there is room; the reason is not made without.
+fn say(all: &mut Vec<Problem>, at: &Element, reason: impl Display) {
+    if all.len() < SAID_MAX {
+        all.push(problem(at.place(), reason));
+    } else if all.len() == SAID_MAX {
+        all.push(problem("and more", format_args!("only {SAID_MAX} are shown")));
+    }
+}
+
+/// A problem in words of a file.
+fn problem(place: impl Display, reason: impl Display) -> Problem {
+    Problem::new(one_line(place), one_line(reason))
+}
+
+/// The beginning of a text on one line, without what a terminal would obey. No more than that is formatted.
+fn one_line(text: impl Display) -> String {
+    let mut line = Line::default();
+    if write!(line, "{text}").is_err() {
+        line.text.push('\u{2026}');
+    }
+    line.text
+}
+
+#[derive(Default)]
+struct Line {
+    text: String,
+    length: usize,
+}
+
+impl std::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for letter in text.chars() {
+            if self.length == LENGTH_MAX {
+                return Err(std::fmt::Error);
+            }
+            self.length += 1;
+            self.text.push(if letter.is_control() { ' ' } else { letter });
+        }
+        Ok(())
+    }
 }

@@ -57,8 +57,7 @@ impl PlanFile {
     pub fn read_with_objects(path: &Path, objects: Vec<OsString>) -> Result<Self, Vec<Problem>> {
         let one = |reason: String| vec![Problem::new(path.display().to_string(), reason)];
         let path = std::path::absolute(path).map_err(|error| one(error.to_string()))?;
-        let text = std::fs::read_to_string(&path).map_err(|error| one(error.to_string()))?;
-        let plan = Plan::parse(&text).map_err(|problem| vec![problem])?;
+        let plan = Plan::read(&path).map_err(|problem| vec![problem])?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut problems = plan.artifact_problems();
         problems.extend(plan.servers.keys().filter_map(|server| plan.check_digests(folder, server).err()));

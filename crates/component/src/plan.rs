@@ -13,6 +13,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 
 /// The most octets of a plan's text.
 pub const PLAN_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -336,6 +339,22 @@ fn names<V>(of: &BTreeMap<String, V>) -> String {
 }
 
 impl Plan {
+    /// Reads the plan of a file: of one that is too large, no more than says so.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no plan.
+    pub fn read(path: &Path) -> Result<Self, Problem> {
+        let failed = |reason: String| Problem::new(path.display().to_string(), reason);
+        let mut octets = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(PLAN_BYTES_MAX as u64 + 1).read_to_end(&mut octets));
+        read.map_err(|error| failed(error.to_string()))?;
+        // Where it is cut off, a letter may be.
+        if octets.len() > PLAN_BYTES_MAX {
+            return Err(failed(format!("it has more than {PLAN_BYTES_MAX} octets, which are the most that are taken")));
+        }
+        Self::parse(&String::from_utf8(octets).map_err(|error| failed(error.to_string()))?)
+    }
+
     /// The plan that a text is.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Programs of components, by a plan.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 pub(super) const DEPLOY_EXAMPLES: &str = "\
@@ -164,21 +164,12 @@ pub(crate) struct DeployCheckOptions {
 pub(crate) struct DeployGraphOptions {
     #[command(flatten)]
     pub(crate) plan: DeployOptions,
-    /// Form of the drawing
-    #[arg(long, value_enum, default_value_t = GraphFormat::Dot, conflicts_with = "json")]
-    pub(crate) format: GraphFormat,
     /// Ask no program for its components: types, and ports without a connection, are left out
     #[arg(long)]
     pub(crate) no_types: bool,
     /// Print the connections as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum GraphFormat {
-    /// The language of Graphviz
-    Dot,
 }
 
 #[derive(Debug, Args)]
@@ -189,7 +180,7 @@ pub(crate) struct DeployImportOptions {
     /// The events descriptor that it names, if it does
     #[arg(long, value_name = "EVENTS.ced")]
     pub(crate) events: Option<PathBuf>,
-    /// Where to write the plan [default: standard output]
+    /// The file to make, which is not there yet [default: standard output]
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

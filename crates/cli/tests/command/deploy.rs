@@ -185,7 +185,7 @@ fn import_writes_a_plan_and_says_what_it_goes_without() {
     let output = deploy(&["import", &plan, "--events", &events]);
     let (made, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.starts_with(&format!("campanile: note: {plan}:9: UUID: left out: ")), "{said}");
+    assert!(said.starts_with(&format!("campanile: note: {plan}:8: label: left out: ")), "{said}");
     assert!(made.contains("\n[instances.Dome_Camera]\ncomponent = \"libcamera.so#Camera\"\n"), "{made}");
 
     let folder = TempPath::folder("import");
@@ -193,6 +193,15 @@ fn import_writes_a_plan_and_says_what_it_goes_without() {
     let output = deploy(&["import", &plan, "--events", &events, "-o", file.to_str().unwrap()]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), made);
+
+    // What somebody wrote is not written over.
+    std::fs::write(&file, "mine").unwrap();
+    let output = deploy(&["import", &plan, "--events", &events, "-o", file.to_str().unwrap()]);
+    let expected =
+        format!("campanile: cannot write {}: it is there already: remove it, or choose another file\n", file.display());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).ends_with(&expected), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 
     // Nothing is written of what is refused.
     std::fs::remove_file(&file).unwrap();
@@ -219,7 +228,7 @@ fn graph_draws_a_plan_with_the_types_that_its_programs_say() {
     let plan = folder.join("plan.toml");
     std::fs::write(&plan, example(&folder)).unwrap();
     let graph = |options: &[&str]| deploy(&[&["graph", plan.to_str().unwrap()][..], options].concat());
-    let output = graph(&["--format", "dot"]);
+    let output = graph(&[]);
     let drawn = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(drawn.contains("\"guider\":o0 -> \"mount\":i0 [label=\"struct Offset\"]\n"), "{drawn}");
@@ -236,4 +245,8 @@ fn graph_draws_a_plan_with_the_types_that_its_programs_say() {
     let output = graph(&["--no-types"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("\"guider\":o0 -> \"mount\":i0 [label=\"\"]\n"), "{}", text(&output.stdout));
+    std::fs::write(&plan, " ".repeat(4 * 1024 * 1024 + 1)).unwrap();
+    let output = graph(&["--no-types"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("it has more than 4194304 octets"), "{}", text(&output.stderr));
 }

@@ -1,105 +1,112 @@
-//! Connections of the OMG's flattened deployment plan: of ports with each other, and with event services.
+//! Connections of the OMG's flattened deployment plan: of ports with each other, and with the event services of CIAO's events descriptor.
 
-use super::events::Service;
-use super::instances::{Instances, Kind, Names, text_of_property};
-use super::report::Report;
+use super::instances::{Instance, Instances, Kind};
+use super::value::text_of_property;
 use super::xml::Element;
-use crate::server::FIRST_CONTAINER;
+use super::{Report, too_large};
+use crate::plan::PLAN_BYTES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most connections, those included that are made of the publishers and consumers of event services.
-const CONNECTIONS_MAX: usize = 100_000;
-
-/// The most octets of a port's name.
-const PORT_MAX: usize = 64;
-
-/// The container of servers that are connected with others and with no event service.
-const REMOTE: &str = "remote";
+/// What old CIAO has before the kinds of ports that are connected with an event service.
+const KIND_PREFIXES: [&str; 3] = ["rtec", "ec", "ns"];
 
 /// One end of a connection.
-struct End {
+struct End<'d> {
+    connection: &'d Element,
     is_source: bool,
-    instance: usize,
+    instance: &'d Instance<'d>,
     /// As `instance.port`.
     port: String,
     /// As filters name it.
     supplier: String,
 }
 
-/// What is connected with an event service.
-#[derive(Default)]
-struct Members {
-    publishers: Vec<End>,
-    /// Each with the place of its filter.
-    consumers: Vec<(End, Option<usize>)>,
+/// An event service, which is a channel.
+struct Service<'d> {
+    element: &'d Element,
+    filters: Vec<&'d Element>,
+    /// Places of filters, by their names and ids.
+    places: BTreeMap<&'d str, usize>,
+    publishers: Vec<End<'d>>,
+    /// By the places of their filters.
+    consumers: BTreeMap<Option<usize>, Vec<End<'d>>>,
 }
 
-/// Sinks of a source, each with its instance.
-type Sinks = BTreeMap<String, usize>;
+impl Service<'_> {
+    /// The service of plans that is most like it.
+    fn kind(&self) -> &'static str {
+        if self.element.text_of("type") == "RTEC" { "rtes" } else { "notification" }
+    }
+}
 
 /// The connections of a plan.
-pub(super) struct Connections {
-    count: usize,
-    /// With the instance of each source.
-    pub(super) all: BTreeMap<String, (usize, Sinks)>,
-    pub(super) containers: Vec<String>,
-    /// The container of each server that has one.
-    of_servers: BTreeMap<String, String>,
-    names: Names,
+#[derive(Default)]
+pub(super) struct Connections<'d> {
+    octets: usize,
+    /// Sinks of each source.
+    pub(super) all: BTreeMap<String, BTreeSet<String>>,
+    /// The container of all instances of a server that is connected with others. It is called as its service.
+    pub(super) containers: BTreeMap<&'d str, &'static str>,
+    /// The servers with which a server is connected.
+    neighbours: BTreeMap<&'d str, BTreeSet<&'d str>>,
+    /// Servers that event services connect with others, by the service of plans.
+    served: BTreeMap<&'static str, BTreeSet<&'d str>>,
 }
 
-impl Connections {
-    /// Reads connections, and puts instances into containers where their server needs a service.
+impl<'d> Connections<'d> {
     pub(super) fn read(
-        root: &Element,
-        services: &[Service<'_>],
-        instances: &mut Instances<'_>,
+        root: &'d Element,
+        events: Option<&'d Element>,
+        instances: &'d Instances<'d>,
         report: &mut Report,
     ) -> Self {
-        let mut read = Self {
-            count: 0,
-            all: BTreeMap::new(),
-            containers: Vec::new(),
-            of_servers: BTreeMap::new(),
-            names: Names::default(),
-        };
-        // The one of instances that name none.
-        read.names.take(FIRST_CONTAINER);
-        let places: BTreeMap<&str, usize> =
-            services.iter().enumerate().map(|(place, service)| (service.name(), place)).collect();
-        let mut members: Vec<Members> = services.iter().map(|_| Members::default()).collect();
+        let mut read = Self::default();
+        let mut services = events.map(|root| read_services(root, report)).unwrap_or_default();
         for connection in root.all("connection") {
             let Some((end, reference)) = read.read_connection(connection, instances, report) else { continue };
             let location = reference.text_of("location");
-            let Some(place) = places.get(location).copied() else {
-                let reason =
-                    format!("{location:?} is no event service of the descriptor that --events names: correct it");
-                report.refuse(reference, reason);
+            let Some(service) = services.get_mut(location) else {
+                let reason = "is no event service of the descriptor that --events names: correct it";
+                report.refuse(reference, format_args!("{location:?} {reason}"));
                 continue;
             };
-            let (Some(service), Some(members)) = (services.get(place), members.get_mut(place)) else { continue };
             match (end.is_source, read_filter(connection, service, report)) {
                 (_, Err(())) => {}
-                (false, Ok(filter)) => members.consumers.push((end, filter)),
-                (true, Ok(None)) => members.publishers.push(end),
+                (false, Ok(filter)) => service.consumers.entry(filter).or_default().push(end),
+                (true, Ok(None)) => service.publishers.push(end),
                 (true, Ok(Some(_))) => report.refuse(connection, "a publisher has no filter: give it to the consumers"),
             }
         }
-        for (service, members) in services.iter().zip(members) {
-            read.join(service, &members, report);
-            read.contain(service, &members, instances, report);
+        let joined: Vec<_> = services.values().map(|service| (service, read.join(service, report))).collect();
+        read.place_containers();
+        for (service, server) in joined {
+            let container = server.and_then(|server| read.containers.get(server));
+            let (element, of, kind) = (service.element, service.element.text_of("type"), service.kind());
+            match container {
+                _ if service.publishers.is_empty() && service.consumers.is_empty() => {
+                    report.leave_out(element, "nothing is connected with it");
+                }
+                None => report.leave_out(element, "it connects no two servers, and components of one call each other"),
+                Some(container) if *container == kind => {
+                    report.note(element, format_args!("{of} is the service {kind} here, of the container {container}"));
+                }
+                Some(container) => {
+                    let reason = "since a server has one service, and one of its servers has that";
+                    report
+                        .note(element, format_args!("{of} is the service {container} here, and not {kind}, {reason}"));
+                }
+            }
         }
-        read.contain_others(instances, report);
         read
     }
 
     /// Connects two ports, or answers the one that is connected with an event service, and which.
-    fn read_connection<'d>(
+    fn read_connection(
         &mut self,
         connection: &'d Element,
-        instances: &Instances<'_>,
+        instances: &'d Instances<'d>,
         report: &mut Report,
-    ) -> Option<(End, &'d Element)> {
+    ) -> Option<(End<'d>, &'d Element)> {
         let many =
             ["deployRequirement", "externalEndpoint", "internalEndpoint", "externalReference", "deployedResource"];
         report.know(connection, &["name", "source"], &many);
@@ -107,7 +114,8 @@ impl Connections {
         report.refuse_all(connection, &["externalEndpoint", "deployedResource"], reason);
         // What is wrong with an end is in the report.
         let endpoints = connection.all("internalEndpoint");
-        let mut ends: Vec<End> = endpoints.map(|it| read_end(it, instances, report)).collect::<Option<_>>()?;
+        let ends = endpoints.map(|endpoint| read_end(connection, endpoint, instances, report));
+        let mut ends: Vec<End<'_>> = ends.collect::<Option<_>>()?;
         let references: Vec<_> = connection.all("externalReference").collect();
         for reference in &references {
             report.know(reference, &["location", "provider", "portName"], &["supportedType"]);
@@ -118,7 +126,7 @@ impl Connections {
                 let reason = "a connection without an event service has no filter: connect both ports with one";
                 report.refuse_all(connection, &["deployRequirement"], reason);
                 let (source, sink) = if one.is_source { (one, other) } else { (other, one) };
-                self.connect(connection, &source, &sink, report);
+                self.connect(&source, &sink, None, report);
             }
             _ => {
                 let reason =
@@ -129,114 +137,154 @@ impl Connections {
         None
     }
 
-    /// Connects the publishers of an event service with its consumers, as far as their filters let events through.
-    fn join(&mut self, service: &Service<'_>, members: &Members, report: &mut Report) {
+    /// Connects the publishers of an event service with its consumers, as far as their filters let events through. The answer is a server
+    /// that it connects with another.
+    fn join(&mut self, service: &Service<'d>, report: &mut Report) -> Option<&'d str> {
         // `None` is that of two ports.
-        let mut suppliers = BTreeMap::<&str, Option<&End>>::new();
-        for publisher in &members.publishers {
+        let mut suppliers = BTreeMap::<&str, Option<&End<'_>>>::new();
+        for publisher in &service.publishers {
             let same = suppliers.entry(&publisher.supplier).or_insert(Some(publisher));
             if same.is_some_and(|other| other.port != publisher.port) {
                 *same = None;
             }
         }
-        let used: BTreeSet<usize> = members.consumers.iter().filter_map(|(_, filter)| *filter).collect();
-        let mut of_filters = BTreeMap::<usize, Vec<&End>>::new();
+        let mut pairs: Vec<(Vec<&End<'_>>, &[End<'_>])> = Vec::new();
+        if let Some(consumers) = service.consumers.get(&None) {
+            pairs.push((service.publishers.iter().collect(), consumers));
+        }
         for (place, filter) in service.filters.iter().enumerate() {
-            for source in filter.sources(used.contains(&place), report) {
-                match suppliers.get(source.text()) {
-                    Some(Some(publisher)) => of_filters.entry(place).or_default().push(publisher),
-                    Some(None) => report.refuse(source, "two publishers have this name: rename an instance"),
-                    None => {
-                        let reason =
-                            "no publisher of this name, INSTANCE_PORT, is connected with the event service: correct it";
-                        report.refuse(source, reason);
-                    }
-                }
+            match service.consumers.get(&Some(place)) {
+                None => report.leave_out(filter, "no connection names it"),
+                Some(consumers) => pairs.push((filtered(filter, &suppliers, report), consumers)),
             }
         }
-        let all: Vec<&End> = members.publishers.iter().collect();
-        for (consumer, filter) in &members.consumers {
-            let sources = filter.map_or(Some(&all), |filter| of_filters.get(&filter));
-            for source in sources.into_iter().flatten() {
-                if !self.connect(service.element, source, consumer, report) {
-                    return;
+        let (mut remote, mut heard) = (None, BTreeSet::new());
+        for (publishers, consumers) in pairs {
+            if publishers.is_empty() {
+                for consumer in consumers {
+                    report.leave_out(consumer.connection, "no publisher is connected with its event service");
                 }
             }
+            heard.extend(publishers.iter().map(|publisher| &*publisher.port));
+            for (consumer, publisher) in consumers.iter().flat_map(|it| publishers.iter().map(move |of| (it, of))) {
+                if !self.connect(publisher, consumer, Some(service.kind()), report) {
+                    return remote;
+                }
+                let server = &*publisher.instance.server;
+                remote = remote.or((server != consumer.instance.server).then_some(server));
+            }
         }
+        for publisher in service.publishers.iter().filter(|it| !heard.contains(&*it.port)) {
+            report.leave_out(publisher.connection, "no consumer of its event service gets the events");
+        }
+        remote
     }
 
-    fn connect(&mut self, at: &Element, source: &End, sink: &End, report: &mut Report) -> bool {
-        self.count += 1;
-        if self.count > CONNECTIONS_MAX {
-            report.refuse(
-                at,
-                format!("there are more than {CONNECTIONS_MAX} connections, which are the most that are taken"),
-            );
+    /// Connects two ports, if there is room: as many octets as a plan may have bound what is made.
+    fn connect(
+        &mut self,
+        source: &End<'d>,
+        sink: &End<'d>,
+        service: Option<&'static str>,
+        report: &mut Report,
+    ) -> bool {
+        let had_room = self.octets <= PLAN_BYTES_MAX;
+        // With quotes, comma and space, as in the plan.
+        self.octets = self.octets.saturating_add(sink.port.len() + 4);
+        if self.octets > PLAN_BYTES_MAX {
+            if had_room {
+                report.refuse(sink.connection, too_large());
+            }
             return false;
         }
-        let (_, sinks) = self.all.entry(source.port.clone()).or_insert_with(|| (source.instance, Sinks::new()));
-        sinks.insert(sink.port.clone(), sink.instance);
+        let is_new = self.all.entry(source.port.clone()).or_default().insert(sink.port.clone());
+        if !is_new {
+            let reason = format_args!("{} and {} are connected already, and once in the plan", source.port, sink.port);
+            report.note(sink.connection, reason);
+        }
+        let (from, to) = (&*source.instance.server, &*sink.instance.server);
+        if from != to {
+            self.neighbours.entry(from).or_default().insert(to);
+            self.neighbours.entry(to).or_default().insert(from);
+            match service {
+                Some(service) => drop(self.served.entry(service).or_default().insert(from)),
+                None if is_new => report.note(
+                    sink.connection,
+                    "it is between two servers, so that its events go through the service of their containers",
+                ),
+                None => {}
+            }
+        }
         true
     }
 
-    /// Gives servers that an event service is connected with a container, which names a service.
-    fn contain(&mut self, service: &Service<'_>, members: &Members, instances: &Instances<'_>, report: &mut Report) {
-        let container = self.names.take(service.name());
-        let kind = service.element.text_of("type");
-        let reason =
-            format!("{kind} is a notification service here, between servers, which the container {container} names");
-        report.note(service.element, reason);
-        let ends = members.publishers.iter().chain(members.consumers.iter().map(|(consumer, _)| consumer));
-        let servers = ends.filter_map(|end| Some(&instances.all.get(&end.instance)?.server));
-        for server in servers.collect::<BTreeSet<_>>() {
-            let first = self.of_servers.entry(server.clone()).or_insert_with(|| container.clone());
-            if *first != container {
-                let reason = format!(
-                    "the server {server} has one container, {first}, which names the same notification service"
-                );
-                report.note(service.element, reason);
-            }
-        }
-        self.containers.push(container);
-    }
-
-    /// Gives servers that are connected with others, and with no event service, a container, and all instances that of their server, so
-    /// that they go on calling each other.
-    fn contain_others(&mut self, instances: &mut Instances<'_>, report: &mut Report) {
-        let mut remote = None;
-        for (source, sinks) in self.all.values() {
-            for sink in sinks.values() {
-                let (Some(source), Some(sink)) = (instances.all.get(source), instances.all.get(sink)) else { continue };
-                for end in [source, sink].into_iter().filter(|_| source.server != sink.server) {
-                    if !self.of_servers.contains_key(&end.server) {
-                        let container = remote.get_or_insert_with(|| self.names.take(REMOTE));
-                        let reason = format!(
-                            "its connections with other servers go through a notification service, which the container {container} names"
-                        );
-                        report.note(end.element, reason);
-                        self.of_servers.insert(end.server.clone(), container.clone());
-                    }
+    /// Gives each server that is connected with others a container, and all that are connected the same service: one other than rtes, if
+    /// any of them has one.
+    fn place_containers(&mut self) {
+        let mut served = |service| self.served.remove(service).unwrap_or_default();
+        let (reliable, real_time) = (served("notification"), served("rtes"));
+        let rest = self.neighbours.keys().copied().collect();
+        for (service, servers) in [("notification", reliable), ("rtes", real_time), ("notification", rest)] {
+            let mut open: Vec<&str> = servers.into_iter().collect();
+            while let Some(server) = open.pop() {
+                if self.containers.contains_key(server) {
+                    continue;
                 }
+                self.containers.insert(server, service);
+                open.extend(self.neighbours.get(server).into_iter().flatten());
             }
-        }
-        self.containers.extend(remote);
-        for instance in instances.all.values_mut() {
-            instance.container = self.of_servers.get(&instance.server).cloned();
         }
     }
 }
 
+/// The publishers that a filter lets through.
+fn filtered<'s, 'd>(
+    filter: &Element,
+    suppliers: &BTreeMap<&str, Option<&'s End<'d>>>,
+    report: &mut Report,
+) -> Vec<&'s End<'d>> {
+    let count = filter.all("source").count();
+    match filter.text_of("type") {
+        "DISJUNCTION" | "CONJUNCTION" if count == 0 => report.refuse(filter, "it has no source: name a publisher"),
+        "DISJUNCTION" => {}
+        "CONJUNCTION" if count == 1 => {}
+        "CONJUNCTION" => {
+            let reason = "no port waits for events of all its sources: write DISJUNCTION, and have the component wait";
+            report.refuse(filter, reason);
+        }
+        other => report.refuse(filter, format_args!("{other:?} is not understood: write DISJUNCTION, or remove it")),
+    }
+    let mut publishers = Vec::new();
+    for source in filter.all("source") {
+        match suppliers.get(source.text()) {
+            Some(Some(publisher)) => publishers.push(*publisher),
+            Some(None) => report.refuse(source, "two publishers have this name: rename an instance"),
+            None => {
+                let reason =
+                    "no publisher of this name, INSTANCE_PORT, is connected with the event service: correct it";
+                report.refuse(source, reason);
+            }
+        }
+    }
+    publishers
+}
+
 /// An end of a connection that is a port of a component.
-fn read_end(endpoint: &Element, instances: &Instances<'_>, report: &mut Report) -> Option<End> {
+fn read_end<'d>(
+    connection: &'d Element,
+    endpoint: &Element,
+    instances: &'d Instances<'d>,
+    report: &mut Report,
+) -> Option<End<'d>> {
     report.know(endpoint, &["portName", "provider", "kind", "instance", "instanceRef"], &[]);
-    let is_source = match endpoint.text_of("kind") {
+    let kind = endpoint.text_of("kind");
+    let is_source = match KIND_PREFIXES.iter().find_map(|prefix| kind.strip_prefix(prefix)).unwrap_or(kind) {
         "EventPublisher" | "EventEmitter" => true,
         "EventConsumer" => false,
-        kind => {
-            let reason = format!(
-                "a plan connects no {kind}: remove the connection; a component may find an object by itself, as in a naming service"
-            );
-            report.refuse(endpoint, reason);
+        _ => {
+            let reason = "connects EventPublisher and EventEmitter with EventConsumer, each also after rtec, ec or ns: remove the connection; \
+                          a component may find an object by itself, as in a naming service";
+            report.refuse(endpoint, format_args!("its kind is {kind:?}, and a plan {reason}"));
             return None;
         }
     };
@@ -244,36 +292,86 @@ fn read_end(endpoint: &Element, instances: &Instances<'_>, report: &mut Report) 
         report.refuse(endpoint, "it names no instance: add it");
         return None;
     };
-    let place = instances.find(reference, "instance", report)?;
     // Of one that is missing the report has the reason.
-    let instance = instances.all.get(&place)?;
-    if instance.kind != Kind::Component {
-        report.refuse(endpoint, "its instance is no component: connect those");
-        return None;
-    }
+    let instance = instances.all.get(&instances.find(reference, "instance", report)?)?;
     let port = endpoint.text_of("portName");
-    if port.is_empty() || port.len() > PORT_MAX {
-        report.refuse(endpoint, format!("its port has no name, or one of more than {PORT_MAX} octets: give one"));
+    if instance.kind != Kind::Component || port.is_empty() {
+        report.refuse(endpoint, "its instance is no component, or its port has no name: connect ports of components");
         return None;
     }
     let supplier = format!("{}_{port}", instance.element.text_of("name"));
-    Some(End { is_source, instance: place, port: format!("{}.{port}", instance.name), supplier })
+    Some(End { connection, is_source, instance, port: format!("{}.{port}", instance.name), supplier })
 }
 
 /// The place of the filter that a connection asks for.
 fn read_filter(connection: &Element, service: &Service<'_>, report: &mut Report) -> Result<Option<usize>, ()> {
     let mut requirements = connection.all("deployRequirement");
     let Some(requirement) = requirements.next() else { return Ok(None) };
-    report.know(requirement, &["name", "resourceType"], &["property"]);
-    let property = requirement.all("property").find(|property| property.text_of("name") == "EventFilter");
+    report.know(requirement, &["name", "resourceType", "value"], &["property"]);
+    // Old CIAO has the value in the requirement itself.
+    let property = match requirement.text_of("resourceType") {
+        "EventFilter" => requirement.all("property").find(|property| property.text_of("name") == "EventFilter"),
+        "" if requirement.text_of("name") == "filter" => Some(requirement),
+        _ => None,
+    };
     let name = property.and_then(text_of_property).unwrap_or_default();
-    let found = service.filter(&name);
-    if requirement.text_of("resourceType") != "EventFilter" || found.is_none() || requirements.next().is_some() {
-        let reason = format!(
-            "{name:?}: a connection has one requirement at most, an EventFilter with the name of a filter of its event service"
-        );
-        report.refuse(requirement, reason);
-        return Err(());
+    match (service.places.get(&*name), requirements.next()) {
+        (Some(place), None) => Ok(Some(*place)),
+        _ => {
+            let reason = "is no filter of its event service: a connection has one requirement at most, with the name filter, and as its \
+                          value a string, the filter's name or id; or of resourceType EventFilter, with such a property EventFilter";
+            report.refuse(requirement, format_args!("{name:?} {reason}"));
+            Err(())
+        }
     }
-    Ok(found)
+}
+
+/// The services of an events descriptor, by their names.
+fn read_services<'d>(root: &'d Element, report: &mut Report) -> BTreeMap<&'d str, Service<'d>> {
+    let mut services = BTreeMap::new();
+    if root.local_name() != "CIAOEvents" {
+        report.refuse(root, "it is no events descriptor: its first element is CIAO:CIAOEvents");
+        return services;
+    }
+    report.know(root, &[], &["eventServiceConfiguration"]);
+    for element in root.all("eventServiceConfiguration") {
+        let name = element.text_of("name");
+        if services.insert(name, read_service(element, report)).is_some() || name.is_empty() {
+            report.refuse(element, "it has no name, or that of another one: give it one of its own");
+        }
+    }
+    services
+}
+
+fn read_service<'d>(element: &'d Element, report: &mut Report) -> Service<'d> {
+    let once = ["name", "node", "type", "svc_cfg_file"];
+    report.know(element, &once, &["filter", "addr_serv", "udp_sender", "udp_receiver"]);
+    let kind = element.text_of("type");
+    if !["EC", "RTEC", "NOTIFY", "RTNOTIFY"].contains(&kind) {
+        report.refuse(element, format_args!("its type is {kind:?}: EC, RTEC, NOTIFY and RTNOTIFY are known"));
+    }
+    for (name, reason) in [
+        ("node", "`at` of the container says where the notification service is"),
+        ("svc_cfg_file", "the notification service has a configuration of its own"),
+        ("addr_serv", "nothing is sent to it"),
+    ] {
+        for left_out in element.all(name) {
+            report.leave_out(left_out, reason);
+        }
+    }
+    let reason = "a plan federates no event services: connect the ports to one service, and remove this; or link the notification services \
+                  of both machines, which campanile link does";
+    report.refuse_all(element, &["udp_sender", "udp_receiver"], reason);
+    let filters: Vec<_> = element.all("filter").collect();
+    let mut places = BTreeMap::new();
+    for (place, filter) in filters.iter().enumerate() {
+        report.know(filter, &["name", "type"], &["source"]);
+        let name = Some(filter.text_of("name")).filter(|name| !name.is_empty());
+        for name in name.into_iter().chain(filter.id.as_deref()) {
+            if places.insert(name, place).is_some_and(|other| other != place) {
+                report.refuse(filter, format_args!("a second filter is called {name}: rename one"));
+            }
+        }
+    }
+    Service { element, filters, places, publishers: Vec::new(), consumers: BTreeMap::new() }
 }

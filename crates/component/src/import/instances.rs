@@ -1,25 +1,27 @@
 //! Instances of the OMG's flattened deployment plan, each with its shared object, properties and process.
 
-use super::report::Report;
-use super::value;
+use super::Report;
+use super::value::{self, text_of_property};
 use super::xml::Element;
-use crate::server::check_name;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use toml::Table;
 
 /// Keys of instances, which are no properties.
 const INSTANCE_KEYS: [&str; 5] = ["component", "server", "container", "lane", "node"];
 
-/// What names begin with that only CIAO and DAnCE act upon.
+/// What names begin with that only CIAO and DAnCE act upon, and such names of old CIAO.
 const OWN_NAMES: [&str; 2] = ["edu.vanderbilt.dre.CIAO.", "edu.vanderbilt.dre.DAnCE."];
+const OLD_NAMES: [&str; 3] = ["ComponentIOR", "HomeIOR", "RegisterNaming"];
 
 /// Parameters of execution that name functions of a shared object.
 const ENTRY_POINTS: [&str; 3] = ["component factory", "home factory", "entryPoint"];
 
-/// The most octets of a component's shared object and name.
-const COMPONENT_MAX: usize = 1_024;
+/// The most octets of a path, as Linux has it.
+const PATH_MAX: usize = 4_096;
 
-/// The most letters of a name that is made for a server or container, without its number.
+/// The most letters of a name, and of one that gets a number.
+const NAME_MAX: usize = 64;
 const BASE_MAX: usize = 50;
 
 /// What an implementation is one of.
@@ -32,9 +34,11 @@ pub(super) enum Kind {
     Other,
 }
 
-struct Implementation {
+#[derive(Clone, Copy)]
+struct Implementation<'d> {
     kind: Kind,
-    component: String,
+    /// Its shared object, and its name there.
+    component: [&'d str; 2],
 }
 
 pub(super) struct Instance<'d> {
@@ -43,47 +47,43 @@ pub(super) struct Instance<'d> {
     /// As the plan has it.
     pub(super) name: String,
     pub(super) node: &'d str,
-    pub(super) component: String,
+    /// Its shared object, and its name there.
+    pub(super) component: [&'d str; 2],
     pub(super) server: String,
-    pub(super) container: Option<String>,
     pub(super) properties: Table,
 }
 
-/// Names that are made for what has none of its own.
+/// Names, each of which is there once.
 #[derive(Default)]
-pub(super) struct Names {
+struct Names {
     used: BTreeSet<String>,
     numbers: BTreeMap<String, u32>,
 }
 
 impl Names {
     /// A name like this one that no other has.
-    pub(super) fn take(&mut self, base: &str) -> String {
-        let base = short_name(base);
-        let number = self.numbers.entry(base.clone()).or_insert(1);
-        let mut name = base.clone();
-        while !self.used.insert(name.clone()) {
-            *number += 1;
-            name = format!("{base}-{number}");
+    fn take(&mut self, base: &str) -> String {
+        let mut name = plain_name(base);
+        if !self.used.contains(&name) {
+            self.used.insert(name.clone());
+            return name;
         }
-        name
+        name.truncate(BASE_MAX);
+        let number = self.numbers.entry(name.clone()).or_insert(1);
+        loop {
+            *number += 1;
+            let numbered = format!("{name}-{number}");
+            if self.used.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
     }
 }
 
-/// Letters, digits, `_` and `-` of a name, and `_` for all others.
-fn plain_name(name: &str) -> String {
+/// A name that plans take, like this one: letters, digits, `_` and `-`, with `_` for all others; `main` for none.
+pub(super) fn plain_name(name: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
-    name.chars().map(letter).collect()
-}
-
-/// A name that servers and containers may have: `main` for none.
-pub(super) fn short_name(name: &str) -> String {
-    if name.is_empty() { "main".to_owned() } else { plain_name(name).chars().take(BASE_MAX).collect() }
-}
-
-/// A text that is the value of a property.
-pub(super) fn text_of_property(property: &Element) -> Option<String> {
-    Some(value::of_property(property).ok()?.as_str()?.trim().to_owned())
+    if name.is_empty() { "main".to_owned() } else { name.chars().take(NAME_MAX).map(letter).collect() }
 }
 
 /// The instances of a plan.
@@ -103,11 +103,11 @@ impl<'d> Instances<'d> {
         for artifact in root.all("artifact") {
             read_artifact(artifact, report);
         }
-        let implementations: BTreeMap<usize, Implementation> = numbered()
+        let implementations: BTreeMap<usize, Implementation<'_>> = numbered()
             .filter(|(_, child)| child.name == "implementation")
             .map(|(place, child)| (place, read.read_implementation(child, report)))
             .collect();
-        let mut names = BTreeSet::new();
+        let mut names = Names::default();
         for (place, element) in numbered().filter(|(_, child)| child.name == "instance") {
             let once = ["name", "node", "source", "implementation", "implementationRef"];
             report.know(element, &once, &["configProperty", "deployedResource", "deployedSharedResource"]);
@@ -119,10 +119,7 @@ impl<'d> Instances<'d> {
             };
             let found = read.find(reference, "implementation", report).and_then(|place| implementations.get(&place));
             let Some(implementation) = found else { continue };
-            let Some(instance) = read_instance(element, implementation, report) else { continue };
-            if instance.kind == Kind::Component && !names.insert(instance.name.clone()) {
-                report.refuse(element, format!("a second instance is called {}: rename one", instance.name));
-            }
+            let instance = read_instance(element, implementation, &mut names, report);
             read.all.insert(place, instance);
         }
         read.place(report);
@@ -136,14 +133,14 @@ impl<'d> Instances<'d> {
         match place.and_then(|place| self.root.children.get(place)) {
             Some(found) if found.name == kind => return place,
             Some(found) => {
-                report.refuse(reference, format!("{id:?} is the id of {}, and here {kind} is needed", found.name));
+                report.refuse(reference, format_args!("{id:?} is the id of {}, and here {kind} is needed", found.name));
             }
-            None => report.refuse(reference, format!("there is no {kind} with the id {id:?}: is the file whole?")),
+            None => report.refuse(reference, format_args!("there is no {kind} with the id {id:?}: is the file whole?")),
         }
         None
     }
 
-    fn read_implementation(&self, element: &'d Element, report: &mut Report) -> Implementation {
+    fn read_implementation(&self, element: &'d Element, report: &mut Report) -> Implementation<'d> {
         report.know(element, &["name", "source"], &["artifact", "artifactRef", "execParameter", "deployRequirement"]);
         let reason = "a plan has no requirements of implementations: see to it that they hold, and remove this";
         report.refuse_all(element, &["deployRequirement"], reason);
@@ -152,47 +149,48 @@ impl<'d> Instances<'d> {
             found.and_then(text_of_property)
         };
         let kind = match parameter("edu.vanderbilt.dre.DAnCE.ImplementationType").as_deref() {
+            None if parameter("home factory").is_some() => Kind::Other,
             None | Some("edu.vanderbilt.dre.CCM.Component" | "edu.vanderbilt.dre.CCM.HomedComponent") => {
                 Kind::Component
             }
             Some("edu.vanderbilt.dre.DAnCE.LocalityManager") => Kind::LocalityManager,
             Some("edu.vanderbilt.dre.CCM.Container" | "edu.vanderbilt.dre.CCM.Home") => Kind::Other,
             Some(other) => {
-                report.refuse(element, format!("a plan has no {other}: connect the components with each other"));
+                report.refuse(element, format_args!("a plan has no {other}: connect the components with each other"));
                 Kind::Other
             }
         };
         let mut unused = own_parameters(element, report);
         if kind != Kind::Component {
-            return Implementation { kind, component: String::new() };
+            return Implementation { kind, component: [""; 2] };
         }
-        let references = element.all("artifact").chain(element.all("artifactRef"));
-        let places = references.filter_map(|reference| self.find(reference, "artifact", report));
-        let artifacts: Vec<_> = places.filter_map(|place| self.root.children.get(place)).collect();
+        let (mut places, mut artifacts) = (BTreeSet::new(), Vec::new());
+        for reference in element.all("artifact").chain(element.all("artifactRef")) {
+            let Some(place) = self.find(reference, "artifact", report) else { continue };
+            if !places.insert(place) {
+                report.refuse(reference, "the implementation names this artifact already: remove one of them");
+            }
+            artifacts.extend(self.root.children.get(place));
+        }
         let executor = parameter("edu.vanderbilt.dre.CIAO.ExecutorArtifact");
-        let is_executor = |artifact: &&&Element| executor.as_deref() == Some(artifact.text_of("name"));
-        let artifact = artifacts.iter().find(is_executor).or_else(|| artifacts.first()).copied();
-        let is_other = |other: &&&Element| artifact.is_none_or(|artifact| !std::ptr::eq(artifact, **other));
-        unused.extend(artifacts.iter().filter(is_other).map(|other| other.text_of("name")));
-        if !unused.is_empty() {
-            let unused = unused.join(", ");
-            report.leave_out(element, format!("{unused}: a shared object says itself which components it has"));
-        }
-        let (location, name) = (artifact.map_or("", |it| it.text_of("location")), element.text_of("name"));
-        if location.is_empty() || location.contains("://") {
-            let reason = format!("the location of its artifact is {location:?}: give the path of a shared object");
+        let of_executor = artifacts.iter().position(|artifact| executor.as_deref() == Some(artifact.text_of("name")));
+        let place = of_executor.unwrap_or_default();
+        let location = artifacts.get(place).map_or("", |artifact| artifact.text_of("location"));
+        let others = artifacts.iter().enumerate().filter(|(other, _)| *other != place);
+        unused.extend(others.map(|(_, artifact)| artifact.text_of("name")));
+        leave_out_names(element, &unused, report);
+        if location.is_empty() || location.len() > PATH_MAX || location.contains("://") {
+            let reason = format_args!("its artifact's location is {location:?}: give the path of a shared object");
             report.refuse(element, reason);
+        } else if !location.contains(".so") {
+            let reason = format_args!("{location} is the file's whole name in the plan: ACE adds lib and .so to it");
+            report.note(element, reason);
         }
+        let name = element.text_of("name");
         if name.is_empty() || name.contains('#') {
             report.refuse(element, "its name is that of the component in the shared object: give one, without #");
         }
-        let component = format!("{location}#{name}");
-        if component.len() > COMPONENT_MAX {
-            report
-                .refuse(element, format!("its location and name have more than {COMPONENT_MAX} octets: shorten them"));
-            return Implementation { kind, component: String::new() };
-        }
-        Implementation { kind, component }
+        Implementation { kind, component: [location, name] }
     }
 
     /// The instances of a constraint.
@@ -202,7 +200,8 @@ impl<'d> Instances<'d> {
         places.filter(|place| self.all.contains_key(place)).collect()
     }
 
-    /// Puts instances into servers: those of one process into one, and all others of a node into another.
+    /// Puts instances into servers: those of one process into one, those of different processes that are in none yet into one each, and all
+    /// others of a node into another.
     fn place(&mut self, report: &mut Report) {
         let (mut together, mut apart) = (Vec::new(), Vec::new());
         for constraint in self.root.all("localityConstraint") {
@@ -239,6 +238,11 @@ impl<'d> Instances<'d> {
                 }
             }
         }
+        for place in apart.iter().flat_map(|(_, members)| members) {
+            if let Some(instance) = self.all.get(place) {
+                placed.entry(*place).or_insert_with(|| names.take(&instance.name));
+            }
+        }
         let mut of_nodes = BTreeMap::<&str, String>::new();
         for (place, instance) in &mut self.all {
             let node = instance.node;
@@ -260,12 +264,21 @@ impl<'d> Instances<'d> {
 fn read_artifact(artifact: &Element, report: &mut Report) {
     report.know(artifact, &["name", "source", "node"], &["location", "execParameter", "deployRequirement"]);
     report.refuse_all(artifact, &["deployRequirement"], "a plan has no requirements of shared objects: remove it");
-    let own = own_parameters(artifact, report);
-    if !own.is_empty() {
-        report.leave_out(artifact, format!("{}: a shared object says itself which components it has", own.join(", ")));
-    }
+    leave_out_names(artifact, &own_parameters(artifact, report), report);
     for other in artifact.all("location").skip(1) {
         report.leave_out(other, "the first location is that of the plan");
+    }
+}
+
+fn leave_out_names(of: &Element, names: &[&str], report: &mut Report) {
+    if !names.is_empty() {
+        let names = fmt::from_fn(|f| {
+            names
+                .iter()
+                .enumerate()
+                .try_for_each(|(place, name)| write!(f, "{}{name}", if place == 0 { "" } else { ", " }))
+        });
+        report.leave_out(of, format_args!("{names}: a shared object says itself which components it has"));
     }
 }
 
@@ -278,8 +291,8 @@ fn own_parameters<'d>(of: &'d Element, report: &mut Report) -> Vec<&'d str> {
         if ENTRY_POINTS.contains(&name) || OWN_NAMES.iter().any(|begin| name.starts_with(begin)) {
             own.push(name);
         } else {
-            let reason = format!("{name:?} is not understood: give it to the instances, as a configProperty");
-            report.refuse(parameter, reason);
+            let reason = "is not understood: give it to the instances, as a configProperty";
+            report.refuse(parameter, format_args!("{name:?} {reason}"));
         }
     }
     own
@@ -287,50 +300,54 @@ fn own_parameters<'d>(of: &'d Element, report: &mut Report) -> Vec<&'d str> {
 
 fn read_instance<'d>(
     element: &'d Element,
-    implementation: &Implementation,
+    implementation: &Implementation<'d>,
+    names: &mut Names,
     report: &mut Report,
-) -> Option<Instance<'d>> {
+) -> Instance<'d> {
     let original = element.text_of("name");
-    let name = plain_name(original);
-    let mut properties = Table::new();
-    if implementation.kind != Kind::Component {
-        report.leave_out(element, "a plan makes its servers, containers and instances itself");
-    } else if let Err(error) = check_name(&name) {
-        report.refuse(element, error.to_string());
-        return None;
-    } else {
-        if name != original {
-            report.note(element, format!("its name, {original}, is {name} in the plan"));
-        }
-        properties = read_properties(element, report);
+    let is_component = implementation.kind == Kind::Component;
+    let name = if is_component { names.take(original) } else { plain_name(original) };
+    if !is_component {
+        report.leave_out(element, "a plan makes its servers and containers itself, and has no homes");
+    } else if original.is_empty() {
+        report.refuse(element, "it has no name: give it one");
+    } else if name != original {
+        report.note(element, format_args!("its name, {original}, is {name} in the plan"));
     }
-    Some(Instance {
+    Instance {
         element,
         kind: implementation.kind,
         name,
         node: element.text_of("node"),
-        component: implementation.component.clone(),
+        component: implementation.component,
         server: String::new(),
-        container: None,
-        properties,
-    })
+        properties: read_properties(element, is_component, report),
+    }
 }
 
-fn read_properties(instance: &Element, report: &mut Report) -> Table {
+fn read_properties(instance: &Element, is_component: bool, report: &mut Report) -> Table {
     let mut properties = Table::new();
     for property in instance.all("configProperty") {
         report.know(property, &["name", "value"], &[]);
         let name = property.text_of("name");
-        if OWN_NAMES.iter().any(|begin| name.starts_with(begin)) {
-            report.leave_out(property, format!("{name}: only CIAO and DAnCE act upon it"));
-        } else if INSTANCE_KEYS.contains(&name) || properties.contains_key(name) {
-            report
-                .refuse(property, format!("{name} is there twice, or is a key of all instances: rename the property"));
-        } else {
-            match value::of_property(property) {
-                Ok(value) => drop(properties.insert(name.to_owned(), value)),
-                Err((at, reason)) => report.refuse(at, format!("property {name}: {reason}")),
+        let own = OWN_NAMES.iter().find_map(|begin| name.strip_prefix(begin));
+        match own.or(OLD_NAMES.contains(&name).then_some("")) {
+            Some("LocalityArguments") => report.leave_out(property, format_args!("{name}: servers have no arguments")),
+            Some("LocalityTimeout") => {
+                report
+                    .leave_out(property, format_args!("{name}: a process has 30 s to be configured, started or ended"));
             }
+            Some(_) => report.leave_out(property, format_args!("{name}: only CIAO and DAnCE act upon it")),
+            // What is left out has the reason for all of its properties.
+            None if !is_component => {}
+            None if INSTANCE_KEYS.contains(&name) || properties.contains_key(name) => {
+                let reason = "is there twice, or is a key of all instances: rename the property";
+                report.refuse(property, format_args!("{name} {reason}"));
+            }
+            None => match value::of_property(property) {
+                Ok(value) => drop(properties.insert(name.to_owned(), value)),
+                Err((at, reason)) => report.refuse(at, format_args!("property {name}: {reason}")),
+            },
         }
     }
     properties

@@ -1,22 +1,17 @@
 //! Values of properties, which come with their types, as TOML.
+//!
+//! One type may be that of each of many data. So it is looked at as far as the data go, and no further: the time is that of the data's size.
 
 use super::xml::Element;
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use toml::{Table, Value};
 
 /// What is refused, and why.
 pub(super) type Refusal<'e> = (&'e Element, String);
 
-/// Kinds of whole numbers, with their ranges.
-const INTEGERS: [(&str, i128, i128); 7] = [
-    ("octet", 0, u8::MAX as i128),
-    ("short", i16::MIN as i128, i16::MAX as i128),
-    ("ushort", 0, u16::MAX as i128),
-    ("long", i32::MIN as i128, i32::MAX as i128),
-    ("ulong", 0, u32::MAX as i128),
-    ("longlong", i64::MIN as i128, i64::MAX as i128),
-    ("ulonglong", 0, u64::MAX as i128),
-];
+/// The most elements of a type's content, but for members: its name, id, length or bound, and the type of its elements.
+const CONTENT_MAX: usize = 4;
 
 /// The value of a property: `value`, which has a type and data.
 pub(super) fn of_property(property: &Element) -> Result<Value, Refusal<'_>> {
@@ -27,20 +22,36 @@ pub(super) fn of_property(property: &Element) -> Result<Value, Refusal<'_>> {
     }
 }
 
+/// A text that is the value of a property.
+pub(super) fn text_of_property(property: &Element) -> Option<String> {
+    Some(of_property(property).ok()?.as_str()?.trim().to_owned())
+}
+
 /// Data of a type, which is that of a property, a member or an element.
 fn read<'e>(of: &'e Element, data: &'e Element) -> Result<Value, Refusal<'e>> {
-    let kind = of.text_of("kind");
+    let (kind, content) = match &*of.children {
+        [kind] => (kind, None),
+        [kind, content] => (kind, Some(content)),
+        _ => return Err((of, "a type has its kind, and at most one element of that name: remove others".to_owned())),
+    };
+    let kind = if kind.name == "kind" { kind.text() } else { "" };
     let name = kind.strip_prefix("tk_").unwrap_or_default();
-    if let Some((_, least, most)) = INTEGERS.iter().find(|(known, ..)| *known == name) {
-        let text = only(data, name)?.text();
-        let number = text.parse().ok().filter(|number| (least..=most).contains(&number));
-        let number: i128 = number.ok_or_else(|| (data, format!("{text:?} is no {name}: give {least} to {most}")))?;
-        let in_toml = i64::try_from(number);
-        return in_toml
-            .map(Value::Integer)
-            .map_err(|_| (data, format!("{number} is more than TOML's largest number, {}", i64::MAX)));
+    if let Some(other) = content.filter(|content| content.name != name) {
+        return Err((other, format!("it is not understood in a type of the kind {kind:?}: remove it")));
     }
+    let element = || {
+        let content = content.filter(|content| content.children.len() <= CONTENT_MAX);
+        let element = content.and_then(|content| content.child("elementType"));
+        element.ok_or_else(|| (of, format!("the type has no {name} with elementType, or too much with it")))
+    };
     match name {
+        "octet" => number::<u8>(name, data),
+        "short" => number::<i16>(name, data),
+        "ushort" => number::<u16>(name, data),
+        "long" => number::<i32>(name, data),
+        "ulong" => number::<u32>(name, data),
+        "longlong" => number::<i64>(name, data),
+        "ulonglong" => number::<u64>(name, data),
         "boolean" => match only(data, name)?.text() {
             "true" | "1" => Ok(Value::Boolean(true)),
             "false" | "0" => Ok(Value::Boolean(false)),
@@ -56,9 +67,12 @@ fn read<'e>(of: &'e Element, data: &'e Element) -> Result<Value, Refusal<'e>> {
             Ok(Value::String(only(data, name)?.content.clone()))
         }
         "enum" => Ok(Value::String(only(data, name)?.text().to_owned())),
-        "struct" => read_struct(of, data),
-        "sequence" | "array" => read_elements(of, data, name),
-        "alias" => read(content(of, name, "elementType")?, data),
+        "struct" => {
+            let content = content.ok_or_else(|| (of, "the type has no struct with its members".to_owned()))?;
+            read_struct(content, data)
+        }
+        "sequence" | "array" => read_elements(content, element()?, data, name),
+        "alias" => read(element()?, data),
         _ => Err((
             of,
             format!(
@@ -76,23 +90,34 @@ fn only<'e>(data: &'e Element, name: &str) -> Result<&'e Element, Refusal<'e>> {
     }
 }
 
-/// What a type is made of.
-fn content<'e>(of: &'e Element, kind: &str, name: &str) -> Result<&'e Element, Refusal<'e>> {
-    of.child(kind).and_then(|kind| kind.child(name)).ok_or_else(|| (of, format!("the type has no {kind} with {name}")))
+fn number<'e, N: FromStr + TryInto<i64>>(name: &str, data: &'e Element) -> Result<Value, Refusal<'e>> {
+    let text = only(data, name)?.text();
+    let number: N =
+        text.parse().map_err(|_| (data, format!("{text:?} is no {name}: give a whole number in its range")))?;
+    let in_toml = number.try_into().map(Value::Integer);
+    in_toml.map_err(|_| (data, format!("{text} is more than TOML's largest number, {}", i64::MAX)))
 }
 
-fn read_struct<'e>(of: &'e Element, data: &'e Element) -> Result<Value, Refusal<'e>> {
-    let declared = of.child("struct").ok_or_else(|| (of, "the type has no struct with its members".to_owned()))?;
-    let mut missing: BTreeMap<_, _> =
-        declared.all("member").map(|member| (member.text_of("name"), member.child("type"))).collect();
+fn read_struct<'e>(declared: &'e Element, data: &'e Element) -> Result<Value, Refusal<'e>> {
+    let count = data.children.len();
+    // Its name and id are no members.
+    if declared.children.len() > count + 2 {
+        return Err((data, format!("it has {count} members, and more by its type")));
+    }
+    let mut missing = BTreeMap::new();
+    for member in declared.all("member") {
+        let [name, of] = &*member.children else {
+            return Err((member, "a member has a name and a type, and nothing else".to_owned()));
+        };
+        if missing.insert(name.text(), of).is_some() {
+            return Err((member, format!("a second member is called {}: rename one", name.text())));
+        }
+    }
     let mut members = Table::new();
     for member in &data.children {
         let name = member.text_of("name");
-        let (Some(Some(of)), Some(value)) = (missing.remove(name), member.child("value")) else {
-            return Err((
-                member,
-                format!("the struct has no member {name:?}, it is there twice, or it has no type or value"),
-            ));
+        let (Some(of), Some(value)) = (missing.remove(name), member.child("value")) else {
+            return Err((member, format!("the struct has no member {name:?}, it is there twice, or it has no value")));
         };
         members.insert(name.to_owned(), read(of, value)?);
     }
@@ -102,9 +127,15 @@ fn read_struct<'e>(of: &'e Element, data: &'e Element) -> Result<Value, Refusal<
     }
 }
 
-fn read_elements<'e>(of: &'e Element, data: &'e Element, name: &str) -> Result<Value, Refusal<'e>> {
-    let element = content(of, name, "elementType")?;
-    let limit = |name: &str| of.children.iter().find_map(|kind| kind.child(name)?.text().parse::<usize>().ok());
+fn read_elements<'e>(
+    content: Option<&Element>,
+    element: &'e Element,
+    data: &'e Element,
+    name: &str,
+) -> Result<Value, Refusal<'e>> {
+    // What is longer is no number of elements.
+    let limit =
+        |name: &str| content?.child(name).map(Element::text).filter(|text| text.len() < 20)?.parse::<usize>().ok();
     let (length, bound) = (limit("length"), limit("bound").filter(|bound| *bound > 0));
     let count = data.children.len();
     if length.is_some_and(|length| length != count) || bound.is_some_and(|bound| bound < count) {

@@ -1,12 +1,14 @@
 //! A descriptor as a tree of elements, each with its line.
 //!
-//! Taken is XML 1.0 in UTF-8, without a document type and with no entity but XML's own five, so that nothing expands and nothing else is
-//! read. Size, depth and number of elements are bounded.
+//! Taken is XML 1.0 in UTF-8 or ISO-8859-1, without a document type and with no entity but XML's own five, so that nothing expands and
+//! nothing else is read. Size, depth and number of elements are bounded.
 
 use crate::plan::Problem;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// The most octets of a descriptor.
@@ -18,8 +20,7 @@ const ELEMENTS_MAX: usize = 400_000;
 /// The most elements within each other.
 const DEPTH_MAX: usize = 64;
 
-/// The most octets of an element's name, and of its text: what is made of a file may have each of them often.
-const NAME_MAX: usize = 256;
+/// The most octets of an element's text: what is made of a file may have it often.
 const TEXT_MAX: usize = 64 * 1024;
 
 pub(super) struct Element {
@@ -30,6 +31,8 @@ pub(super) struct Element {
     idref: Option<String>,
     /// Without the spaces between elements.
     pub(super) content: String,
+    /// The content without the spaces around it: to look for them at each use would take long for many of them.
+    trimmed: Range<usize>,
     pub(super) children: Vec<Element>,
 }
 
@@ -52,7 +55,7 @@ impl Element {
     }
 
     pub(super) fn text(&self) -> &str {
-        self.content.trim()
+        self.content.get(self.trimmed.clone()).unwrap_or_default()
     }
 
     /// The text of a child; empty without one.
@@ -75,13 +78,11 @@ pub(super) fn read(file: &str, octets: &[u8]) -> Result<Element, Problem> {
             format!("it has more than {BYTES_MAX} octets, which are the most that are taken"),
         ));
     }
-    let octets = octets.strip_prefix(b"\xef\xbb\xbf").unwrap_or(octets);
-    let text = std::str::from_utf8(octets).map_err(|error| {
-        let line = line_of(octets, error.valid_up_to());
-        at(line, "it is not UTF-8: convert it, as with iconv -t UTF-8".to_owned())
-    })?;
-    let mut reader = Reader::from_str(text);
+    let text = decode(octets)
+        .map_err(|valid| at(line_of(octets, valid), format!("it is not UTF-8: {}", convert("ENCODING"))))?;
+    let mut reader = Reader::from_str(&text);
     reader.config_mut().expand_empty_elements = true;
+    let octets = text.as_bytes();
     let mut tree = Tree { file: file.into(), is_ascii: text.is_ascii(), ..Tree::default() };
     let mut read = 0;
     loop {
@@ -95,13 +96,33 @@ pub(super) fn read(file: &str, octets: &[u8]) -> Result<Element, Problem> {
         if matches!(event, Event::Eof) {
             break;
         }
-        tree.take(&event).map_err(|reason| at(tree.line + 1, reason))?;
+        tree.take(&event).map_err(|reason| {
+            let rest = octets.get(from..).unwrap_or_default();
+            let blank = rest.iter().take_while(|octet| octet.is_ascii_whitespace()).count();
+            at(tree.line + line_of(rest, blank), reason)
+        })?;
     }
     let line = tree.line + 1;
     if let Some(open) = tree.open.last() {
         return Err(at(line, format!("{} of line {} has no end: is the file whole?", open.name, open.line)));
     }
     tree.root.ok_or_else(|| at(line, "there is no element: is it the right file?".to_owned()))
+}
+
+/// A text: ISO-8859-1 if it is declared, else UTF-8. The error is the number of octets that are.
+fn decode(octets: &[u8]) -> Result<Cow<'_, str>, usize> {
+    let declaration = octets.split(|octet| *octet == b'>').next().unwrap_or_default();
+    let is_latin = |it: &[u8]| matches!(it, b"ISO-8859-1\"" | b"ISO-8859-1'");
+    if declaration.starts_with(b"<?xml") && declaration.to_ascii_uppercase().windows(11).any(is_latin) {
+        return Ok(octets.iter().copied().map(char::from).collect());
+    }
+    let octets = octets.strip_prefix(b"\xef\xbb\xbf").unwrap_or(octets);
+    std::str::from_utf8(octets).map(Cow::Borrowed).map_err(|error| error.valid_up_to())
+}
+
+/// What to do about an encoding.
+fn convert(from: &str) -> String {
+    format!("convert it, as with iconv -f {from} -t UTF-8, and write encoding=\"UTF-8\" in its first line")
 }
 
 /// The line of a place in a text.
@@ -138,12 +159,14 @@ impl Tree {
             }
             Event::Decl(declaration) => {
                 let encoding = declaration.encoding().transpose().map_err(|error| error.to_string())?;
-                let is_utf8 = encoding.as_ref().is_none_or(|it| it.eq_ignore_ascii_case("UTF-8"));
+                let is_read = |it: &str| ["UTF-8", "ISO-8859-1"].iter().any(|read| it.eq_ignore_ascii_case(read));
                 // ASCII is the same in all encodings that tools write these files in.
-                if is_utf8 || self.is_ascii {
-                    return Ok(());
+                match encoding.as_deref() {
+                    Some(encoding) if !is_read(encoding) && !self.is_ascii => {
+                        Err(format!("its encoding is {encoding}: {}", convert(encoding)))
+                    }
+                    _ => Ok(()),
                 }
-                Err(format!("its encoding is {}: convert it, as with iconv -t UTF-8", encoding.unwrap_or_default()))
             }
             Event::Comment(_) | Event::PI(_) | Event::Empty(_) | Event::Eof => Ok(()),
         }
@@ -152,11 +175,6 @@ impl Tree {
     fn begin(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
         let name = start.name().into_inner().to_owned();
         self.elements += 1;
-        if name.len() > NAME_MAX {
-            return Err(format!(
-                "the name of an element has more than {NAME_MAX} octets, which are the most that are taken"
-            ));
-        }
         if self.elements > ELEMENTS_MAX {
             return Err(format!("there are more than {ELEMENTS_MAX} elements, which are the most that are taken"));
         }
@@ -173,6 +191,7 @@ impl Tree {
             id: None,
             idref: None,
             content: String::new(),
+            trimmed: 0..0,
             children: Vec::new(),
         };
         for attribute in start.attributes() {
@@ -206,6 +225,8 @@ impl Tree {
 
     fn end(&mut self) -> Result<(), String> {
         let Some(mut done) = self.open.pop() else { return Ok(()) };
+        let start = done.content.len() - done.content.trim_start().len();
+        done.trimmed = start..start + done.content.trim().len();
         if !done.children.is_empty() {
             if !done.text().is_empty() {
                 return Err(format!("{} has text between its elements: remove {:?}", done.name, done.text()));
