@@ -172,7 +172,7 @@ typedef struct campanile_component_property {
 typedef struct campanile_component_options {
     // From -32767 to 32767.
     int32_t priority;
-    // Nanoseconds that the event may wait before it is discarded; 0 for no end.
+    // Nanoseconds that the event may wait before it is discarded; 0 for no end. Where no time is left, give 1, as C++ and Python do.
     uint64_t timeout_ns;
 } campanile_component_options;
 

@@ -38,7 +38,7 @@
 #include <exception>
 #include <functional>
 #include <limits>
-#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -81,8 +81,8 @@ private:
 struct SendOptions {
     /// From -32767 to 32767.
     std::int32_t priority = 0;
-    /// How long the event may wait before it is discarded; 0 for no end.
-    std::chrono::nanoseconds timeout{0};
+    /// How long the event may wait before it is discarded: nothing for no end; 0 or less where no time is left, so that it does not wait.
+    std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
 };
 
 /// Levels of lines for the log.
@@ -121,9 +121,12 @@ struct NeighbourChange {
 };
 CAMPANILE_EVENT(NeighbourChange, instance, change, reason)
 
+// Hidden: two shared objects of one server may have different classes of one name, and a static local would be that of both.
+#pragma GCC visibility push(hidden)
 namespace detail {
 template <class C> class Declaration;
 } // namespace detail
+#pragma GCC visibility pop
 
 /// The base of components. The constructor makes the members; properties and sources are there from `on_configured` on. All calls of an
 /// instance are made on one thread, one at a time.
@@ -131,7 +134,8 @@ class Component {
 public:
     Component(const Component&) = delete;
     Component& operator=(const Component&) = delete;
-    virtual ~Component() = default;
+    /// A destructor may throw, as `send` does there: that is logged.
+    virtual ~Component() noexcept(false) = default;
 
     /// The properties are there. What a step throws refuses it; this one refuses the instance.
     virtual void on_configured() {}
@@ -183,8 +187,11 @@ public:
         if (host_ == nullptr) {
             return CAMPANILE_COMPONENT_ARGUMENT;
         }
-        const auto timeout = options.timeout.count();
-        const campanile_component_options given{options.priority, timeout > 0 ? static_cast<std::uint64_t>(timeout) : 0};
+        std::uint64_t timeout_ns = 0;
+        if (options.timeout) {
+            timeout_ns = options.timeout->count() > 0 ? static_cast<std::uint64_t>(options.timeout->count()) : 1;
+        }
+        const campanile_component_options given{options.priority, timeout_ns};
         std::int32_t status = CAMPANILE_COMPONENT_OK;
         campanile::detail::with_octets(event, [&](const std::uint8_t* octets, std::size_t size) {
             status = host_->send(host_, place_, octets, size, &given);
@@ -198,6 +205,7 @@ private:
     std::uint32_t place_ = 0;
 };
 
+#pragma GCC visibility push(hidden)
 namespace detail {
 
 // For types of events that have none of their own.
@@ -367,17 +375,36 @@ private:
     }
 
     static std::int32_t create(const campanile_component_host* host, const char*, void** component) {
-        return guarded(host, [&] {
-            auto made = std::make_unique<C>();
+        C* made = nullptr;
+        const std::int32_t status = guarded(host, [&] {
+            made = new C();
             static_cast<Component&>(*made).host_ = host;
             for (const Setter& setter : of_class().setters_) {
                 setter.set(*made, host, setter);
             }
-            *component = made.release();
         });
+        if (status == CAMPANILE_COMPONENT_OK) {
+            *component = made;
+        } else if (made != nullptr) {
+            destroy(made);
+        }
+        return status;
     }
 
-    static void destroy(void* component) { delete static_cast<C*>(component); }
+    static void destroy(void* component) {
+        C* const it = static_cast<C*>(component);
+        const campanile_component_host* const host = host_of(*it);
+        const auto log = [host](const std::string& thrown) {
+            host->log(host, CAMPANILE_LOG_WARN, ("its destructor has thrown: " + thrown).c_str());
+        };
+        try {
+            delete it;
+        } catch (const std::exception& thrown) {
+            log(thrown.what());
+        } catch (...) {
+            log("what is no std::exception");
+        }
+    }
 
     static std::int32_t step(void* component, std::uint32_t step) {
         Component& it = *static_cast<C*>(component);
@@ -404,6 +431,7 @@ template <class C> campanile_component entry() {
 }
 
 } // namespace detail
+#pragma GCC visibility pop
 } // namespace component
 } // namespace campanile
 
@@ -412,6 +440,7 @@ template <class C> campanile_component entry() {
     [[maybe_unused]] constexpr const char* campanile_component_name(const TYPE*) { return #TYPE; }            \
     [[maybe_unused]] inline void campanile_declare(::campanile::component::detail::Declaration<TYPE>& part) { \
         using Self = TYPE;                                                                                    \
+        using namespace ::std::chrono_literals;                                                               \
         CAMPANILE_EACH(CAMPANILE_COMPONENT_PART, __VA_ARGS__);                                                \
     }
 #define CAMPANILE_COMPONENT_PART(PART) part.CAMPANILE_COMPONENT_##PART

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// The most octets of a plan's text.
 pub const PLAN_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -333,6 +333,12 @@ pub(crate) fn apart(gives: &TypeCode, takes: &TypeCode) -> (String, String) {
     if short == of { (whole(gives), whole(takes)) } else { (short, of) }
 }
 
+/// The folder of a file of Python, as far as the plan says it.
+fn folder(file: &str) -> impl Iterator<Item = Component<'_>> {
+    let folder = Path::new(file).parent().unwrap_or(Path::new("")).components();
+    folder.filter(|part| *part != Component::CurDir)
+}
+
 /// The names of a map, for people.
 fn names<V>(of: &BTreeMap<String, V>) -> String {
     of.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
@@ -454,6 +460,7 @@ impl Plan {
         }
         checked.problems.extend(self.artifact_problems());
         checked.check_containers();
+        checked.check_folders();
         for (name, instance) in &self.instances {
             checked.check_instance(name, instance);
         }
@@ -547,6 +554,24 @@ impl Checked<'_> {
         }
     }
 
+    /// Files of one interpreter, which finds what they import by their names alone.
+    fn check_folders(&mut self) {
+        let plan = self.plan;
+        let mut first = BTreeMap::<&str, &str>::new();
+        let mut refused = BTreeSet::new();
+        for (name, instance) in plan.instances.iter().filter(|(_, instance)| instance.is_in_python()) {
+            let server = instance.server.as_str();
+            let Some((file, _)) = instance.object().filter(|_| self.python.contains_key(server)) else { continue };
+            let before = *first.entry(server).or_insert(file);
+            if !folder(before).eq(folder(file)) && refused.insert(server) {
+                let reason = format!(
+                    "{before} and {file} are in two folders, and the server {server} imports from one: move one of the files, or give the instance another server"
+                );
+                self.problem(format!("instances.{name}"), reason);
+            }
+        }
+    }
+
     fn describe(&self, instance: &str) -> Option<&Description> {
         let instance = self.plan.instances.get(instance)?;
         self.components.get(&instance.server)?.get(&instance.component)
@@ -594,6 +619,13 @@ impl Checked<'_> {
                 "{component} is in a shared object, and the server {server} has instances in Python: give one of both kinds another server"
             );
             return self.problem(&place, reason);
+        }
+        let has_lanes = |name: &String| self.plan.containers.get(name).is_some_and(|of| !of.pool.lanes.is_empty());
+        if let Some(container) = instance.container.as_ref().filter(|name| instance.is_in_python() && has_lanes(name)) {
+            let reason = format!(
+                "threads of Python have no priorities, and its container {container} has lanes: give it a container without"
+            );
+            self.problem(&place, reason);
         }
         let Some(component) = known.get(&instance.component) else {
             let (component, server) = (&instance.component, &instance.server);

@@ -83,7 +83,7 @@ pub struct Event {
 pub struct SendOptions {
     /// From -32767 to 32767.
     pub priority: i32,
-    /// Nanoseconds that the event may wait before it is discarded; 0 for no end.
+    /// Nanoseconds that the event may wait before it is discarded; 0 for no end. Where no time is left, give 1, as C++ and Python do.
     pub timeout_ns: u64,
 }
 

@@ -4,6 +4,7 @@ use crate::objects::Stand;
 use campanile_component::Error;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::time::Duration;
 use testing::{TempPath, shared_object_in_cpp};
 
 const GUIDER: &str = include_str!("../cpp/guider.cpp");
@@ -41,9 +42,11 @@ fn what_a_component_in_cpp_throws_is_a_failure_or_has_it_made_again() {
     let stand = run("fail", 30);
     assert_eq!(of_guider(&stand), [""; 0]);
     assert_eq!((stand.port("guider.frame").failed, stand.port("guider.frame").delivered), (3, 0));
-    for (does, reason) in
-        [("break", "the shutter is stuck"), ("throw a number", "it has thrown what is no std::exception")]
-    {
+    for (does, reason) in [
+        ("break", "the shutter is stuck"),
+        ("send from its destructor", "the shutter is stuck"),
+        ("throw a number", "it has thrown what is no std::exception"),
+    ] {
         let stand = run(does, 140);
         let failed = format!("guider failed: {reason}");
         // Frame 13 is the first after the pause of 100 ms.
@@ -72,12 +75,54 @@ fn a_component_in_cpp_refuses_to_be_made_and_to_be_activated() {
         ("2\nsteps = \"1\"", "the property steps is 1: give it, a int8_t"),
         ("2\nserial = -1", "the property serial is -1: give it, a uint64_t"),
         ("2\nis_quiet = 1", "the property is_quiet is 1: give it, a bool"),
+        ("2\ndoes = \"send from its destructor\"\nsteps = 128", "the property steps is 128: give it, a int8_t"),
         ("2\nis_quiet = \"true\"", "the property is_quiet is true: give it, a bool"),
     ] {
         let mut stand = Stand::new(build);
         let plan = stand.plan(&[("gain = 2", &format!("gain = {gain}"))]);
         let refused = stand.deploy(&plan).unwrap_err();
         assert!(refused.ends_with(&format!("guider failed: {expected}")), "{refused}");
+    }
+}
+
+/// In spite of `RTLD_LOCAL`, a static local of a template is one for all objects, unless it is hidden.
+#[test]
+fn two_objects_in_cpp_have_classes_and_events_of_one_name() {
+    fn build_both(folder: &Path) {
+        build(folder);
+        shared_object_in_cpp(folder, "libtracker.so", include_str!("../cpp/tracker.cpp"));
+    }
+    let changes = [
+        (
+            "#recorder",
+            "[instances.tracker]\ncomponent = \"libtracker.so#Guider\"\n[ports.\"tracker.light\"]\nqos = { MaxEventsPerConsumer = 4 }",
+        ),
+        (
+            "[connections]",
+            "[connections]\n\"tracker.star\" = [\"tracker.light\"]\n\"tracker.offset\" = [\"recorder.offset\"]",
+        ),
+    ];
+    let stand = Stand::run(build_both, &changes, 30);
+    assert_eq!(of_guider(&stand), ["guider.offset 1 1", "guider.offset 2 1", "guider.offset 3 1"]);
+    let lines = stand.lines();
+    let of_tracker: Vec<_> = lines.iter().filter(|line| line.starts_with("tracker")).collect();
+    assert_eq!(of_tracker, ["tracker.offset 3 4"; 3]);
+}
+
+#[test]
+fn an_event_in_cpp_for_which_no_time_is_left_does_not_wait() {
+    for (does, expected) in [("nothing", (0, 3)), ("send late", (3, 0))] {
+        let queue = "[ports.\"recorder.offset\"]\nqos = { MaxEventsPerConsumer = 4 }\n[connections]";
+        let mut stand = Stand::new(build);
+        let plan = stand.plan(&[("#guider", &format!("does = \"{does}\"")), ("[connections]", queue)]);
+        stand.deploy(&plan).unwrap();
+        stand.server.start().unwrap();
+        stand.server.passivate("recorder").unwrap();
+        stand.server.advance(Duration::from_millis(35));
+        stand.server.activate("recorder").unwrap();
+        stand.server.advance(Duration::from_millis(1));
+        let port = stand.port("recorder.offset");
+        assert_eq!((port.expired, port.delivered), expected, "{does}");
     }
 }
 

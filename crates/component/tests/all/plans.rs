@@ -167,6 +167,32 @@ fn a_server_has_components_of_one_kind() {
 }
 
 #[test]
+fn a_server_of_python_has_one_folder_and_no_priorities() {
+    let said = |first: &str, second: &str, more: &str| {
+        let plan = format!(
+            "[servers.main]\n[servers.other]\n[containers.fast]\npool = {{ lanes = [80] }}\n[containers.plain]\n\
+             [instances.camera]\ncomponent = '{first}#Camera'\ncontainer = 'plain'\n\
+             [instances.guider]\ncomponent = '{second}#Guider'\n{more}"
+        );
+        let problems = Plan::parse(&plan).unwrap().check(&components());
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let folders = "instances.guider: dome/camera.py and control/guider.py are in two folders, and the server main imports from one: move one of the files, or give the instance another server";
+    assert!(said("dome/camera.py", "control/guider.py", "").contains(folders));
+    let lanes = "instances.guider: threads of Python have no priorities, and its container fast has lanes: give it a container without";
+    assert!(said("camera.py", "./guider.py", "container = 'fast'").contains(lanes));
+    for (first, second, more) in [
+        ("camera.py", "./guider.py", ""),
+        ("dome/camera.py", "./dome/guider.py", ""),
+        ("dome/camera.py", "control/guider.py", "server = 'other'"),
+        ("camera.so", "control/guider.so", "container = 'fast'"),
+    ] {
+        let said = said(first, second, more);
+        assert!(!said.contains("two folders") && !said.contains("priorities"), "{said}");
+    }
+}
+
+#[test]
 fn servers_that_are_connected_name_one_service() {
     let plan = r#"
         [containers.here]

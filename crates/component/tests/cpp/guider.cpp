@@ -41,6 +41,12 @@ struct Guider : campanile::component::Component {
         last = static_cast<std::uint64_t>(offset.try_send({0, 0}));
     }
 
+    ~Guider() override {
+        if (does == "send from its destructor") {
+            offset.send({0, 0});
+        }
+    }
+
     void on_configured() override {
         if (gain < 0) {
             throw std::invalid_argument("a gain is not negative");
@@ -65,7 +71,7 @@ struct Guider : campanile::component::Component {
         if (does == "fail") {
             throw std::runtime_error("no light");
         }
-        if (does == "break" && frame.number == 3) {
+        if ((does == "break" || does == "send from its destructor") && frame.number == 3) {
             throw campanile::component::Broken("the shutter is stuck");
         }
         if (does == "throw a number" && frame.number == 3) {
@@ -82,7 +88,7 @@ struct Guider : campanile::component::Component {
             const bool is_so = ports.source == "camera.frame" && ports.priority == 7 && ports.age >= 0ns && frame.filters.at(0) == "red";
             made.x = is_so ? 7 : 0;
         }
-        offset.send(made, {3, 1min});
+        offset.send(made, {3, does == "send late" ? -1ns : 1min});
     }
 
     void on_rest(const campanile::component::Tick& tick) {

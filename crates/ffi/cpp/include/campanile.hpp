@@ -57,7 +57,9 @@ struct Free {
 };
 template <class T> using Handle = std::unique_ptr<T, Free>;
 
-/// The type, made once for the process.
+// Hidden, as in campanile_fields.hpp.
+#pragma GCC visibility push(hidden)
+/// The type, made once for the program or shared object.
 template <class T> const campanile_type* type_of() {
     static_assert(is_event<T>::value, "CAMPANILE_EVENT is missing for this struct, in the namespace that the struct is in");
     // Never freed: what is destroyed at the end of the process may still publish.
@@ -75,6 +77,7 @@ template <class T> const campanile_type* type_of() {
     }();
     return type;
 }
+#pragma GCC visibility pop
 
 inline std::string_view view(const campanile_text& text) { return {text.data, text.size}; }
 

@@ -48,6 +48,8 @@ private:
 /// What a callback may answer instead of nothing: no more events are wanted, or go on.
 enum class Answer { go_on, enough };
 
+// Hidden: two shared objects of one process may have different types of one name, and a static local would be that of both.
+#pragma GCC visibility push(hidden)
 namespace detail {
 
 inline void check(campanile_status status) {
@@ -637,6 +639,7 @@ template <class T, class Use> void with_octets(const T& value, Use use) {
 }
 
 } // namespace detail
+#pragma GCC visibility pop
 } // namespace campanile
 
 /// Makes a struct an event, or a part of events: `CAMPANILE_EVENT(Wind, speed, direction)`, behind the struct and in its namespace. Up to

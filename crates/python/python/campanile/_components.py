@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ._types import _SAID, plan_of
-from .component import DECLARED, NEIGHBOURS, SOURCE, Broken, NeighbourChange, Port, Ports, Source, Tick, fits
+from .component import DECLARED, NEIGHBOURS, SOURCE, Broken, Declaration, NeighbourChange, Port, Ports, Source, Tick, fits
 
 _ABI = 1
 _OK, _FAILED, _BROKEN, _ARGUMENT = 0, 1, 2, 7
@@ -147,7 +147,14 @@ def _load(path: Path) -> list[type]:
 
 
 def reason_of(raised: BaseException) -> str:
-    """What was raised, on one line, with the last line of the program that it went through."""
+    """What was raised, on one line, with the last line of the program that it went through; its type alone where it has no text."""
+    try:
+        return _text_of(raised).replace("\0", " ").encode(errors="replace").decode()
+    except BaseException:  # noqa: BLE001 (its text is made by the program)
+        return type(raised).__name__
+
+
+def _text_of(raised: BaseException) -> str:
     if isinstance(raised, SyntaxError):
         # Its own words have the place.
         return f"SyntaxError: {raised}"
@@ -166,11 +173,18 @@ class _Instance:
         #: Whether the server has ended it, with its host.
         self.is_gone = False
         self.name = self.host.instance.decode()
-        declaration = DECLARED[cls]
         self.component: Any = cls()
-        for place, port in enumerate(declaration.ports):
-            if port.kind == SOURCE:
-                setattr(self.component, port.name, Source(self._sender(place, port)))
+        try:
+            self._set_up(DECLARED[cls], properties)
+        except BaseException:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """Drops the component. What it has left elsewhere sends nothing from now on."""
+        self.is_gone, self.component = True, None
+
+    def _set_up(self, declaration: Declaration, properties: dict[str, Any]) -> None:
         for name, (hint, default) in declaration.properties.items():
             if name in properties:
                 value = properties[name]
@@ -181,6 +195,9 @@ class _Instance:
                 setattr(self.component, name, copy.deepcopy(default[0]))
             else:
                 raise TypeError(f"the property {name} is missing: give it, a {_type_name(hint)}")
+        for place, port in enumerate(declaration.ports):
+            if port.kind == SOURCE:
+                setattr(self.component, port.name, Source(self._sender(place, port)))
 
     def _sender(self, place: int, port: Port) -> Callable[[Any, int, float | None], int]:
         assert port.event is not None
@@ -191,7 +208,7 @@ class _Instance:
             if self.is_gone or threading.get_ident() != thread:
                 return _ARGUMENT
             octets = encode(event)
-            options = _Options(max(-32767, min(32767, priority)), 0 if timeout is None else max(1, round(min(timeout * 1e9, 2**63))))
+            options = _Options(max(-32767, min(32767, priority)), 0 if timeout is None else round(max(1.0, min(timeout * 1e9, 2.0**63))))
             status: int = host.send(address, place, octets, len(octets), byref(options))
             return status
 
@@ -213,7 +230,7 @@ def _guarded(host: _Host, address: int, call: Callable[[], object]) -> int:
         return _OK
     except BaseException as raised:  # noqa: BLE001 (nothing goes through C)
         is_failure = isinstance(raised, Exception) and not isinstance(raised, Broken)
-        status: int = host.fail(address, _FAILED if is_failure else _BROKEN, reason_of(raised).replace("\0", " ").encode(errors="replace"))
+        status: int = host.fail(address, _FAILED if is_failure else _BROKEN, reason_of(raised).encode())
         return status
 
 
@@ -234,9 +251,8 @@ def _entry(cls: type) -> _Component:
         return _guarded(_Host.from_address(host), host, make)
 
     def destroy(component: int) -> None:
-        gone = _INSTANCES.pop(component)
         # The component is dropped here, although its sources know what it was in.
-        gone.is_gone, gone.component = True, None
+        _INSTANCES.pop(component).end()
 
     def step(component: int, step: int) -> int:
         instance = _INSTANCES[component]

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 
 from . import _exit, _native
 from ._components import table_of
@@ -38,9 +39,6 @@ def _log_as_the_command_does() -> None:
 
 def main(arguments: list[str]) -> int:
     """Does what the launcher asks for, and gives the status of the process."""
-    # A signal to all processes of a plan is the command's, which has the components passivated.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, lambda *_: None)
     for stream in (sys.stdout, sys.stderr):
         # What is printed goes to the standard error, line by line.
         if isinstance(stream, io.TextIOWrapper):
@@ -51,6 +49,9 @@ def main(arguments: list[str]) -> int:
             _native.describe_components(path, table_of)
             return 0
         case ["--plan", plan, "--server", server]:
+            # A signal to all processes of a plan is the command's, which has the components passivated.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+                signal.signal(number, lambda *_: None)
             refused = _native.serve_components(plan, server, table_of)
         case _:
             refused = _USAGE
@@ -63,4 +64,9 @@ if __name__ == "__main__":
     _status = 1
     # Before what components register, so that it is called behind that.
     atexit.register(lambda: _end(_status))
-    _status = main(sys.argv[1:])
+    try:
+        _status = main(sys.argv[1:])
+    except BaseException:  # noqa: BLE001 (said, whatever it is)
+        traceback.print_exc()
+    # The interpreter itself would first wait for the threads of components.
+    atexit._run_exitfuncs()

@@ -117,8 +117,8 @@ class Source(Generic[E]):
     def send(self, event: E, *, priority: int = 0, timeout: float | None = None) -> None:
         """Sends an event. When this returns, sinks of the same lane without a queue have handled it.
 
-        ``priority`` and ``timeout``, in seconds, matter where a sink has a queue. Raises `SendError`, and `campanile.EventValueError` for what
-        is no value of its type.
+        ``priority`` and ``timeout``, in seconds, matter where a sink has a queue: an event waits without end there for `None`, and not at all
+        for 0 or less. Raises `SendError`, and `campanile.EventValueError` for what is no value of its type.
         """
         if status := self._send(event, priority, timeout):
             raise SendError(status)
@@ -128,6 +128,8 @@ class Timer:
     """A port that takes ticks: ``tick: Timer = timer("100ms")`` has them handed to ``on_tick(self, tick, ports)``."""
 
     def __init__(self, interval_ns: int) -> None:
+        if not 1 <= interval_ns <= _INTERVAL_NS_MAX:
+            raise ValueError("the interval of a timer is more than 0, and an hour at most")
         self.interval_ns = interval_ns
 
 
@@ -135,11 +137,12 @@ class Neighbours:
     """A port that takes what happens to connected instances: ``on_peers(self, change, ports)`` for ``peers: Neighbours``."""
 
 
+_INTERVAL_NS_MAX = 3_600_000_000_000
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 def timer(interval: str) -> Timer:
-    """A timer of an interval, such as ``"100ms"``; units: ``ns``, ``us``, ``ms``, ``s``."""
+    """A timer of an interval, such as ``"100ms"``; units: ``ns``, ``us``, ``ms``, ``s``; an hour at most."""
     found = re.fullmatch(r"([0-9]+) ?(ns|us|ms|s)", interval)
     if found is None:
         raise ValueError(f"{interval!r} is no interval: write timer(\"100ms\"), with ns, us, ms or s")

@@ -6,9 +6,9 @@ use service::{Config, Service};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
-use testing::{output_in_time, own_loopback, wait_until};
+use testing::{Killed, output_in_time, own_loopback, wait_until};
 
 const OBSERVATORY: &str = include_str!("observatory.py");
 
@@ -153,7 +153,61 @@ fn a_handler_in_python_that_hangs_is_reported_and_does_not_hold_up_the_end() {
     let mut running = stand.run("hang");
     stand.wait_for("said", "component guider of server control has a handler that has not returned for ");
     assert!(running.ended(Duration::ZERO).is_none());
+    assert!(!stand.lines("said").contains(&"control ends".to_owned()));
     drop(running);
+    // It was not killed.
+    assert!(stand.lines("said").contains(&"control ends".to_owned()), "{:#?}", stand.lines("said"));
+}
+
+#[test]
+fn a_thread_of_a_component_in_python_does_not_hold_up_the_end() {
+    let stand = Stand::new("plan-threads");
+    let running = stand.run("wait");
+    stand.wait_for("log", "guider.offset 1 1");
+    drop(running);
+    assert!(stand.lines("said").contains(&"control ends".to_owned()), "{:#?}", stand.lines("said"));
+    // Nor is it in the way of a check.
+    let waits = format!("{OBSERVATORY}\nthreading.Thread(target=threading.Event().wait).start()\n");
+    fs::write(stand.folder.join("observatory.py"), waits).unwrap();
+    drop(stand.plan(&[]).unwrap());
+}
+
+#[test]
+fn a_check_of_a_file_that_does_not_come_to_its_end_is_interrupted() {
+    let stand = Stand::new("plan-blocks");
+    let file = stand.folder.join("blocks.py");
+    let marker = stand.folder.join("begun");
+    fs::write(&file, format!("open({marker:?}, 'w').close()\nimport threading\nthreading.Event().wait()\n")).unwrap();
+    // Tests that run in the background have the signal ignored.
+    let mut describing = Command::new("env");
+    describing.arg("--default-signal=INT").arg(stand.folder.join("python"));
+    describing.args(["-P", "-m", "campanile._serve", "--describe"]).arg(&file).stdin(Stdio::null());
+    let mut describing = Killed(describing.stdout(Stdio::null()).spawn().unwrap());
+    wait_until("the file to be imported", || marker.exists());
+    let id = describing.id().to_string();
+    assert!(output_in_time(Command::new("kill").args(["-s", "INT", &id])).status.success());
+    wait_until("the end of the check", || describing.try_wait().unwrap().is_some());
+}
+
+#[test]
+fn two_servers_have_files_of_one_name_in_two_folders() {
+    let stand = Stand::new("plan-folders");
+    for folder in ["dome", "control"] {
+        fs::create_dir(stand.folder.join(folder)).unwrap();
+        fs::write(stand.folder.join(folder).join("observatory.py"), OBSERVATORY).unwrap();
+    }
+    let changes = [
+        ("observatory.py#Camera", "dome/observatory.py#Camera"),
+        ("observatory.py#Guider", "control/observatory.py#Guider"),
+        ("observatory.py#Recorder", "control/observatory.py#Recorder"),
+    ];
+    let running = stand.plan(&changes).unwrap().run().unwrap();
+    stand.wait_for("log", "guider.offset 1 1");
+    drop(running);
+    let said = stand.plan(&[changes[0], changes[1]]).unwrap_err().join("\n");
+    let expected =
+        "instances.recorder: control/observatory.py and observatory.py are in two folders, and the server control";
+    assert!(said.starts_with(expected), "{said}");
 }
 
 #[test]
@@ -169,9 +223,9 @@ fn a_refusal_of_a_component_in_python_ends_the_plan() {
 
 /// What stands in the file instead, and what is said then.
 const MISTAKES: [(&str, &str, &str); 9] = [
-    ("class Camera:", "class Camera", "SyntaxError: expected ':' (observatory.py, line 26)"),
-    ("import time\n", "import nowhere\n", "ModuleNotFoundError: No module named 'nowhere' (observatory.py, line 4)"),
-    ("print(\"loaded\")", "raise SystemExit(0)", "SystemExit: 0 (observatory.py, line 9)"),
+    ("class Camera:", "class Camera", "SyntaxError: expected ':' (observatory.py, line 30)"),
+    ("import time\n", "import nowhere\n", "ModuleNotFoundError: No module named 'nowhere' (observatory.py, line 6)"),
+    ("print(\"loaded\")", "raise SystemExit(0)", "SystemExit: 0 (observatory.py, line 11)"),
     ("on_shutter", "on_shuter", "Camera.shutter has no handler: add def on_shutter(self, tick, ports)"),
     ("timer(\"10ms\")", "timer(\"10 minutes\")", "ValueError: '10 minutes' is no interval: write timer(\"100ms\")"),
     (

@@ -1,5 +1,7 @@
 """Components that tests connect; `does` of the guider says what a test asks for."""
 
+import atexit
+import sys
 import threading
 import time
 
@@ -7,6 +9,8 @@ import campanile
 from campanile.component import Broken, NeighbourChange, Neighbours, Ports, SendError, Sink, Source, Tick, Timer, component, timer
 
 print("loaded")
+# Of a server, its name: what follows behind a regular end only.
+atexit.register(lambda: print(f"{sys.argv[-1]} ends", file=sys.stderr))
 
 
 @campanile.event(module="observatory")
@@ -48,6 +52,8 @@ class Guider:
     def on_activated(self) -> None:
         if self.does == "refuse":
             raise RuntimeError("not today")
+        if self.does == "wait":
+            threading.Thread(target=threading.Event().wait, daemon=False).start()
 
     def on_frame(self, frame: Frame, ports: Ports) -> None:
         if self.does == "fail":
