@@ -12,6 +12,7 @@ use crate::supervisor::Supervisor;
 use component::{
     Changed, Difference, Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus, PLAN_BYTES_MAX, Problem,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use service::LogConfig;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -22,6 +23,9 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Is a node manager until a signal ends it.
 pub(crate) fn run(options: &NodeOptions) -> Result<(), Failure> {
     let waiter = Waiter::install_for_service()?;
+    // Each server takes a few descriptors; the soft limit is often 1024.
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     logger::install(LogConfig::default());
     let environment = Environment::read();
     let settings = NodeSettings::read(&options.config).map_err(Failure::Usage)?;
@@ -92,7 +96,15 @@ fn changed(answer: Result<NodeAnswer, Vec<Problem>>, what: &str) -> Result<(), F
     Ok(writeln!(io::stdout(), "{what}: {changed}")?)
 }
 
+/// Status 1 says that there are differences; that they are not known is status 2.
 pub(crate) fn diff(options: &DeployNodeOptions) -> Result<(), Failure> {
+    differences(options).map_err(|failure| match failure {
+        Failure::Message(reason) => Failure::Usage(reason),
+        other => other,
+    })
+}
+
+fn differences(options: &DeployNodeOptions) -> Result<(), Failure> {
     let (plan, folder) = read(&options.plan.plan)?;
     let differences = match send(&NodeRequest::Diff { plan, folder }, &options.node)? {
         Ok(NodeAnswer::Differences(differences)) => differences,

@@ -5,7 +5,7 @@
 
 use crate::deploy::ObjectReport;
 use crate::plan::{Descriptions, Plan, Problem};
-use crate::process::{Process, STEP_LIMIT, Said, status_in_time};
+use crate::process::{Process, STEP_LIMIT, Said, kill_group, status_in_time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Read;
@@ -13,16 +13,20 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// The most octets of what a program says of its components.
 const DESCRIPTION_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// How long all programs and shared objects of a plan may take to describe their components.
+const DESCRIBE_LIMIT: Duration = Duration::from_secs(120);
+
 /// What is a component server for files of Python, to the interpreter.
 const PYTHON_MODULE: &str = "campanile._serve";
 
 /// The most shared objects, and files of Python, of a plan.
-const OBJECTS_MAX: usize = 256;
+pub(crate) const OBJECTS_MAX: usize = 256;
 
 /// A plan in a file, with what its programs say of their components.
 #[derive(Debug)]
@@ -114,14 +118,22 @@ pub(crate) fn at(server: &str, reason: impl Into<String>) -> Problem {
     Problem::new(format!("servers.{server}"), reason)
 }
 
+/// A user of this machine.
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+    pub(crate) home: String,
+}
+
 /// What starts the servers of a plan.
 pub(crate) struct Programs<'p> {
     pub(crate) plan: &'p Plan,
     pub(crate) folder: &'p Path,
     /// What is a component server for shared objects, with its first arguments; empty if there is none.
     pub(crate) objects: &'p [OsString],
-    /// The user as which all processes run, and its group; `None` for the user of this process.
-    pub(crate) user: Option<(u32, u32)>,
+    /// The user as which all processes run; `None` for the user of this process.
+    pub(crate) user: Option<&'p User>,
     /// Servers of Python with their interpreters.
     pub(crate) python: BTreeMap<&'p str, &'p str>,
 }
@@ -150,9 +162,11 @@ impl<'p> Programs<'p> {
 
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        if let Some((user, group)) = self.user {
-            // Where this process is root, other groups than this one are dropped.
-            command.uid(user).gid(group);
+        if let Some(User { name, user, group, home }) = self.user {
+            // Where this process is root, other groups than this one are dropped; what its environment has is not for others.
+            command.uid(*user).gid(*group).current_dir("/").env_clear();
+            let inherited = ["PATH", "LANG"].into_iter().filter_map(|key| Some((key, std::env::var_os(key)?)));
+            command.envs(inherited).envs([("HOME", home), ("USER", name), ("LOGNAME", name)]);
         }
         command
     }
@@ -178,9 +192,16 @@ impl<'p> Programs<'p> {
     pub(crate) fn describe(&self) -> Result<BTreeMap<String, Descriptions>, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut components = BTreeMap::<String, Descriptions>::new();
+        let limit = Instant::now() + DESCRIBE_LIMIT;
+        // Each program is asked once.
+        let mut known = BTreeMap::<&str, Result<Descriptions, String>>::new();
         for (name, server) in &self.plan.servers {
-            let described =
-                if server.program.is_some() { self.describe_program(name) } else { Ok(Descriptions::new()) };
+            let described = match &server.program {
+                Some(program) => {
+                    known.entry(program.as_str()).or_insert_with(|| self.describe_program(name, limit)).clone()
+                }
+                None => Ok(Descriptions::new()),
+            };
             match described {
                 Ok(described) => drop(components.insert(name.clone(), described)),
                 Err(reason) => problems.push(at(name, reason)),
@@ -204,7 +225,7 @@ impl<'p> Programs<'p> {
             return Err(vec![Problem::new("instances", reason)]);
         }
         for ((object, python), (instance, servers)) in objects {
-            match self.describe_object(object, python) {
+            match self.describe_object(object, python, limit) {
                 Ok(described) => {
                     for server in servers {
                         let Some(known) = components.get_mut(server) else { continue };
@@ -220,11 +241,11 @@ impl<'p> Programs<'p> {
     }
 
     /// What the program of a server says of its components.
-    fn describe_program(&self, server: &str) -> Result<Descriptions, String> {
+    fn describe_program(&self, server: &str, limit: Instant) -> Result<Descriptions, String> {
         let mut command = self.of(server)?;
         let program = PathBuf::from(command.get_program());
         let failed = |error: &dyn std::fmt::Display| format!("{} --describe: {error}", program.display());
-        let (status, text) = ask(command.arg("--describe")).map_err(|reason| failed(&reason))?;
+        let (status, text) = ask(command.arg("--describe"), limit).map_err(|reason| failed(&reason))?;
         if !status.success() {
             return Err(failed(&format!("it ended with {status}: does it call run_program?")));
         }
@@ -232,10 +253,10 @@ impl<'p> Programs<'p> {
     }
 
     /// What a shared object, or a file of Python, says of its components, in a process that loads it.
-    fn describe_object(&self, object: &str, python: Option<&str>) -> Result<Descriptions, String> {
+    fn describe_object(&self, object: &str, python: Option<&str>, limit: Instant) -> Result<Descriptions, String> {
         let mut command = python.map_or_else(|| self.of_objects(), |python| Ok(self.of_python(python)))?;
         let program = Path::new(command.get_program()).display().to_string();
-        let asked = ask(command.arg("--describe").arg(self.folder.join(object)));
+        let asked = ask(command.arg("--describe").arg(self.folder.join(object)), limit);
         let (status, text) = match python {
             Some(_) => asked.map_err(|reason| format!("{program}, the server's `python`: {reason}"))?,
             None => asked?,
@@ -262,33 +283,40 @@ impl<'p> Programs<'p> {
     }
 }
 
-/// What a program answers to `--describe`: how it has ended, and what it has printed.
-fn ask(command: &mut Command) -> Result<(ExitStatus, String), String> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+/// What a program answers to `--describe`: how it has ended, and what it has printed. It has until then, and no longer than for any step.
+fn ask(command: &mut Command, limit: Instant) -> Result<(ExitStatus, String), String> {
+    let within = limit.saturating_duration_since(Instant::now()).min(STEP_LIMIT);
+    if within.is_zero() {
+        let seconds = DESCRIBE_LIMIT.as_secs();
+        return Err(format!("it was not asked: what the plan names took {seconds} s to describe its components"));
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
     let output = child.stdout.take();
     let (sender, read) = channel();
-    std::thread::spawn(move || {
+    let reader = Builder::new().name("description".to_owned()).spawn(move || {
         let mut text = String::new();
         let outcome = output.map(|output| output.take(DESCRIPTION_BYTES_MAX).read_to_string(&mut text)).transpose();
         // The launcher may have given up.
         let _ = sender.send(outcome.map(|_| text));
     });
-    let text = read.recv_timeout(STEP_LIMIT);
+    let text = read.recv_timeout(within);
     // It has said all, or takes too long.
     if text.is_err() {
-        let _ = child.kill();
+        kill_group(&child);
     }
     let Some(status) = status_in_time(&mut child) else {
-        let _ = child.kill();
+        kill_group(&child);
         let _ = child.wait();
         return Err("it ended its standard output, and did not end itself".to_owned());
     };
+    reader.map_err(|error| error.to_string())?;
     match text {
         // How it ended says more than what it printed until then.
         Ok(Ok(text)) => Ok((status, text)),
         Ok(Err(_)) if !status.success() => Ok((status, String::new())),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("it said nothing for {} s", STEP_LIMIT.as_secs())),
+        Err(_) => Err(format!("it said nothing for {} s", within.as_secs())),
     }
 }
 

@@ -5,11 +5,12 @@
 //! - A plan that is up is a file in a folder ([`store`]), replaced as a whole when all its servers have started. The next node manager brings
 //!   up what it finds there.
 //!
-//! Its servers end when it does, since their standard input does.
+//! Its servers end when it does, since their standard input does; the next one waits for them ([`orphans`]).
 
 mod changes;
 mod clients;
 mod manager;
+mod orphans;
 mod protocol;
 mod release;
 mod settings;
@@ -24,6 +25,7 @@ use self::manager::{Event, Manager};
 use self::settings::Policy;
 use self::store::Store;
 use rustix::net::{Shutdown, shutdown};
+use rustix::process::geteuid;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::io;
@@ -54,7 +56,8 @@ impl Node {
     /// Settings that cannot be, or another node manager at the same socket or with the same folder.
     pub fn start(settings: &NodeSettings, socket: &Path, objects: Vec<OsString>) -> Result<Self, String> {
         let policy = Arc::new(Policy::new(settings, objects)?);
-        let store = Store::open(&settings.state, policy.run_as.map(|(_, group)| group))?;
+        let store = Store::open(&settings.state, policy.run_as.as_ref().map(|of| of.group))?;
+        orphans::await_end(&settings.state, policy.run_as.as_ref().map_or(geteuid().as_raw(), |of| of.user));
         let socket = settings.socket.clone().unwrap_or_else(|| socket.to_owned());
         // Others than the user of the socket's file are told apart when they connect.
         let mode = if settings.users.is_empty() { 0o600 } else { 0o666 };

@@ -1,9 +1,10 @@
 //! A server's process: started, read, and ended by the end of its standard input.
 
 use rustix::io::retry_on_intr;
-use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
@@ -20,8 +21,8 @@ pub(crate) const END_LIMIT: Duration = Duration::from_secs(5);
 /// The most octets of a line that a process says; the rest is the next line.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 
-/// The most octets of the last line on its standard error that are stored.
-const LAST_LINE_BYTES_MAX: usize = 1_024;
+/// The most letters of the last line on its standard error that are stored.
+const LAST_LINE_MAX: usize = 1_024;
 
 /// How long after the end of a process its standard error is read, where another process has that as well.
 const READ_LIMIT: Duration = Duration::from_millis(200);
@@ -42,9 +43,12 @@ pub(crate) enum Said {
 /// What a process prints of its state.
 const STATES: [(&str, Said); 2] = [("configured", Said::Configured), ("started", Said::Started)];
 
-/// A process of a program that does what [`run_program`](crate::run_program) does.
+/// A process of a program that does what [`run_program`](crate::run_program) does. It leads a process group, which ends with it: a signal to
+/// the group of this process, as from a terminal, is none to the servers.
 pub(crate) struct Process {
     child: Child,
+    /// How it has ended; its number may be another process's from then on.
+    status: Option<ExitStatus>,
     /// The standard input: the process ends when this is closed.
     input: Option<ChildStdin>,
     /// The last line on its standard error, where that is a pipe.
@@ -53,7 +57,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a process of a server of this name. `tell` is called on other threads. Where the command has a pipe for the standard error,
-    /// what comes from there is written to the standard error of this process.
+    /// what comes from there is logged.
     pub(crate) fn start(
         mut command: Command,
         server: &str,
@@ -61,8 +65,9 @@ impl Process {
     ) -> Result<Self, String> {
         let program = PathBuf::from(command.get_program());
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(|error| failed(&error))?;
-        let mut process = Self { child, input: None, last_line: Arc::default() };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let child = command.spawn().map_err(|error| failed(&error))?;
+        let mut process = Self { child, status: None, input: None, last_line: Arc::default() };
         process.watch(server, tell).map_err(|error| {
             process.kill();
             let _ = process.child.wait();
@@ -80,9 +85,9 @@ impl Process {
         }
         let (ended, relayed) = channel::<()>();
         if let Some(errors) = self.child.stderr.take() {
-            let last_line = self.last_line.clone();
+            let (last_line, server) = (self.last_line.clone(), server.to_owned());
             Builder::new().name("errors".to_owned()).spawn(move || {
-                relay(errors, &last_line);
+                relay(errors, &server, &last_line);
                 drop(ended);
             })?;
         }
@@ -106,8 +111,11 @@ impl Process {
         self.input = None;
     }
 
+    /// Kills the process, and all of its group.
     pub(crate) fn kill(&mut self) {
-        let _ = self.child.kill();
+        if self.status().is_none() {
+            kill_group(&self.child);
+        }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -122,24 +130,45 @@ impl Process {
 
     /// How the process has ended, if it has.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        self.status = self.status.or_else(|| end_of(&mut self.child));
+        self.status
     }
 
     /// How the process ends, if it does so soon.
     pub(crate) fn status_in_time(&mut self) -> Option<ExitStatus> {
-        status_in_time(&mut self.child)
+        in_time(|| self.status())
     }
 }
 
 /// How a process ends, if it does so soon.
 pub(crate) fn status_in_time(child: &mut Child) -> Option<ExitStatus> {
+    in_time(|| end_of(child))
+}
+
+fn in_time(mut status: impl FnMut() -> Option<ExitStatus>) -> Option<ExitStatus> {
     let limit = Instant::now() + END_LIMIT;
     loop {
-        match child.try_wait() {
-            Ok(None) if Instant::now() < limit => std::thread::park_timeout(Duration::from_millis(10)),
-            outcome => return outcome.ok().flatten(),
+        match status() {
+            None if Instant::now() < limit => std::thread::park_timeout(Duration::from_millis(10)),
+            outcome => return outcome,
         }
     }
+}
+
+/// Kills a process that leads a group, and was not waited for, with its group.
+pub(crate) fn kill_group(child: &Child) {
+    // It may have ended.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+}
+
+/// How a process that leads a group, and was not waited for, has ended, if it has. What it has left behind ends then as well.
+fn end_of(child: &mut Child) -> Option<ExitStatus> {
+    // As long as its status is not taken, its number is not given again.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    if waitid(WaitId::Pid(Pid::from_child(child)), options).is_ok_and(|status| status.is_some()) {
+        kill_group(child);
+    }
+    child.try_wait().ok().flatten()
 }
 
 /// Gives on what a process says of its state, each once, and logs all else.
@@ -148,8 +177,7 @@ fn read_states(output: impl Read, server: &str, tell: impl Fn(Said)) {
     let mut missing = STATES.to_vec();
     let mut line = Vec::new();
     while (&mut output).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        let text = String::from_utf8_lossy(&line);
-        let text = text.trim_end_matches(['\n', '\r']);
+        let text = clean(&line);
         if let Some(place) = missing.iter().position(|(state, _)| *state == text) {
             tell(missing.remove(place).1);
         } else {
@@ -160,17 +188,27 @@ fn read_states(output: impl Read, server: &str, tell: impl Fn(Said)) {
     tell(Said::Closed);
 }
 
-/// Writes what comes to the standard error, and stores the last line, without what a terminal would obey.
-fn relay(errors: impl Read, last_line: &Mutex<String>) {
+/// A line without its end, and with escapes for what a terminal would obey.
+fn clean(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let letters = text.trim_end_matches(['\n', '\r']).chars();
+    let mut clean = String::new();
+    for letter in letters {
+        if letter.is_control() && letter != '\t' { clean.extend(letter.escape_default()) } else { clean.push(letter) }
+    }
+    clean
+}
+
+/// Logs what comes, and stores the last line. The log waits for no reader, so that the process does not either.
+fn relay(errors: impl Read, server: &str, last_line: &Mutex<String>) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     while (&mut errors).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        // Without a reader it is read all the same, so that the process does not wait.
-        let _ = std::io::stderr().write_all(&line);
-        let start = line.get(..LAST_LINE_BYTES_MAX).unwrap_or(&line);
-        let text: String = String::from_utf8_lossy(start).chars().filter(|letter| !letter.is_control()).collect();
+        let text = clean(&line);
+        log::info!("{server}: {text}");
         if !text.trim().is_empty() {
-            text.trim().clone_into(&mut last_line.lock().unwrap_or_else(PoisonError::into_inner));
+            *last_line.lock().unwrap_or_else(PoisonError::into_inner) =
+                text.trim().chars().take(LAST_LINE_MAX).collect();
         }
         line.clear();
     }
@@ -178,20 +216,20 @@ fn relay(errors: impl Read, last_line: &Mutex<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{LAST_LINE_BYTES_MAX, Said, read_states, relay};
+    use super::{LAST_LINE_MAX, Said, read_states, relay};
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
 
     #[test]
-    fn the_last_line_of_errors_is_stored_without_what_a_terminal_would_obey() {
+    fn the_last_line_of_errors_is_stored_with_escapes_for_what_a_terminal_would_obey() {
         let last = |errors: &[u8]| {
             let line = Mutex::default();
-            relay(errors, &line);
+            relay(errors, "a", &line);
             line.into_inner().unwrap()
         };
-        assert_eq!(last(b"one\n\x1b[31mno light\x07\r\n \n"), "[31mno light");
+        assert_eq!(last(b"one\n\x1b[31mno light\x07\r\n \n"), "\\u{1b}[31mno light\\u{7}");
         assert_eq!(last(b""), "");
-        assert_eq!(last(&[b'x'; 3 * LAST_LINE_BYTES_MAX]).len(), LAST_LINE_BYTES_MAX);
+        assert_eq!(last(&[b'x'; 3 * LAST_LINE_MAX]).len(), LAST_LINE_MAX);
     }
 
     #[test]

@@ -2,14 +2,11 @@
 
 use crate::node::manager::{Deployed, Manager, State};
 use crate::node::protocol::{Changed, NodeAnswer};
-use crate::node::release::Release;
+use crate::node::release::{Release, SERVERS_MAX};
 use crate::plan::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
-
-/// The most servers of all plans together.
-const SERVERS_MAX: usize = 256;
 
 impl Manager {
     /// Brings a plan up, in place of the one of that name, if there is one.
@@ -23,13 +20,13 @@ impl Manager {
     fn replace(&mut self, release: Arc<Release>) -> Result<Changed, Problem> {
         let name = release.plan.name.clone();
         let running = self.plans.get(&name).map(|plan| plan.servers.clone()).unwrap_or_default();
-        let is_same = |server: &String, id: &u64| {
-            self.servers.get(id).is_some_and(|of| {
-                of.state != State::Failed && of.release.parts.get(server) == release.parts.get(server)
-            })
+        // One that does not run is replaced, so that all run when the plan is up.
+        let runs_on = |server: &String, id: &u64| {
+            self.not_started(*id).is_none()
+                && self.servers.get(id).is_some_and(|of| of.release.parts.get(server) == release.parts.get(server))
         };
         let (unchanged, outgoing): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            running.into_iter().partition(|(server, id)| is_same(server, id));
+            running.into_iter().partition(|(server, id)| runs_on(server, id));
         let names: Vec<String> =
             release.parts.keys().filter(|server| !unchanged.contains_key(*server)).cloned().collect();
         let count = self.servers.len() - outgoing.len() + names.len();
@@ -60,8 +57,6 @@ impl Manager {
         }
         self.forget(&old);
         self.refused.remove(&name);
-        // One that was configured when the node manager started waits for no other any more.
-        self.begin(&unchanged.values().copied().collect::<Vec<_>>());
         let servers = unchanged.into_iter().chain(incoming).collect();
         self.plans
             .insert(name.clone(), Deployed { release, servers, since: SystemTime::now(), unready: BTreeSet::new() });
@@ -75,8 +70,7 @@ impl Manager {
     /// Prepares new servers beside the old ones, ends those, starts the new ones, and commits the plan.
     fn carry_out(&mut self, release: &Release, new: &[u64], old: &[u64]) -> Result<(), Problem> {
         let name = &release.plan.name;
-        let failed = |error: std::io::Error| Problem::new("state", error.to_string());
-        self.store.write_next(name, &release.text).map_err(failed)?;
+        self.store.write_next(name, &release.text)?;
         let file = self.store.next_file(name);
         for id in new {
             self.spawn(*id, &file);
@@ -85,7 +79,7 @@ impl Manager {
         self.end(old);
         self.begin(new);
         self.wait_for(new, State::Started)?;
-        self.store.commit(name).map_err(failed)
+        self.store.commit(name)
     }
 
     /// Starts again those of the old servers that were ended, and says so.
@@ -121,8 +115,8 @@ impl Manager {
         if !self.plans.contains_key(name) && !self.refused.contains_key(name) {
             return self.unknown(name);
         }
-        if let Err(error) = self.store.remove(name) {
-            return NodeAnswer::refused("state", error.to_string());
+        if let Err(problem) = self.store.remove(name) {
+            return NodeAnswer::Refused(vec![problem]);
         }
         self.refused.remove(name);
         let servers = self.plans.remove(name).map(|plan| plan.servers).unwrap_or_default();

@@ -17,6 +17,15 @@ use std::time::Instant;
 /// The most connections at a time.
 const CLIENTS_MAX: usize = 16;
 
+/// A change that goes on, until this is dropped: by a panic as well.
+struct Change<'c>(&'c Clients);
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        *self.0.changing() = None;
+    }
+}
+
 /// What the threads of clients have in common.
 pub(crate) struct Clients {
     policy: Arc<Policy>,
@@ -153,9 +162,8 @@ impl Clients {
             }
             *changing = Some(format!("{name} is being changed by {client}"));
         }
-        let answer = carry_out();
-        *self.changing() = None;
-        answer
+        let _end = Change(self);
+        carry_out()
     }
 
     fn prepare(&self, plan: &str, folder: &Path, order: fn(Arc<Release>) -> Order) -> NodeAnswer {

@@ -45,8 +45,6 @@ pub(crate) enum State {
     Started,
     /// It ended by itself, and is started again when that is due.
     Waiting,
-    /// It ended by itself too often.
-    Failed,
     Ending,
     Ended,
 }
@@ -59,7 +57,6 @@ impl State {
             Self::Starting => "starting",
             Self::Started => "started",
             Self::Waiting => "waiting",
-            Self::Failed => "failed",
             Self::Ending => "ending",
             Self::Ended => "ended",
         }
@@ -323,25 +320,19 @@ impl Manager {
         self.ready(id);
     }
 
-    /// Says when a server that has ended is started again, if it is.
+    /// Says when a server that has ended is started again.
     fn schedule(&mut self, id: u64) {
         let Some(server) = self.servers.get_mut(&id) else { return };
         let (label, reason) = (server.label(), server.reason.clone().unwrap_or_default());
-        match server.backoff.failed(&self.restart, server.began.elapsed()) {
-            Some(pause) => {
-                server.enter(State::Waiting, Some(pause));
-                if server.backoff.is_first() {
-                    log::warn!("{label}: {reason}; it is started again after {} ms", pause.as_millis());
-                }
-            }
-            None => {
-                server.enter(State::Failed, None);
-                log::error!(
-                    "{label} failed {} times, each within {} s, and stays so until the plan is brought up again: {reason}",
-                    self.restart.restarts_max,
-                    self.restart.within.as_secs()
-                );
-            }
+        let pause = server.backoff.failed(&self.restart, server.began.elapsed());
+        server.enter(State::Waiting, Some(pause));
+        match server.backoff.failures {
+            1 => log::warn!("{label}: {reason}; it is started again after {} ms", pause.as_millis()),
+            failures if failures == self.restart.restarts_max => log::error!(
+                "{label} failed {failures} times in a row, and is started again every {} s: {reason}",
+                pause.as_secs()
+            ),
+            _ => {}
         }
     }
 
@@ -382,6 +373,12 @@ impl Manager {
                 Some(_) => self.on_exit(id, None),
             }
         }
+    }
+
+    /// What a server is doing that has not started: a change of its plan replaces it.
+    pub(crate) fn not_started(&self, id: u64) -> Option<State> {
+        let state = self.servers.get(&id).map_or(State::Ended, |server| server.state);
+        Some(state).filter(|state| *state != State::Started)
     }
 
     /// Waits until servers are in a state.
@@ -441,9 +438,8 @@ impl Manager {
                 let mut differences = release.differences(old.map(|old| &*old.release));
                 let servers = old.into_iter().flat_map(|old| &old.servers);
                 for (server, id) in servers.filter(|(server, _)| release.parts.contains_key(*server)) {
-                    let state = self.servers.get(id).map(|server| server.state);
-                    if state == Some(State::Failed) {
-                        let (old, new) = (State::Failed.name().to_owned(), State::Started.name().to_owned());
+                    if let Some(state) = self.not_started(*id) {
+                        let (old, new) = (state.name().to_owned(), State::Started.name().to_owned());
                         let (server, key) = (server.clone(), "state".to_owned());
                         differences.push(Difference { server, key, old: Some(old), new: Some(new) });
                     }
@@ -503,14 +499,10 @@ struct Backoff {
 }
 
 impl Backoff {
-    /// The pause after a server has ended that ran for so long; `None` if it has done so too often.
-    fn failed(&mut self, policy: &RestartPolicy, ran: Duration) -> Option<Duration> {
-        self.failures = if ran < policy.within { self.failures + 1 } else { 1 };
-        (self.failures < policy.restarts_max).then(|| policy.pause(self.failures))
-    }
-
-    const fn is_first(&self) -> bool {
-        self.failures == 1
+    /// The pause after a server has ended that ran for so long.
+    fn failed(&mut self, policy: &RestartPolicy, ran: Duration) -> Duration {
+        self.failures = if ran < policy.within { self.failures.saturating_add(1) } else { 1 };
+        if self.failures < policy.restarts_max { policy.pause(self.failures) } else { policy.within }
     }
 }
 
@@ -521,12 +513,12 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn pauses_are_doubled_until_a_server_has_failed_ten_times_in_a_row() {
+    fn pauses_are_doubled_and_long_after_ten_failures_in_a_row() {
         let (mut backoff, policy) = (Backoff::default(), RestartPolicy::default());
-        let mut after = |seconds| backoff.failed(&policy, Duration::from_secs(seconds)).map(|pause| pause.as_millis());
-        let pauses: Vec<_> = (0..10).map(|_| after(59)).collect();
-        let expected = [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000].map(Some);
-        assert_eq!(pauses, [&expected[..], &[None]].concat());
-        assert_eq!([after(60), after(0)], [Some(100), Some(200)]);
+        let mut after = |seconds| backoff.failed(&policy, Duration::from_secs(seconds)).as_millis();
+        let pauses: Vec<_> = (0..12).map(|_| after(59)).collect();
+        let expected = [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 60_000, 60_000, 60_000];
+        assert_eq!(pauses, expected);
+        assert_eq!([after(60), after(0)], [100, 200]);
     }
 }

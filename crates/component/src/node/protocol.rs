@@ -124,9 +124,9 @@ pub struct PlanStatus {
 pub struct ServerStatus {
     /// The name.
     pub name: String,
-    /// Its process; none while it waits for being started again, or has failed.
+    /// Its process; none while it waits for being started again.
     pub pid: Option<u32>,
-    /// `configuring`, `configured`, `starting`, `started`, `waiting`, `failed`, `ending` or `ended`.
+    /// `configuring`, `configured`, `starting`, `started`, `waiting`, `ending` or `ended`.
     pub state: String,
     /// Since when it is in that state, in milliseconds since 1970.
     pub since_ms: u64,

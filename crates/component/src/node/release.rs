@@ -1,14 +1,18 @@
 //! A plan as it is brought up: what each server runs and loads by its canonical path and digest, and what differs between two of one name.
 
 use crate::artifacts;
-use crate::launch::at;
+use crate::launch::{OBJECTS_MAX, at};
 use crate::node::settings::{Digests, Policy};
+use crate::node::store::STORED_BYTES_MAX;
 use crate::plan::{Plan, Problem};
 use crate::server::check_name;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::{Table, Value};
+
+/// The most servers of all plans together.
+pub(crate) const SERVERS_MAX: usize = 256;
 
 /// What a plan says of one server: values as TOML, by their place in the plan.
 pub(crate) type Part = BTreeMap<String, String>;
@@ -51,7 +55,7 @@ impl Release {
         let plan = Plan::parse(text).map_err(one)?;
         let mut table: Table =
             text.parse().map_err(|error: toml::de::Error| one(Problem::new("plan", error.to_string())))?;
-        name_of(&plan, &table).map_err(one)?;
+        name_of(&plan, &table).and_then(|()| size_of(&plan)).map_err(one)?;
         let mut problems = plan.artifact_problems();
         problems.extend(plan.servers.iter().filter(|(_, server)| server.python.is_some()).map(|(name, _)| {
             at(name, "node.toml says by which interpreter servers in Python run: leave out `python`".to_owned())
@@ -61,6 +65,13 @@ impl Release {
             return Err(problems);
         }
         let text = toml::to_string(&table).map_err(|error| one(Problem::new("plan", error.to_string())))?;
+        if text.len() > STORED_BYTES_MAX {
+            let reason = format!(
+                "with canonical paths and digests it has {} octets: at most {STORED_BYTES_MAX} are taken",
+                text.len()
+            );
+            return Err(one(Problem::new("plan", reason)));
+        }
         let release = Self::of_text(text).map_err(one)?;
         let plan = &release.plan;
         let problems = plan.check(&policy.programs(plan).describe()?);
@@ -97,13 +108,31 @@ fn name_of(plan: &Plan, table: &Table) -> Result<(), Problem> {
     check_name(&plan.name).map_err(|error| Problem::new("name", error.to_string()))
 }
 
+/// Refuses a plan that would take too long to prepare, or has nothing to run.
+fn size_of(plan: &Plan) -> Result<(), Problem> {
+    if plan.server_names().is_empty() {
+        return Err(Problem::new("instances", "the plan has none: nothing of it would run".to_owned()));
+    }
+    let servers = all_servers(plan);
+    let artifacts: BTreeSet<_> = servers.iter().flat_map(|server| plan.artifacts_of(server)).collect();
+    let counts = [("servers", servers.len(), SERVERS_MAX), ("artifacts", artifacts.len(), OBJECTS_MAX)];
+    match counts.into_iter().find(|(_, count, most)| count > most) {
+        Some((place, count, most)) => Err(Problem::new(place, format!("there are {count}: at most {most} are taken"))),
+        None => Ok(()),
+    }
+}
+
+/// Servers that a plan names, with instances or without.
+fn all_servers(plan: &Plan) -> BTreeSet<&str> {
+    plan.servers.keys().map(String::as_str).chain(plan.server_names()).collect()
+}
+
 /// Puts canonical paths into a plan, and the digests of the files. Returns what is wrong with them.
 fn fix_artifacts(plan: &Plan, table: &mut Table, folder: &Path, policy: &Policy) -> Vec<Problem> {
     let mut problems = Vec::new();
     // By the names that the plan has: the canonical path, and the digest.
     let mut found = BTreeMap::<&str, (String, String)>::new();
-    let servers: BTreeSet<_> = plan.servers.keys().map(String::as_str).chain(plan.server_names()).collect();
-    for server in servers {
+    for server in all_servers(plan) {
         for name in plan.artifacts_of(server) {
             if found.contains_key(name) {
                 continue;

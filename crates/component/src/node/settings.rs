@@ -1,7 +1,7 @@
 //! Settings of a node manager: `node.toml`, and what follows from it on this machine.
 
 use crate::artifacts::DigestCache;
-use crate::launch::Programs;
+use crate::launch::{Programs, User};
 use crate::plan::{Plan, Problem};
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -80,8 +80,8 @@ impl NodeSettings {
 pub(crate) struct Policy {
     folders: Vec<PathBuf>,
     pub(crate) digests: Digests,
-    /// The user and group as which servers run; `None` for those of the node manager.
-    pub(crate) run_as: Option<(u32, u32)>,
+    /// The user as which servers run; `None` for that of the node manager.
+    pub(crate) run_as: Option<User>,
     /// Users that may use the socket.
     pub(crate) peers: BTreeSet<u32>,
     /// What is a component server for shared objects, with its first arguments.
@@ -100,16 +100,16 @@ impl Policy {
                         .to_owned(),
                 );
             }
-            Some((user, _)) if own != 0 && user != own => {
+            Some(of) if own != 0 && of.user != own => {
                 return Err(
                     "`user` is another one than that of the node manager, which takes root: leave it out".to_owned()
                 );
             }
-            other => other.filter(|(user, _)| *user != own),
+            other => other.filter(|of| of.user != own),
         };
         let mut peers = BTreeSet::from([0, own]);
         for name in &settings.users {
-            peers.insert(user(name)?.0);
+            peers.insert(user(name)?.user);
         }
         Ok(Self {
             folders: settings.artifacts.clone(),
@@ -125,7 +125,7 @@ impl Policy {
     /// What starts the servers of a plan with canonical paths.
     pub(crate) fn programs<'p>(&'p self, plan: &'p Plan) -> Programs<'p> {
         let mut programs = Programs::new(plan, Path::new("/"), &self.objects);
-        programs.user = self.run_as;
+        programs.user = self.run_as.as_ref();
         programs.python.values_mut().for_each(|python| *python = &self.python);
         programs
     }
@@ -169,16 +169,16 @@ impl Policy {
     }
 }
 
-/// The number of a user of this machine, and that of its group.
-fn user(name: &str) -> Result<(u32, u32), String> {
+/// A user of this machine.
+fn user(name: &str) -> Result<User, String> {
     let text = std::fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd: {error}"))?;
     let found = text.lines().find_map(|line| {
         let mut fields = line.split(':');
         if fields.next() != Some(name) {
             return None;
         }
-        let mut numbers = fields.skip(1).map_while(|field| field.parse().ok());
-        Some((numbers.next()?, numbers.next()?))
+        let (user, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(User { name: name.to_owned(), user, group, home: fields.nth(1)?.to_owned() })
     });
     found.ok_or_else(|| format!("there is no user {name} in /etc/passwd"))
 }

@@ -1,46 +1,55 @@
 //! Plans that are up, in a folder: a file for each, with a checksum, replaced as a whole.
 
 use crate::artifacts::digest_of;
-use crate::plan::PLAN_BYTES_MAX;
+use crate::plan::{PLAN_BYTES_MAX, Problem};
 use crate::server::check_name;
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 /// What a file begins with, before its checksum: a comment, so that the whole is a plan.
 const HEAD: &str = "# plan of a node manager, ";
 
+/// The most octets of a plan with canonical paths and digests: servers read it with its head.
+pub(crate) const STORED_BYTES_MAX: usize = PLAN_BYTES_MAX - 1_024;
+
 /// The folder. Its lock ends with the process.
 pub(crate) struct Store {
     folder: PathBuf,
+    directory: File,
     /// The group that may read, where servers run as another user.
     group: Option<u32>,
     _lock: File,
 }
 
 impl Store {
-    /// Opens a folder, which is made where there is none.
+    /// Opens a folder, which is made where there is none. One in which another user could put files, or another folder, is refused.
     pub(crate) fn open(folder: &Path, group: Option<u32>) -> Result<Self, String> {
         let failed = |error: &dyn std::fmt::Display| format!("state, {}: {error}", folder.display());
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| failed(&error))?;
-        let lock = File::create(folder.join("lock")).map_err(|error| failed(&error))?;
+        let directory = directory(folder).map_err(|reason| failed(&reason))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).mode(0o600).custom_flags(flags(OFlags::NOFOLLOW));
+        let lock = options.open(folder.join("lock")).map_err(|error| failed(&format!("lock: {error}")))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => failed(&"another node manager has it: give each a folder of its own"),
             TryLockError::Error(error) => failed(&error),
         })?;
-        let store = Self { folder: folder.to_owned(), group, _lock: lock };
-        store.grant(folder, 0o700, 0o750).map_err(|error| failed(&error))?;
+        let store = Self { folder: folder.to_owned(), directory, group, _lock: lock };
+        store.grant(&store.directory, 0o700, 0o750).map_err(|error| failed(&error))?;
         Ok(store)
     }
 
     /// Lets the group of the servers read, where they run as another user.
-    fn grant(&self, path: &Path, own: u32, with_group: u32) -> io::Result<()> {
+    fn grant(&self, file: &File, own: u32, with_group: u32) -> io::Result<()> {
         if self.group.is_some() {
-            chown(path, None, self.group)?;
+            fchown(file, None, self.group)?;
         }
-        fs::set_permissions(path, Permissions::from_mode(if self.group.is_some() { with_group } else { own }))
+        file.set_permissions(Permissions::from_mode(if self.group.is_some() { with_group } else { own }))
     }
 
     /// The file of a plan that is up.
@@ -54,17 +63,25 @@ impl Store {
     }
 
     /// Writes a plan that is being brought up.
-    pub(crate) fn write_next(&self, name: &str, text: &str) -> io::Result<()> {
+    pub(crate) fn write_next(&self, name: &str, text: &str) -> Result<(), Problem> {
         let path = self.next_file(name);
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-        self.grant(&path, 0o600, 0o640)?;
-        write!(file, "{HEAD}{}\n{text}", digest_of(text.as_bytes()))?;
-        file.sync_all()
+        let write = || {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags(OFlags::NOFOLLOW));
+            let mut file = options.open(&path)?;
+            self.grant(&file, 0o600, 0o640)?;
+            write!(file, "{HEAD}{}\n{text}", digest_of(text.as_bytes()))?;
+            file.sync_all()
+        };
+        write().map_err(|error| failed(&path, &error))
     }
 
     /// Has the plan that was written take the place of the one that was up.
-    pub(crate) fn commit(&self, name: &str) -> io::Result<()> {
-        fs::rename(self.next_file(name), self.file(name)).map(|()| self.sync(name))
+    pub(crate) fn commit(&self, name: &str) -> Result<(), Problem> {
+        let path = self.file(name);
+        fs::rename(self.next_file(name), &path).map_err(|error| failed(&path, &error))?;
+        self.sync(name);
+        Ok(())
     }
 
     /// Forgets the plan that was written, which has not come up.
@@ -73,14 +90,19 @@ impl Store {
         let _ = fs::remove_file(self.next_file(name));
     }
 
-    /// Forgets a plan that was up.
-    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.file(name)).map(|()| self.sync(name))
+    /// Forgets a plan that was up. Its file may have been removed by hand.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Problem> {
+        let path = self.file(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&path, &error)),
+            _ => self.sync(name),
+        }
+        Ok(())
     }
 
     /// Synchronises the names of files. They have changed all the same if that fails.
     fn sync(&self, name: &str) {
-        if let Err(error) = File::open(&self.folder).and_then(|folder| folder.sync_all()) {
+        if let Err(error) = self.directory.sync_all() {
             log::error!("plan {name}: the change may be lost at a power cut: {}: {error}", self.folder.display());
         }
     }
@@ -101,10 +123,40 @@ impl Store {
     }
 }
 
+fn failed(path: &Path, error: &io::Error) -> Problem {
+    let hint = "mend that, as by room on the disk, and try again; what was up is so still";
+    Problem::new("state", format!("{}: {error}: {hint}", path.display()))
+}
+
+/// Flags, as the standard library takes them.
+fn flags(flags: OFlags) -> i32 {
+    flags.bits().cast_signed()
+}
+
+/// A folder that no other user has made, or may write to. Only root may have set a symbolic link to it, as systemd does.
+fn directory(path: &Path) -> Result<File, String> {
+    let about = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    let nofollow = if about.is_symlink() && about.uid() == 0 { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags(OFlags::DIRECTORY | nofollow));
+    let folder = options.open(path).map_err(|error| match about.is_symlink() {
+        true => "it is a symbolic link that root has not made: name the folder itself".to_owned(),
+        false => error.to_string(),
+    })?;
+    let (about, own) = (folder.metadata().map_err(|error| error.to_string())?, geteuid().as_raw());
+    if about.uid() != own || about.mode() & 0o022 != 0 {
+        let (user, mode) = (about.uid(), about.mode() & 0o7777);
+        return Err(format!(
+            "user {user} has it, with mode {mode:o}: it has to be that of user {own}, and others may not write to it (chown, chmod go-w)"
+        ));
+    }
+    Ok(folder)
+}
+
 /// The plan in a file.
 fn read(path: &Path) -> Result<String, String> {
     let mut text = String::new();
-    let most = (PLAN_BYTES_MAX + 1024) as u64;
+    let most = PLAN_BYTES_MAX as u64 + 1;
     let file = File::open(path).and_then(|file| file.take(most).read_to_string(&mut text));
     file.map_err(|error| error.to_string())?;
     let head = text.split_once('\n').and_then(|(head, plan)| Some((head.strip_prefix(HEAD)?, plan)));

@@ -4,7 +4,7 @@ use campanile_component::{Node, NodeAnswer, NodeRequest, NodeSettings, ServerSta
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,13 +15,14 @@ const OBSERVATORY: &str = env!("CARGO_BIN_EXE_observatory");
 
 /// A program that fails as the property of its instance says, each a file that is there: so it can be mended.
 const PROGRAM: &str = r#"#!/bin/sh
-[ "$1" = --describe ] && exec cat "${0%/*}/description.toml"
+[ "$1" = --describe ] && { echo >> "${0%/*}/described"; exec cat "${0%/*}/description.toml"; }
 fails() { grep -q "^does = \"$1 $server\"" "$2" && [ -e "${0%/*}/$1" ]; }
 plan=$2 server=$4
 fails "refuse" "$plan" && echo "not today" >&2 && exit 3
 echo configured
 read -r line || exit 0
 fails "break" "$plan" && exit 4
+fails "leave" "$plan" && { cat "${0%/*}/pipe" > /dev/null 2>&1 & echo $! > "${0%/*}/left"; }
 fails "stall" "$plan" && while [ -e "${0%/*}/stall" ]; do read -r line < "${0%/*}/pipe"; done
 echo started
 exec cat
@@ -115,8 +116,22 @@ fn plan(servers: &[(&str, &str)]) -> String {
     format!("name = 'guiding'\n{}", servers.iter().map(of).collect::<String>())
 }
 
+/// Whether a process runs: one that has ended and was not waited for has no command line any more.
 fn is_running(pid: u32) -> bool {
-    Path::new(&format!("/proc/{pid}")).exists()
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+}
+
+fn kill(pid: u32) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Whether the tests run as root; a test of what takes root says so where they do not.
+fn is_root(what: &str) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("not tested, for want of root: {what}");
+    }
+    is_root
 }
 
 /// Servers by what an answer says has become of them.
@@ -139,6 +154,8 @@ fn only_what_differs_is_replaced_and_down_leaves_no_process() {
     let with = |servers: &[(&str, &str)]| plan(servers) + &observatory;
     let first = with(&[("a", "run"), ("b", "run")]);
     assert_eq!(stand.differences(&first).iter().filter(|line| line.starts_with("a ")).count(), 5);
+    // Two servers of one program ask it once.
+    assert_eq!(std::fs::read_to_string(stand.opt("described")).unwrap(), "\n");
     assert_eq!(changed(stand.up(&first)), "started a, b, control");
     wait_until("the mount to have moved", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(' ')));
     let before = ["a", "b", "control"].map(|server| stand.pid(server));
@@ -201,10 +218,15 @@ fn a_server_that_ends_is_started_again_and_the_others_run_on() {
     let (a, b) = (stand.pid("a"), stand.pid("b"));
     // It cannot be started again at first.
     std::fs::write(stand.opt("refuse"), "").unwrap();
-    kill_process(Pid::from_raw(i32::try_from(a).unwrap()).unwrap(), Signal::KILL).unwrap();
+    kill(a);
     wait_until("two attempts", || stand.servers()["a"].restarts >= 2);
     let reason = stand.servers()["a"].reason.clone().unwrap();
     assert!(reason.starts_with("it ended with exit status: 3 before it was configured"), "{reason}");
+    // As long as it does not run, its plan cannot be said to be up.
+    let same = plan(&[("a", "refuse"), ("b", "run")]);
+    assert_eq!(stand.differences(&same), ["a state"]);
+    let refused = stand.refused(&same);
+    assert!(refused.starts_with("servers.a: it ended with exit status: 3 before it was configured"), "{refused}");
     std::fs::remove_file(stand.opt("refuse")).unwrap();
     wait_until("the server", || stand.servers()["a"].state == "started");
     assert_ne!(stand.pid("a"), a);
@@ -237,7 +259,7 @@ fn artifacts_come_from_the_folders_alone_and_have_their_digests() {
     // A file that is another one is not run when the server ends, until the plan is brought up again.
     let a = stand.pid("a");
     stand.install("program", &format!("{PROGRAM}\n"));
-    kill_process(Pid::from_raw(i32::try_from(a).unwrap()).unwrap(), Signal::KILL).unwrap();
+    kill(a);
     wait_until("an attempt", || stand.servers()["a"].restarts >= 1);
     let reason = stand.servers()["a"].reason.clone().unwrap();
     assert!(reason.contains("the file has changed since the plan was brought up"), "{reason}");
@@ -261,7 +283,7 @@ fn nothing_is_deployed_without_folders_of_artifacts_or_a_name() {
     let refused = Node::start(&settings, node.socket(), Vec::new()).unwrap_err();
     assert!(refused.contains("another node manager has it"), "{refused}");
     assert!(Node::start(&settings, &other, Vec::new()).unwrap_err().contains("another node manager has it"));
-    if rustix::process::geteuid().is_root() {
+    if is_root("that it names a user for its servers") {
         let settings = NodeSettings::parse(&format!("state = '{}'\n", folder.join("b").display())).unwrap();
         assert!(
             Node::start(&settings, &other, Vec::new()).unwrap_err().contains("name the `user` as which servers run")
@@ -271,12 +293,23 @@ fn nothing_is_deployed_without_folders_of_artifacts_or_a_name() {
 
 #[test]
 fn servers_of_a_node_manager_that_is_root_run_as_another_user() {
-    if !rustix::process::geteuid().is_root() {
+    if !is_root("servers of another user") {
         return;
     }
     let stand = Stand::with("user = 'daemon'\n");
     changed(stand.up(&plan(&[("a", "run")])));
-    let status = std::fs::read_to_string(format!("/proc/{}/status", stand.pid("a"))).unwrap();
+    let process = PathBuf::from(format!("/proc/{}", stand.pid("a")));
+    let status = std::fs::read_to_string(process.join("status")).unwrap();
+    // What root has in its environment is not for it.
+    let environment = std::fs::read_to_string(process.join("environ")).unwrap();
+    let mut keys: Vec<_> = environment.split_terminator('\0').map(|it| it.split_once('=').unwrap()).collect();
+    keys.retain(|(key, _)| !matches!(*key, "PATH" | "LANG" | "PWD" | "OLDPWD" | "SHLVL" | "_"));
+    keys.sort_unstable();
+    assert!(
+        matches!(&keys[..], [("HOME", home), ("LOGNAME", "daemon"), ("USER", "daemon")] if *home != "/root"),
+        "{keys:?}"
+    );
+    assert_eq!(std::fs::read_link(process.join("cwd")).unwrap(), Path::new("/"));
     let of = |field: &str| status.lines().find_map(|line| line.strip_prefix(field)).unwrap().to_owned();
     let numbers = |name| String::from_utf8(output_in_time(Command::new("id").args([name, "daemon"])).stdout).unwrap();
     assert!(of("Uid:").split_whitespace().all(|user| user == numbers("-u").trim()), "{status}");
@@ -360,4 +393,86 @@ fn plans_come_up_with_the_node_manager_but_for_damaged_ones() {
     assert_eq!(changed(stand.up(&plan(&[("c", "run")]).replace("guiding", "dome"))), "started c");
     let down = stand.send(&NodeRequest::Down { name: "dome".to_owned() });
     assert_eq!(changed(down), "ended c");
+}
+
+#[test]
+fn what_a_server_has_started_ends_with_it() {
+    let stand = Stand::new();
+    std::fs::write(stand.opt("leave"), "").unwrap();
+    assert!(output_in_time(Command::new("mkfifo").arg(stand.opt("pipe"))).status.success());
+    let left = || std::fs::read_to_string(stand.opt("left")).unwrap().trim().parse::<u32>().unwrap();
+    changed(stand.up(&plan(&[("a", "leave")])));
+    let (a, first) = (stand.pid("a"), left());
+    assert!(is_running(first));
+    kill(a);
+    wait_until("the end of what it has started", || !is_running(first));
+    wait_until("the server", || stand.servers()["a"].state == "started");
+    let second = left();
+    assert!(second != first && is_running(second));
+    changed(stand.send(&NodeRequest::Down { name: "guiding".to_owned() }));
+    wait_until("the end of what it has started", || !is_running(second));
+}
+
+#[test]
+fn a_folder_of_plans_that_others_may_write_to_is_refused() {
+    let folder = TempPath::folder("node");
+    let state = folder.join("state");
+    let user = if rustix::process::geteuid().is_root() { "user = 'root'" } else { "" };
+    let settings = NodeSettings::parse(&format!("state = '{}'\n{user}\n", state.display())).unwrap();
+    let refused = || Node::start(&settings, &folder.join("node.sock"), Vec::new()).unwrap_err();
+    let mode = |mode| std::fs::set_permissions(&state, std::fs::Permissions::from_mode(mode)).unwrap();
+    std::fs::create_dir(&state).unwrap();
+    for open in [0o777, 0o720] {
+        mode(open);
+        assert!(refused().contains(&format!("with mode {open:o}")), "{}", refused());
+    }
+    mode(0o700);
+    symlink(folder.join("elsewhere"), state.join("lock")).unwrap();
+    assert!(refused().contains("state: lock: Too many levels of symbolic links"), "{}", refused());
+    assert!(!folder.join("elsewhere").exists());
+    std::fs::remove_file(state.join("lock")).unwrap();
+    if is_root("folders and links of another user") {
+        chown(&state, Some(1), None).unwrap();
+        assert!(refused().contains("user 1 has it"), "{}", refused());
+        chown(&state, Some(0), None).unwrap();
+        std::fs::rename(&state, folder.join("moved")).unwrap();
+        symlink("moved", &state).unwrap();
+        drop(Node::start(&settings, &folder.join("node.sock"), Vec::new()).unwrap());
+        lchown(&state, Some(1), None).unwrap();
+        assert!(refused().contains("it is a symbolic link that root has not made"), "{}", refused());
+    }
+}
+
+#[test]
+fn a_plan_that_cannot_be_written_leaves_the_old_one_up_and_one_without_its_file_goes_down() {
+    let stand = Stand::new();
+    let old = plan(&[("a", "run")]);
+    changed(stand.up(&old));
+    let before = stand.pid("a");
+    let next = stand.folder.join("state/guiding.next");
+    std::fs::create_dir(&next).unwrap();
+    let refused = stand.refused(&plan(&[("a", "walk")]));
+    assert!(refused.starts_with(&format!("state: {}: Is a directory", next.display())), "{refused}");
+    assert!(refused.contains("mend that, as by room on the disk, and try again"), "{refused}");
+    assert_eq!((stand.pid("a"), stand.differences(&old)), (before, vec![]));
+    std::fs::remove_file(stand.folder.join("state/guiding.toml")).unwrap();
+    assert_eq!(changed(stand.send(&NodeRequest::Down { name: "guiding".to_owned() })), "ended a");
+}
+
+#[test]
+fn plans_with_nothing_too_much_or_an_interpreter_of_their_own_are_refused_before_files_are_read() {
+    let stand = Stand::new();
+    assert_eq!(stand.refused(&plan(&[])), "instances: the plan has none: nothing of it would run\n");
+    let names: Vec<String> = (0..257).map(|number| format!("s{number}")).collect();
+    let many: Vec<_> = names.iter().map(|name| (name.as_str(), "run")).collect();
+    let many = plan(&many).replace("'program'", "'there is none'");
+    assert_eq!(stand.refused(&many), "servers: there are 257: at most 256 are taken\n");
+    let python = "name = 'sky'\n[servers.main]\npython = 'bin/python'\n[instances.dome]\ncomponent = 'dome.py#Dome'\n";
+    let refused = stand.refused(python);
+    assert!(
+        refused.starts_with(
+            "servers.main: node.toml says by which interpreter servers in Python run: leave out `python`\n"
+        ),
+        "{refused}"
+    );
 }
