@@ -134,10 +134,14 @@ pub mod derived {
     pub use crate::queue::{CanBeQueued, CannotBeQueued, Probe, Queueing};
 }
 
-/// The examples of the page for users.
+/// The examples of the pages for users.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/components.md")]
-mod page {}
+mod components {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/deployment.md")]
+mod deployment {}
 
 // What `#[component]` and `#[derive(Event)]` write names this crate as programs do.
 #[cfg(test)]

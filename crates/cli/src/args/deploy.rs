@@ -12,7 +12,7 @@ Examples:
   campanile deploy up plan.toml && campanile deploy status
 
 A plan names processes, instances of components, connections and settings of
-ports; docs/components.md says how. On this machine only. What `run` starts
+ports; docs/deployment.md says how. On this machine only. What `run` starts
 ends with it; what `up` starts outlives it, by a node manager: campanile node.";
 
 const CHECK_EXAMPLES: &str = "\
@@ -30,7 +30,7 @@ ended at the latest, and says which deadlines may be missed, and by what:
   [ports.\"guider.frame\"]
   time = \"2ms\"         # what its handler takes at most
   deadline = \"20ms\"    # from when the timer is due that leads to it
-docs/components.md says what is assumed.
+docs/deployment.md says what is assumed.
 Exit status: 0 it fits, and every deadline holds; 1 it does not, one may be
 missed, or that cannot be said; 2 wrong usage.";
 
@@ -64,7 +64,7 @@ Makes a plan of the OMG's flattened deployment plan (D&C), as DAnCE has it, and
 CIAO's events descriptor. Components are those of shared objects, as
 LOCATION#IMPLEMENTATION. What a plan says otherwise or goes without stands in it
 as comments; what it cannot say is refused, a line each, with file, line and
-element, and nothing is written. docs/components.md has a table of both.
+element, and nothing is written. docs/deployment.md has a table of both.
 Exit status: 0 written; 1 refused; 2 wrong usage.";
 
 const UP_EXAMPLES: &str = "\

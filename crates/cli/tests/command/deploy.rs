@@ -108,7 +108,7 @@ fn check_prints_response_times_and_whether_deadlines_hold() {
     let output = check(&example, &[]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
-    let page = include_str!("../../../../docs/components.md");
+    let page = include_str!("../../../../docs/deployment.md");
     let shown = page.split_once("```text\n").unwrap().1.split_once("```").unwrap().0;
     assert!(said.starts_with(shown), "{said}");
     assert!(

@@ -424,6 +424,7 @@ documents! {
     readme "README.md"
     components "docs/components.md"
     console "docs/console.md"
+    deployment "docs/deployment.md"
     dds "docs/dds.md"
     http "docs/http.md"
     install "docs/install.md"
