@@ -5,7 +5,7 @@
 
 use crate::deploy::ObjectReport;
 use crate::plan::{Descriptions, Plan, Problem};
-use crate::process::{Process, STEP_LIMIT, Said, kill_group, status_in_time};
+use crate::process::{Process, READ_LIMIT, STEP_LIMIT, Said, kill_group, relay, status_in_time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Read;
@@ -13,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -136,12 +137,14 @@ pub(crate) struct Programs<'p> {
     pub(crate) user: Option<&'p User>,
     /// Servers of Python with their interpreters.
     pub(crate) python: BTreeMap<&'p str, &'p str>,
+    /// Whether a node manager starts them.
+    pub(crate) is_node: bool,
 }
 
 impl<'p> Programs<'p> {
     /// As the user of this process, by the interpreters that the plan names.
     pub(crate) fn new(plan: &'p Plan, folder: &'p Path, objects: &'p [OsString]) -> Self {
-        Self { plan, folder, objects, user: None, python: plan.python_servers() }
+        Self { plan, folder, objects, user: None, python: plan.python_servers(), is_node: false }
     }
 
     fn of_objects(&self) -> Result<Command, String> {
@@ -162,6 +165,10 @@ impl<'p> Programs<'p> {
 
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
+        if self.is_node {
+            // What is a signal to the group of a node manager is none to what it asks; and what that prints is logged.
+            command.process_group(0).stderr(Stdio::piped());
+        }
         if let Some(User { name, user, group, home }) = self.user {
             // Where this process is root, other groups than this one are dropped; what its environment has is not for others.
             command.uid(*user).gid(*group).current_dir("/").env_clear();
@@ -245,9 +252,11 @@ impl<'p> Programs<'p> {
         let mut command = self.of(server)?;
         let program = PathBuf::from(command.get_program());
         let failed = |error: &dyn std::fmt::Display| format!("{} --describe: {error}", program.display());
-        let (status, text) = ask(command.arg("--describe"), limit).map_err(|reason| failed(&reason))?;
+        let (status, text, last_line) =
+            ask(command.arg("--describe"), server, limit).map_err(|reason| failed(&reason))?;
         if !status.success() {
-            return Err(failed(&format!("it ended with {status}: does it call run_program?")));
+            let words = if last_line.is_empty() { String::new() } else { format!(" ({last_line})") };
+            return Err(failed(&format!("it ended with {status}{words}: does it call run_program?")));
         }
         toml::from_str(&text).map_err(|error| failed(&error.message()))
     }
@@ -256,20 +265,22 @@ impl<'p> Programs<'p> {
     fn describe_object(&self, object: &str, python: Option<&str>, limit: Instant) -> Result<Descriptions, String> {
         let mut command = python.map_or_else(|| self.of_objects(), |python| Ok(self.of_python(python)))?;
         let program = Path::new(command.get_program()).display().to_string();
-        let asked = ask(command.arg("--describe").arg(self.folder.join(object)), limit);
-        let (status, text) = match python {
+        let asked = ask(command.arg("--describe").arg(self.folder.join(object)), object, limit);
+        let (status, text, last_line) = match python {
             Some(_) => asked.map_err(|reason| format!("{program}, the server's `python`: {reason}"))?,
             None => asked?,
         };
         // What is wrong with the file is in what the module says.
         if python.is_some() && status.code().is_some_and(|code| code != 0) {
+            let words = if last_line.is_empty() { "its own words stand above" } else { &last_line };
             return Err(format!(
-                "{program} -m {PYTHON_MODULE} ended with {status}; its own words stand above. If it lacks the module campanile, install the wheel: {program} -m pip install campanile-….whl"
+                "{program} -m {PYTHON_MODULE} ended with {status}: {words}. If it lacks the module campanile, install the wheel: {program} -m pip install campanile-….whl"
             ));
         }
         if !status.success() {
+            let words = if last_line.is_empty() { String::new() } else { format!(" ({last_line})") };
             return Err(format!(
-                "the process that loaded it ended with {status}: what it does when it is loaded, or its table, is wrong"
+                "the process that loaded it ended with {status}{words}: what it does when it is loaded, or its table, is wrong"
             ));
         }
         if text.is_empty() {
@@ -283,15 +294,26 @@ impl<'p> Programs<'p> {
     }
 }
 
-/// What a program answers to `--describe`: how it has ended, and what it has printed. It has until then, and no longer than for any step.
-fn ask(command: &mut Command, limit: Instant) -> Result<(ExitStatus, String), String> {
+/// What a program answers to `--describe`: how it has ended, what it has printed, and the last line on its standard error where that is a
+/// pipe. It has until then, and no longer than for any step.
+fn ask(command: &mut Command, of: &str, limit: Instant) -> Result<(ExitStatus, String, String), String> {
     let within = limit.saturating_duration_since(Instant::now()).min(STEP_LIMIT);
     if within.is_zero() {
         let seconds = DESCRIBE_LIMIT.as_secs();
         return Err(format!("it was not asked: what the plan names took {seconds} s to describe its components"));
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let (last_line, (ended, relayed)) = (Arc::<Mutex<String>>::default(), channel::<()>());
+    if let Some(errors) = child.stderr.take() {
+        let (line, of) = (last_line.clone(), of.to_owned());
+        let relay = move || {
+            relay(errors, &of, &line);
+            drop(ended);
+        };
+        // Without a thread it is not read, and the program may take too long.
+        let _ = Builder::new().name("errors".to_owned()).spawn(relay);
+    }
     let output = child.stdout.take();
     let (sender, read) = channel();
     let reader = Builder::new().name("description".to_owned()).spawn(move || {
@@ -307,14 +329,16 @@ fn ask(command: &mut Command, limit: Instant) -> Result<(ExitStatus, String), St
     }
     let Some(status) = status_in_time(&mut child) else {
         kill_group(&child);
-        let _ = child.wait();
+        let _ = status_in_time(&mut child);
         return Err("it ended its standard output, and did not end itself".to_owned());
     };
     reader.map_err(|error| error.to_string())?;
+    let _ = relayed.recv_timeout(READ_LIMIT);
+    let last_line = last_line.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match text {
         // How it ended says more than what it printed until then.
-        Ok(Ok(text)) => Ok((status, text)),
-        Ok(Err(_)) if !status.success() => Ok((status, String::new())),
+        Ok(Ok(text)) => Ok((status, text, last_line)),
+        Ok(Err(_)) if !status.success() => Ok((status, String::new(), last_line)),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("it said nothing for {} s", within.as_secs())),
     }

@@ -1,7 +1,9 @@
 //! A server's process: started, read, and ended by the end of its standard input.
 
 use rustix::io::retry_on_intr;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
+};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
@@ -25,7 +27,7 @@ const LINE_BYTES_MAX: u64 = 16 * 1024;
 const LAST_LINE_MAX: usize = 1_024;
 
 /// How long after the end of a process its standard error is read, where another process has that as well.
-const READ_LIMIT: Duration = Duration::from_millis(200);
+pub(crate) const READ_LIMIT: Duration = Duration::from_millis(200);
 
 /// What becomes of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,10 +157,11 @@ fn in_time(mut status: impl FnMut() -> Option<ExitStatus>) -> Option<ExitStatus>
     }
 }
 
-/// Kills a process that leads a group, and was not waited for, with its group.
+/// Kills a process that was not waited for, and the group that it leads.
 pub(crate) fn kill_group(child: &Child) {
-    // It may have ended.
+    // It may have ended, or have left its group.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    let _ = kill_process(Pid::from_child(child), Signal::KILL);
 }
 
 /// How a process that leads a group, and was not waited for, has ended, if it has. What it has left behind ends then as well.
@@ -200,7 +203,7 @@ fn clean(line: &[u8]) -> String {
 }
 
 /// Logs what comes, and stores the last line. The log waits for no reader, so that the process does not either.
-fn relay(errors: impl Read, server: &str, last_line: &Mutex<String>) {
+pub(crate) fn relay(errors: impl Read, server: &str, last_line: &Mutex<String>) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     while (&mut errors).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {

@@ -310,9 +310,21 @@ impl<T> Publishing<T> {
     }
 
     fn count_losses(&mut self) {
-        if let Some(lost) = self.publisher.lost() {
+        let lost = contained(|| Ok(self.publisher.lost())).unwrap_or_else(|reason| Some(Lost::one(reason)));
+        if let Some(lost) = lost {
             self.failures.count(&lost);
         }
+    }
+}
+
+/// Counts what is left in a queue from which nothing is published any more.
+fn count_left<T>(queue: &dyn QueueOf<T>, counters: &PortCounters) {
+    for _ in 0..PUBLISHED_MAX {
+        // An event may panic when it is dropped.
+        if contained(|| Ok(queue.take().is_none())).unwrap_or(false) {
+            return;
+        }
+        counters.failed.count_shared();
     }
 }
 
@@ -335,7 +347,11 @@ impl<T> QueueOf<T> for Entry<T> {
                 return Ok(());
             }
         }
-        self.queue.put(event, origin)
+        self.queue.put(event, origin)?;
+        if self.publishing.try_lock().is_ok_and(|publishing| publishing.is_none()) {
+            count_left(&*self.queue, &self.counters);
+        }
+        Ok(())
     }
 
     fn take(&self) -> Option<Queued<T>> {
@@ -384,11 +400,18 @@ impl<T: 'static> Outlet for Queue<T> {
 
 impl<T> Drop for Queue<T> {
     fn drop(&mut self) {
-        // Its end may wait for the service: that is for this thread, not for the lane that has the other half.
+        // Its end may wait for the service: that is not for the lane that has the other half.
         let publishing = self.lock().take();
         if let Some(mut publishing) = publishing {
+            count_left(&*self.queue, &publishing.source.counters);
             let left = self.ending.get().map_or(END_MAX, |by| by.saturating_duration_since(Instant::now()));
-            publishing.publisher.close(left);
+            let close = || {
+                publishing.publisher.close(left);
+                Ok(())
+            };
+            if let Err(reason) = contained(close) {
+                log::warn!("the end of {} failed: {reason}", publishing.source.channel);
+            }
             publishing.count_losses();
         }
     }
@@ -420,11 +443,11 @@ impl PublishThread {
         Ok(Self { waker, signals, more, thread: Some(thread) })
     }
 
-    fn add(&self, outlet: Box<dyn Outlet>) {
-        // A thread that panicked, which has said so, publishes nothing.
-        let _ = self.more.send(outlet);
+    fn add(&self, outlet: Box<dyn Outlet>) -> Result<(), String> {
+        self.more.send(outlet).map_err(|_| "the thread that publishes has ended".to_owned())?;
         self.signals.has_more.store(true, Ordering::Release);
         self.waker.wake();
+        Ok(())
     }
 }
 
@@ -437,11 +460,14 @@ fn publish_all(waker: &Waker, signals: &Signals, fresh: &Receiver<Box<dyn Outlet
             outlets.extend(fresh.try_iter());
         }
         let mut is_idle = true;
-        outlets.retain_mut(|outlet| {
+        for ended in outlets.extract_if(.., |outlet| {
             let round = outlet.publish();
             is_idle &= round == Round::Idle;
-            round != Round::Ended
-        });
+            round == Round::Ended
+        }) {
+            // It waits for its service, and the others do not wait for it. Without a thread it ends here.
+            let _ = std::thread::Builder::new().name("publish end".to_owned()).spawn(move || drop(ended));
+        }
         let now = Instant::now();
         if now >= losses_due {
             losses_due = now + LOSSES_EVERY;
@@ -644,7 +670,7 @@ impl Server {
             _done: sender,
         };
         let (queue, outlet) = port.outlet(publisher, context).map_err(problem)?;
-        publishing.add(outlet);
+        publishing.add(outlet).map_err(problem)?;
         let end = End::Source(SourceEnd { waker, ending, done });
         let (owner, channel) = (name.instance.clone(), Arc::from(channel));
         self.on_lane(lane, move |lane| lane.connect_queue(name.as_pair(), &channel, queue))?;

@@ -73,7 +73,7 @@ impl Busy {
 
     pub(crate) fn begin(&self, since: Duration) {
         self.enter(0);
-        self.since_ns.store(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).max(1), Ordering::Relaxed);
+        self.since_ns.store(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).max(1), Ordering::Release);
     }
 
     pub(crate) fn end(&self) {
@@ -225,12 +225,15 @@ impl Watch {
 
 /// Reports a handler that has run for too long, once.
 fn look(lane: &mut Watched, now_ns: u64, after: Duration, notices: &Notices, names: &Names) {
-    let since = lane.busy.since_ns.load(Ordering::Relaxed);
+    let since = lane.busy.since_ns.load(Ordering::Acquire);
     let elapsed = Duration::from_nanos(now_ns.saturating_sub(since));
     if since == 0 || since == lane.reported_ns || elapsed < after {
         return;
     }
     let number = lane.busy.instance();
+    if lane.busy.since_ns.load(Ordering::Acquire) != since {
+        return;
+    }
     // 0: the handler has not begun, or has returned just now.
     let Some(place) = number.checked_sub(1).and_then(|place| usize::try_from(place).ok()) else { return };
     let names = names.read().unwrap_or_else(std::sync::PoisonError::into_inner);

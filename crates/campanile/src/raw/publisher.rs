@@ -155,7 +155,7 @@ impl RawPublisher {
     pub fn counters(&self) -> PublisherCounters {
         #[cfg(feature = "dds")]
         if let Some(counted) = self.counted() {
-            return counted.counters.counters();
+            return counted.sync(Duration::ZERO);
         }
         self.with(|publisher| publisher.counters())
     }

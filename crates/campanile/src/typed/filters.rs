@@ -91,6 +91,16 @@ impl<T: Event> InPlace<'_, T> {
         Some(Value::Text(Text::new(text)))
     }
 
+    /// A property of the variable header, as it is written there.
+    fn property(&self, name: &str) -> Option<Value<'static>> {
+        let EventQos { priority, timeout } = self.1;
+        match name {
+            "Priority" | "priority" => (priority != 0).then_some(Value::Int(priority.max(-i16::MAX).into())),
+            "Timeout" | "timeout" => timeout.map(|timeout| Value::UInt(ticks_of_timeout(timeout))),
+            _ => None,
+        }
+    }
+
     /// What stands at the members of a structured event.
     fn body<'f>(&'f self, parts: &[Part], steps: &mut Steps) -> Option<Value<'f>> {
         let (Part::Member(first), rest) = parts.split_first()? else { return None };
@@ -107,6 +117,11 @@ impl<T: Event> InPlace<'_, T> {
             {
                 Self::header(name)
             }
+            ("header", [Part::Member(variable), Part::Named(name)])
+                if **variable == *"variable_header" && matches!(&**name, "Priority" | "Timeout") =>
+            {
+                self.property(name)
+            }
             _ => None,
         }
     }
@@ -119,13 +134,8 @@ impl<T: Event> Fields for InPlace<'_, T> {
         }
         match (&path.root, &*path.parts) {
             // Of the header, which has them as properties where they say something.
-            (Root::Name(name), parts) if **name == *"priority" => {
-                let EventQos { priority, .. } = self.1;
-                (priority != 0 && parts.is_empty()).then_some(Value::Int(priority.into()))
-            }
-            (Root::Name(name), parts) if **name == *"timeout" => {
-                let timeout = self.1.timeout.filter(|_| parts.is_empty())?;
-                Some(Value::UInt(ticks_of_timeout(timeout)))
+            (Root::Name(name), parts) if matches!(&**name, "priority" | "timeout") => {
+                self.property(name).filter(|_| parts.is_empty())
             }
             (Root::Name(name), []) => Self::header(name).or_else(|| self.single(name, steps)),
             // Of a single value: its type, and the ordinal of an enumerator.

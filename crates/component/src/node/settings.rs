@@ -126,6 +126,7 @@ impl Policy {
     pub(crate) fn programs<'p>(&'p self, plan: &'p Plan) -> Programs<'p> {
         let mut programs = Programs::new(plan, Path::new("/"), &self.objects);
         programs.user = self.run_as.as_ref();
+        programs.is_node = true;
         programs.python.values_mut().for_each(|python| *python = &self.python);
         programs
     }

@@ -143,6 +143,19 @@ fn directory(path: &Path) -> Result<File, String> {
         true => "it is a symbolic link that root has not made: name the folder itself".to_owned(),
         false => error.to_string(),
     })?;
+    // Files are opened by path: nobody else may put another folder there.
+    let whole = path.canonicalize().map_err(|error| error.to_string())?;
+    for parent in whole.ancestors().skip(1) {
+        let about = fs::metadata(parent).map_err(|error| format!("{}: {error}", parent.display()))?;
+        let is_open = about.mode() & 0o002 != 0 && about.mode() & 0o1000 == 0;
+        if is_open || ![0, geteuid().as_raw()].contains(&about.uid()) {
+            let (user, mode, parent) = (about.uid(), about.mode() & 0o7777, parent.display());
+            return Err(format!(
+                "user {user} has {parent}, with mode {mode:o}: others could put another folder there; choose one below folders of root or of \
+                 the node manager's user"
+            ));
+        }
+    }
     let (about, own) = (folder.metadata().map_err(|error| error.to_string())?, geteuid().as_raw());
     if about.uid() != own || about.mode() & 0o022 != 0 {
         let (user, mode) = (about.uid(), about.mode() & 0o7777);

@@ -151,7 +151,7 @@ fn a_source_whose_service_hangs_and_refuses_leaves_others_their_end() {
         let waker = publishing.waker.clone();
         let (counters, (queue, outlet, ending, done)) = outlet(&port(), publisher, waker.clone());
         (0..3).for_each(|_| put(&*queue));
-        publishing.add(outlet);
+        publishing.add(outlet).unwrap();
         ends.push(SourceEnd { waker, ending, done });
         all.push(counters);
     }
@@ -163,6 +163,75 @@ fn a_source_whose_service_hangs_and_refuses_leaves_others_their_end() {
     drop(open);
     drop(ends);
     assert_eq!((all[0].failed.get(), all[1].failed.get(), given.sent.get()), (3, 0, 3));
+}
+
+/// Publishes at once where it has room; notes what it published, and whether the lane did.
+struct Roomy {
+    has_room: Arc<AtomicBool>,
+    published: Sender<(f64, bool)>,
+    /// Told when the thread publishes, which waits then.
+    inside: Option<(Sender<()>, Receiver<()>)>,
+}
+
+impl Publisher for Roomy {
+    fn publish(&mut self, value: &[u8], _: EventQos) -> Result<(), String> {
+        if let Some((entered, gate)) = &self.inside {
+            let _ = (entered.send(()), gate.recv());
+        }
+        self.published.send((f64::from_ne_bytes(value.try_into().unwrap()), false)).map_err(|error| error.to_string())
+    }
+
+    fn publish_at_once(&mut self, value: &[u8], _: EventQos) -> Result<bool, String> {
+        let has_room = self.has_room.load(Ordering::Relaxed);
+        if has_room {
+            self.published.send((f64::from_ne_bytes(value.try_into().unwrap()), true)).unwrap();
+        }
+        Ok(has_room)
+    }
+
+    fn lost(&mut self) -> Option<Lost> {
+        None
+    }
+
+    fn close(&mut self, _: Duration) {}
+}
+
+fn put_speed(queue: &dyn QueueOf<Wind>, speed: f64) {
+    let origin = Origin { source: &"mast.wind".into(), sent: Instant::now(), priority: 0, expires: None };
+    queue.put(&Wind { speed }, &origin).unwrap();
+}
+
+#[test]
+fn a_lane_publishes_by_itself_where_none_waits_before() {
+    let (has_room, (published, came)) = (Arc::<AtomicBool>::default(), channel());
+    let publisher = Roomy { has_room: has_room.clone(), published, inside: None };
+    let (_, (queue, mut outlet, ..)) = outlet(&port(), Box::new(publisher), Arc::default());
+    put_speed(&*queue, 1.0);
+    has_room.store(true, Ordering::Relaxed);
+    put_speed(&*queue, 2.0);
+    assert_eq!(came.try_iter().collect::<Vec<_>>(), [], "there is room again, but the first waits");
+    outlet.publish();
+    put_speed(&*queue, 3.0);
+    assert_eq!(came.try_iter().collect::<Vec<_>>(), [(1.0, false), (2.0, false), (3.0, true)]);
+}
+
+#[test]
+fn a_lane_does_not_wait_for_the_thread_nor_overtakes_it() {
+    let (has_room, (published, came)) = (Arc::<AtomicBool>::default(), channel());
+    let ((entered, inside), (open, gate)) = (channel(), channel());
+    let publisher = Roomy { has_room: has_room.clone(), published, inside: Some((entered, gate)) };
+    let (_, (queue, mut outlet, ..)) = outlet(&port(), Box::new(publisher), Arc::default());
+    put_speed(&*queue, 1.0);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| while outlet.publish() != Round::Idle {});
+        inside.recv().unwrap();
+        has_room.store(true, Ordering::Relaxed);
+        // It returns, though the thread is in the middle of publishing.
+        put_speed(&*queue, 2.0);
+        drop(open);
+        thread.join().unwrap();
+    });
+    assert_eq!(came.try_iter().collect::<Vec<_>>(), [(1.0, false), (2.0, false)]);
 }
 
 #[test]

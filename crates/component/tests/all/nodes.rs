@@ -116,9 +116,10 @@ fn plan(servers: &[(&str, &str)]) -> String {
     format!("name = 'guiding'\n{}", servers.iter().map(of).collect::<String>())
 }
 
-/// Whether a process runs: one that has ended and was not waited for has no command line any more.
+/// Whether a process runs: one that has ended and was not waited for is a zombie.
 fn is_running(pid: u32) -> bool {
-    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
 fn kill(pid: u32) {
@@ -301,7 +302,11 @@ fn servers_of_a_node_manager_that_is_root_run_as_another_user() {
     let process = PathBuf::from(format!("/proc/{}", stand.pid("a")));
     let status = std::fs::read_to_string(process.join("status")).unwrap();
     // What root has in its environment is not for it.
-    let environment = std::fs::read_to_string(process.join("environ")).unwrap();
+    let mut environment = String::new();
+    wait_until("its environment, which it has not in the middle of exec", || {
+        environment = std::fs::read_to_string(process.join("environ")).unwrap();
+        !environment.is_empty()
+    });
     let mut keys: Vec<_> = environment.split_terminator('\0').map(|it| it.split_once('=').unwrap()).collect();
     keys.retain(|(key, _)| !matches!(*key, "PATH" | "LANG" | "PWD" | "OLDPWD" | "SHLVL" | "_"));
     keys.sort_unstable();
