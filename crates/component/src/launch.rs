@@ -272,9 +272,12 @@ impl<'p> Programs<'p> {
         };
         // What is wrong with the file is in what the module says.
         if python.is_some() && status.code().is_some_and(|code| code != 0) {
-            let words = if last_line.is_empty() { "its own words stand above" } else { &last_line };
+            let words = match &*last_line {
+                "" => "its own words stand above".to_owned(),
+                line => format!("its last line: {line}"),
+            };
             return Err(format!(
-                "{program} -m {PYTHON_MODULE} ended with {status}: {words}. If it lacks the module campanile, install the wheel: {program} -m pip install campanile-….whl"
+                "{program} -m {PYTHON_MODULE} ended with {status}; {words}. If it lacks the module campanile, install the wheel: {program} -m pip install campanile-….whl"
             ));
         }
         if !status.success() {
