@@ -9,23 +9,18 @@ use crate::moment;
 use crate::show;
 use crate::signals::{Waiter, Wake};
 use crate::supervisor::Supervisor;
-use component::{
-    Changed, Difference, Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus, PLAN_BYTES_MAX, Problem,
-};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use component::{Changed, Difference, Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus, Plan, Problem};
 use service::LogConfig;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Is a node manager until a signal ends it.
 pub(crate) fn run(options: &NodeOptions) -> Result<(), Failure> {
     let waiter = Waiter::install_for_service()?;
-    // Each server takes a few descriptors; the soft limit is often 1024.
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    // Each server takes a few.
+    service::raise_descriptor_limit();
     logger::install(LogConfig::default());
     let environment = Environment::read();
     let settings = NodeSettings::read(&options.config).map_err(Failure::Usage)?;
@@ -69,11 +64,8 @@ fn unexpected(answer: &NodeAnswer) -> Failure {
 
 /// The text of a plan, and the folder where its relative paths begin.
 fn read(path: &Path) -> Result<(String, PathBuf), Failure> {
-    let failed = |error: io::Error| Failure::Message(format!("{}: {error}", path.display()));
-    let mut plan = String::new();
-    // One octet more than may be: the node manager says so.
-    File::open(path).and_then(|file| file.take(PLAN_BYTES_MAX as u64 + 1).read_to_string(&mut plan)).map_err(failed)?;
-    let path = std::path::absolute(path).map_err(failed)?;
+    let plan = Plan::text(path).map_err(|problem| Failure::Message(problem.to_string()))?;
+    let path = std::path::absolute(path).map_err(|error| Failure::Message(format!("{}: {error}", path.display())))?;
     Ok((plan, path.parent().unwrap_or(Path::new("/")).to_owned()))
 }
 

@@ -350,6 +350,14 @@ impl Plan {
     /// # Errors
     /// The file cannot be read, or is no plan.
     pub fn read(path: &Path) -> Result<Self, Problem> {
+        Self::parse(&Self::text(path)?)
+    }
+
+    /// The text of a plan in a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is too long, or no UTF-8.
+    pub fn text(path: &Path) -> Result<String, Problem> {
         let failed = |reason: String| Problem::new(path.display().to_string(), reason);
         let mut octets = Vec::new();
         let read = File::open(path).and_then(|file| file.take(PLAN_BYTES_MAX as u64 + 1).read_to_end(&mut octets));
@@ -358,7 +366,7 @@ impl Plan {
         if octets.len() > PLAN_BYTES_MAX {
             return Err(failed(format!("it has more than {PLAN_BYTES_MAX} octets, which are the most that are taken")));
         }
-        Self::parse(&String::from_utf8(octets).map_err(|error| failed(error.to_string()))?)
+        String::from_utf8(octets).map_err(|error| failed(error.to_string()))
     }
 
     /// The plan that a text is.

@@ -76,14 +76,12 @@ pub(crate) struct Queued<T> {
     expires: Option<Instant>,
 }
 
-impl<T: Clone> Queued<T> {
-    fn new(event: &T, origin: &Origin<'_>) -> Self {
-        let Origin { source, sent, priority, expires } = *origin;
-        Self { event: event.clone(), source: source.clone(), sent, priority, expires }
-    }
-}
-
 impl<T> Queued<T> {
+    fn new(event: T, origin: &Origin<'_>) -> Self {
+        let Origin { source, sent, priority, expires } = *origin;
+        Self { event, source: source.clone(), sent, priority, expires }
+    }
+
     pub(crate) const fn event(&self) -> &T {
         &self.event
     }
@@ -98,6 +96,11 @@ impl<T> Queued<T> {
 pub(crate) trait QueueOf<T>: Send + Sync {
     /// Puts a copy of an event in.
     fn put(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError>;
+
+    /// Puts an event in, which nobody else has.
+    fn put_owned(&self, event: T, origin: &Origin<'_>) -> Result<(), SendError> {
+        self.put(&event, origin)
+    }
 
     /// Takes the event that is next by the queue's order.
     fn take(&self) -> Option<Queued<T>>;
@@ -200,6 +203,10 @@ impl<T> Ring<T> {
 
 impl<T: Clone + Send> QueueOf<T> for Ring<T> {
     fn put(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
+        self.put_owned(event.clone(), origin)
+    }
+
+    fn put_owned(&self, event: T, origin: &Origin<'_>) -> Result<(), SendError> {
         let queued = Queued::new(event, origin);
         if self.rejects {
             if self.events.push(queued).is_err() {
@@ -260,6 +267,10 @@ impl<T> Sorted<T> {
 
 impl<T: Clone + Send> QueueOf<T> for Sorted<T> {
     fn put(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
+        self.put_owned(event.clone(), origin)
+    }
+
+    fn put_owned(&self, event: T, origin: &Origin<'_>) -> Result<(), SendError> {
         let queued = Queued::new(event, origin);
         let mut events = self.events();
         let is_full = events.len() >= self.events_max;

@@ -60,7 +60,7 @@ pub use counters::{Counter, Counters, HttpCounters, LaneCounters};
 pub use handshakes::{HandshakeFailure, HandshakeReports};
 pub use lane::scheduling::run_at_fifo;
 pub use overflow::history::stored::StoredHistory;
-pub use start::{Service, Sockets, StartError, Stopper, TlsServer};
+pub use start::{Service, Sockets, StartError, Stopper, TlsServer, raise_descriptor_limit};
 pub use store::requests::DeadLetter;
 pub use store::salvage::{Salvaged, SalvagedTable, salvage};
 pub use store::stored::{OfflineStore, OfflineStoreError, StoredEvent};

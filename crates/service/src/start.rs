@@ -28,9 +28,8 @@ use giop::ior::SecureTransport;
 pub use self::error::StartError;
 use self::federation::{StartedLinks, furnish_linked};
 use self::group::join;
-use self::limits::{
-    ConnectionsMax, ceilings, connections_that_fit, make_room_for_descriptors, raise_descriptor_limit, reserve_bytes,
-};
+pub use self::limits::raise_descriptor_limit;
+use self::limits::{ConnectionsMax, ceilings, connections_that_fit, make_room_for_descriptors, reserve_bytes};
 use self::ports::Ports;
 pub(crate) use self::storage::try_restore;
 use self::storage::{Keepers, find_store, furnish, start_keepers};

@@ -12,7 +12,7 @@ use crate::process::{END_LIMIT, Process, STEP_LIMIT, Said};
 use crate::settings::RestartPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -240,10 +240,8 @@ impl Manager {
         let programs = self.policy.programs(plan);
         let checked = self.policy.check(plan, &server.name).map_err(|problem| problem.to_string());
         let label = format!("{}/{}", server.plan, server.name);
-        let process = checked.and_then(|()| programs.server(&server.name, file)).and_then(|mut command| {
-            command.stderr(Stdio::piped());
-            Process::start(command, &label, tell)
-        });
+        let command = checked.and_then(|()| programs.server(&server.name, file));
+        let process = command.and_then(|command| Process::start(command, &label, tell));
         (server.run, server.began, server.is_killed) = (run, Instant::now(), false);
         server.enter(State::Configuring, Some(STEP_LIMIT));
         match process {

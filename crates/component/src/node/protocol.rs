@@ -98,7 +98,7 @@ impl fmt::Display for Changed {
 pub struct NodeStatus {
     /// The plans, those that do not come up last.
     pub plans: Vec<PlanStatus>,
-    /// The plan that is being changed, or `a plan` as long as it was not read.
+    /// Which plan is being changed, and by which client.
     pub changing: Option<String>,
     /// Connections refused since the start: of users that may not use the socket, or beyond the most at a time.
     pub clients_refused: u64,

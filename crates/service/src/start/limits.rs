@@ -113,9 +113,9 @@ pub(super) fn connections_that_fit(config: &Config, descriptors: u64) -> Connect
     ConnectionsMax { from_clients, to_clients, http }
 }
 
-/// Each connection takes a descriptor; the soft limit is often 1024, far below what the service is allowed. Says what the
-/// limit is then.
-pub(super) fn raise_descriptor_limit() -> u64 {
+/// Raises the soft limit of descriptors to the hard one, and answers what it is then. Each connection takes a descriptor; the soft limit is
+/// often 1024, far below what the process is allowed.
+pub fn raise_descriptor_limit() -> u64 {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let before = getrlimit(Resource::Nofile);
     let mut limit = before;
