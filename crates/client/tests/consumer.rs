@@ -4,7 +4,8 @@
 
 use campanile_client::notify::{CallbackConsumer, ConsumerAdmin, Delivery, EventChannel, StructuredProxyPushSupplier};
 use campanile_client::{
-    Activation, ConsumerOptions, Health, Orb, OrbOptions, Servant, ServantError, Served, SimpleConsumer,
+    Activation, ChannelFinder, ConsumerOptions, Health, InvokeError, Orb, OrbOptions, Servant, ServantError, Served,
+    SimpleConsumer,
 };
 use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
 use giop::exception::{Kind, SystemException};
@@ -15,6 +16,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use testing::{NextInTime, patient, wait_until};
 
 /// A service that is only a socket.
@@ -227,6 +229,12 @@ struct Channel {
 
 impl Channel {
     fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// A channel that calls `connects` with each consumer before it answers its connection.
+    fn with(connects: impl Fn(&Ior) + Send + Sync + 'static) -> Self {
+        let connects = Arc::new(connects);
         let orb = Orb::new(OrbOptions::default());
         let (sender, consumers) = channel();
         let proxy = Arc::new(Mutex::new(None));
@@ -237,12 +245,16 @@ impl Channel {
                 if operation != "obtain_notification_push_supplier" {
                     return Err(ServantError::bad_operation());
                 }
-                let sender = sender.clone();
+                let (sender, connects) = (sender.clone(), connects.clone());
                 let made = HandMade(
                     StructuredProxyPushSupplier::REPOSITORY_ID,
                     move |operation: &str, args: &mut Reader<'_>, _: &mut Writer<'_>| {
                         match operation {
-                            "connect_structured_push_consumer" => sender.send(Ior::read(args)?).unwrap(),
+                            "connect_structured_push_consumer" => {
+                                let consumer = Ior::read(args)?;
+                                connects(&consumer);
+                                sender.send(consumer).unwrap();
+                            }
                             "disconnect_structured_push_supplier" => {}
                             _ => return Err(ServantError::bad_operation()),
                         }
@@ -295,4 +307,55 @@ fn a_deregistration_that_comes_late_does_not_end_the_subscription_that_was_made_
     // That of its own subscription does end it.
     farewell(second).unwrap();
     assert_eq!((consumer.has_ended(), consumer.check().unwrap()), (true, Health::Ended));
+}
+
+/// The watch made the subscriptions of other consumers anew that were just being closed: a consumer got an event after its close.
+#[test]
+fn a_consumer_that_is_closed_while_its_subscription_is_made_anew_gets_no_event() {
+    let closing: Arc<Mutex<Option<SimpleConsumer>>> = Arc::default();
+    let (to_close, (answers, answer)) = (closing.clone(), channel());
+    let service = Channel::with(move |consumer| {
+        let Some(closed) = to_close.lock().unwrap().take() else { return };
+        drop(closed);
+        let consumer = Orb::new(OrbOptions::default()).object(consumer.clone());
+        answers.send(consumer.invoke("push_structured_event", |_| ()).map(drop)).unwrap();
+    });
+    let (sender, events) = channel();
+    let options = ConsumerOptions { check_every: Some(Duration::from_millis(1)), ..ConsumerOptions::default() };
+    let address = service.channel.reference().ior().to_string();
+    let consumer = SimpleConsumer::connect(&address, None, options, move |_| {
+        sender.send(()).unwrap();
+        Ok(())
+    });
+    *closing.lock().unwrap() = Some(consumer.unwrap());
+    drop(service.proxy.lock().unwrap().take());
+    let error = answer.next_in_time().unwrap_err();
+    let is_gone = matches!(&error, InvokeError::System { exception, .. } if exception.kind == Kind::ObjectNotExist);
+    assert!(is_gone, "{error}");
+    assert!(events.try_recv().is_err());
+}
+
+/// One that is closed while the channel is looked for is not connected again.
+#[test]
+fn a_consumer_that_is_closed_while_its_channel_is_looked_for_is_not_connected_again() {
+    let service = Channel::new();
+    let closing: Arc<Mutex<Option<SimpleConsumer>>> = Arc::default();
+    let (to_close, (closes, closed), channel_ior) =
+        (closing.clone(), channel(), service.channel.reference().ior().clone());
+    let finder = ChannelFinder::new(move |orb| {
+        if let Some(consumer) = to_close.lock().unwrap().take() {
+            drop(consumer);
+            closes.send(()).unwrap();
+        }
+        Ok(EventChannel::unchecked(orb.object(channel_ior.clone())))
+    });
+    let options = ConsumerOptions { check_every: Some(Duration::from_millis(1)), ..ConsumerOptions::default() };
+    let consumer = SimpleConsumer::connect_by("", finder, options, |_| Ok(())).unwrap();
+    let _first = service.consumers.next_in_time();
+    *closing.lock().unwrap() = Some(consumer);
+    drop(service.proxy.lock().unwrap().take());
+    closed.next_in_time();
+    // Once the check has ended, nothing holds the finder.
+    assert_eq!(closed.next_or_end(), None);
+    assert!(service.consumers.try_recv().is_err());
 }

@@ -506,6 +506,7 @@ impl SimpleConsumer {
     /// # Errors
     /// If the service could not be notified; a proxy that is gone already is no error.
     pub fn close(self) -> Result<(), InvokeError> {
+        self.core.receiver.close();
         let Some(Subscription { proxy, filter, end: _until_told }) = lock(&self.core.subscription).take() else {
             return Ok(());
         };
@@ -516,6 +517,7 @@ impl SimpleConsumer {
 
 impl Drop for SimpleConsumer {
     fn drop(&mut self) {
+        self.core.receiver.close();
         let subscription = lock(&self.core.subscription).take();
         if let Some(subscription) = subscription {
             subscription.leave(self.core.disconnect_operation());
@@ -569,11 +571,11 @@ impl Core {
         if !old.proxy.non_existent()? {
             return Ok(State::InPlace);
         }
-        if self.has_ended() {
-            // The service has said so while it was asked.
+        let channel = self.finder.find(&self.orb)?;
+        if self.has_ended() || self.receiver.is_closed() {
+            // The service, or the consumer's owner, has ended it meanwhile.
             return Ok(State::Ended);
         }
-        let channel = self.finder.find(&self.orb)?;
         // Before the first event comes: its callback then knows that others are missing.
         let last = self.last_number.load(Ordering::Acquire);
         let start = match last {

@@ -4,6 +4,7 @@ use super::watch::Waker;
 use crate::notify::{ClientType, push_consumer};
 use crate::{Activation, InvokeError, ObjectRef, Orb, Servant, ServantError};
 use giop::cdr::{Reader, Writer};
+use giop::exception::Kind;
 use giop::realtime::PriorityModelPolicy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,8 @@ pub(super) struct End {
 pub(super) struct Receiver {
     servant: Arc<dyn Servant>,
     waker: Arc<Waker>,
+    /// Whether the consumer was closed. A subscription that is just being made anew is connected, and may get events, until it is left.
+    is_closed: Arc<AtomicBool>,
 }
 
 /// The receiver, as called by one subscription.
@@ -47,7 +50,16 @@ impl End {
 impl Receiver {
     /// A receiver; `waker` is woken when the service disconnects the consumer.
     pub(super) fn new(servant: Arc<dyn Servant>, waker: Arc<Waker>) -> Self {
-        Self { servant, waker }
+        Self { servant, waker, is_closed: Arc::default() }
+    }
+
+    /// Calls the callback no more: events are answered as by an object that does not exist.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 
     /// Makes an object for another subscription.
@@ -101,6 +113,9 @@ impl Servant for Subscriber {
             self.disconnected.store(true, Ordering::Release);
             self.receiver.waker.wake();
             return Ok(());
+        }
+        if self.receiver.is_closed() {
+            return Err(ServantError::system(Kind::ObjectNotExist));
         }
         self.receiver.servant.invoke_at(priority, operation, args, reply)
     }
