@@ -27,7 +27,7 @@ const LINE_BYTES_MAX: u64 = 16 * 1024;
 const LAST_LINE_MAX: usize = 1_024;
 
 /// How long after the end of a process its standard error is read, where another process has that as well.
-pub(crate) const READ_LIMIT: Duration = Duration::from_millis(200);
+pub(crate) const READ_LIMIT: Duration = Duration::from_secs(1);
 
 /// What becomes of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

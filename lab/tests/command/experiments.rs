@@ -121,8 +121,8 @@ fn response_times_that_are_computed_are_compared_with_those_that_are_measured() 
     let of = |plan: &str| rows.iter().filter(|row| row["plan"] == plan).count();
     assert_eq!(["pipeline of four", "fan-out to ten", "rate group of five"].map(of), [5, 11, 5]);
     for row in rows {
-        // Nothing takes less than its own handler: half a millisecond.
-        assert!(row["measured"]["min_us"].as_f64() >= Some(500.0), "{row}");
+        // Nothing takes less than its own handler: half a millisecond. So short a run may end before the slowest timer's first.
+        assert!(row["measured"].is_null() || row["measured"]["min_us"].as_f64() >= Some(500.0), "{row}");
         assert!(row["predicted_us"].as_f64() >= Some(1_000.0), "{row}");
     }
 }

@@ -161,8 +161,12 @@ fn a_crash_is_seen_while_a_process_of_the_object_lives() {
     let leash = Leash::new(&running, "the end of a plan");
     let status = running.wait().unwrap();
     drop(leash);
-    let child = std::fs::read_to_string(child).unwrap().parse().unwrap();
-    kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).expect("the child process lives");
+    // It has lived as long as the server, and ends with it.
+    let child = std::fs::read_to_string(child).unwrap();
+    wait_until("the end of what the object has started", || {
+        let status = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        status.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['Z', 'X']))
+    });
     let said = std::fs::read_to_string(stderr).unwrap();
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("campanile: servers.main: it ended with signal: 6 (SIGABRT)"), "{said}");

@@ -4,11 +4,10 @@ use crate::{package, python};
 use component::{PlanFile, Running};
 use service::{Config, Service};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use testing::{Killed, output_in_time, own_loopback, wait_until};
+use testing::{Killed, TempPath, output_in_time, own_loopback, wait_until};
 
 const OBSERVATORY: &str = include_str!("observatory.py");
 
@@ -36,6 +35,8 @@ const PLAN: &str = r#"
     server = "control"
     container = "shared"
     log = "LOG"
+    [ports."guider.frame"]
+    qos = { MaxEventsPerConsumer = 1024 }
     [connections]
     "camera.frame" = ["guider.frame"]
     "guider.offset" = ["recorder.offset"]
@@ -64,8 +65,11 @@ impl Stand {
             python().display(),
             said.display()
         );
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by another process: a child of another test may have what this one opens for writing, and then it cannot be executed.
+        let source = TempPath::file("python.sh", &script);
+        let mut install = Command::new("install");
+        let output = output_in_time(install.args(["-m", "755"]).arg(source.path()).arg(&path));
+        assert!(output.status.success(), "{output:?}");
     }
 
     /// The plan, with other text for these.
