@@ -55,6 +55,7 @@ pub(crate) struct Circumstances {
     pub(crate) one_cpu: bool,
     pub(crate) core: Option<usize>,
     pub(crate) quick: bool,
+    pub(crate) build: &'static str,
     pub(crate) divisions_per_unit: u64,
     pub(crate) unit_us: f64,
 }
@@ -82,6 +83,7 @@ impl Bed {
             one_cpu: options.one_cpu,
             core: cores.parties,
             quick: options.quick,
+            build: if cfg!(debug_assertions) { "development" } else { "release" },
             divisions_per_unit: divisions,
             unit_us: crate::latency::ratio(unit_ns, 1000),
         };
@@ -102,6 +104,13 @@ impl Bed {
     fn times(&self, options: &Options, quick: (f64, f64), full: (f64, f64)) -> (f64, f64) {
         let (warm_up, window) = if self.quick() { quick } else { full };
         options.seconds.map_or((warm_up, window), |seconds| (warm_up.min(seconds), seconds))
+    }
+
+    /// How long a turn is, in seconds: when it has to be quick and when not, and at most.
+    fn seconds(&self, options: &Options, quick: f64, full: f64, most: f64) -> Result<f64, BenchError> {
+        let (_, seconds) = self.times(options, (0.0, quick), (0.0, full));
+        Options::check("--seconds", seconds, most)?;
+        Ok(seconds)
     }
 
     /// The loads to try: those of the command line, or else the experiment's.

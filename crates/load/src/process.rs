@@ -182,6 +182,10 @@ impl Process {
 
     /// Asks the process to end, and kills it after a time limit.
     fn end(&mut self, signal: Signal) {
+        // Once it has been waited for, its number may be another process's.
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid
             && let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
@@ -342,11 +346,31 @@ impl Subordinate {
         self.dialogue.pid()
     }
 
+    /// Kills the process.
+    pub fn kill(&mut self) {
+        self.dialogue.process.end(Signal::KILL);
+    }
+
     /// The error of an answer that does not match the order.
     pub fn confused(&self, answer: &impl std::fmt::Debug) -> BenchError {
         let answer: String = format!("{answer:?}").chars().take(200).collect();
         BenchError::Process { name: self.name.to_owned(), reason: format!("answered what was not asked: {answer}") }
     }
+}
+
+/// Carries out orders, as such a process, until its input ends; each is answered.
+pub fn take_orders<O: DeserializeOwned, A: Serialize>(
+    out: &mut Output<'_>,
+    mut carry_out: impl FnMut(O) -> Result<A, BenchError>,
+) -> Result<(), BenchError> {
+    clock::wake_on_time();
+    say_started(out)?;
+    for line in io::stdin().lock().lines() {
+        let line = line.map_err(BenchError::io("reading an order"))?;
+        let order = serde_json::from_str(&line).map_err(json("reading an order"))?;
+        say_answer(out, &carry_out(order)?)?;
+    }
+    Ok(())
 }
 
 /// Reports, as such a process, that it has started.

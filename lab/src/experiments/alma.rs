@@ -5,7 +5,6 @@
 //! The supplier is a process of its own; each process of subscribers has ten of them at most. For round trips the last subscriber publishes
 //! into another channel what has come, and the supplier subscribes there. DDS needs the feature `dds`.
 
-use std::io::{self, BufRead};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Bed, PairedRatio};
 use crate::campanile::{Campanile, setup};
 use crate::performance::contender::jacorb;
-use crate::process::{Process, Subordinate, json, say_answer, say_started};
+use crate::process::{Process, Subordinate, take_orders};
 use crate::report::{Aim, Reported};
 use crate::{BenchError, Options, Output, Percentiles, clock, system};
 use ends::{Sink, Source};
@@ -266,13 +265,10 @@ fn publish(source: &mut Source, rate: Option<f64>, seconds: f64) -> Result<Answe
 
 /// Has subscribers or a supplier as ordered, until its input ends.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
-    clock::wake_on_time();
     let (mut arrivals, mut sinks, mut source) = (Vec::<Arc<Arrivals>>::new(), Vec::new(), None);
     let unasked = || setup("obeying an order")("it was not told to have a supplier or a subscriber");
-    say_started(out)?;
-    for line in io::stdin().lock().lines() {
-        let line = line.map_err(BenchError::io("reading an order"))?;
-        let answer = match serde_json::from_str(&line).map_err(json("reading an order"))? {
+    take_orders(out, |order| {
+        Ok(match order {
             Order::Relay => Answer::Relaying { address: relay::begin()? },
             Order::Subscribe { way, count } => {
                 let fresh: Vec<_> = (0..count).map(|_| Arc::new(Arrivals::default())).collect();
@@ -294,11 +290,8 @@ pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
             }
             Order::Publish { rate, seconds } => publish(source.as_mut().ok_or_else(unasked)?, rate, seconds)?,
             Order::Take { deliveries } => wait_for(&arrivals, deliveries)?,
-        };
-        say_answer(out, &answer)?;
-    }
-    drop(sinks);
-    Ok(())
+        })
+    })
 }
 
 /// The process between a supplier and its subscribers.

@@ -6,13 +6,12 @@
 //! to send what is part of the order, and what happened is reported when all of it is over. So the experimenter needs no
 //! processor time while it matters, and a party of low priority may take as long as it has to.
 
-use std::io::{self, BufRead};
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 use super::primes;
-use crate::process::{Subordinate, json, say_answer, say_started};
+use crate::process::{Subordinate, take_orders};
 use crate::{BenchError, Output};
 
 mod consumer;
@@ -237,13 +236,7 @@ enum Role {
 /// Runs a party until its input ends.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
     let mut role = Role::None;
-    say_started(out)?;
-    for line in io::stdin().lock().lines() {
-        let line = line.map_err(BenchError::io("reading an order"))?;
-        let order = serde_json::from_str(&line).map_err(json("reading an order"))?;
-        say_answer(out, &role.obey(order)?)?;
-    }
-    Ok(())
+    take_orders(out, |order| role.obey(order))
 }
 
 impl Role {

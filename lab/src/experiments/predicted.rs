@@ -56,10 +56,7 @@ fn lasts(taken: &[Taken]) -> Vec<Last<'_>> {
 }
 
 pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
-    if let Some(seconds) = options.seconds {
-        Options::check("--seconds", seconds, SECONDS_MAX)?;
-    }
-    let (_, seconds) = bed.times(options, (0.0, 2.0), (0.0, 20.0));
+    let seconds = bed.seconds(options, 2.0, 20.0, SECONDS_MAX)?;
     let mut process = Subordinate::start("the process of a plan", lanes::COMMAND, bed.cores.ends, None)?;
     let (mut aims, mut rows) = (Vec::new(), Vec::new());
     for (name, plan) in PLANS {

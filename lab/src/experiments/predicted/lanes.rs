@@ -1,7 +1,6 @@
 //! The process of a plan: its lanes share one core, and its components take their time from the processor.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::campanile::setup;
-use crate::process::{json, say_answer, say_started};
+use crate::process::take_orders;
 use crate::{BenchError, Output, clock, system};
 
 /// The name of the hidden sub-command.
@@ -163,12 +162,5 @@ fn run(order: &Order) -> Result<Vec<Taken>, BenchError> {
 
 /// Runs the plans that it is told, until its input ends.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
-    clock::wake_on_time();
-    say_started(out)?;
-    for line in io::stdin().lock().lines() {
-        let line = line.map_err(BenchError::io("reading an order"))?;
-        let order = serde_json::from_str(&line).map_err(json("reading an order"))?;
-        say_answer(out, &run(&order)?)?;
-    }
-    Ok(())
+    take_orders(out, |order| run(&order))
 }
