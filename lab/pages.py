@@ -556,6 +556,16 @@ def experiment_tables(report):
                 *((heading, f"latency.{key}") for heading, key in LATENCIES),
                 *([("ns/event", "event_ns")] if place == "collocated" else []), *(ratio if place == "collocated" else ratio[:3]), ("lost", "lost"),
             ])
+    elif kind == "placements":
+        yield (
+            f"Events of 64 octets, {report['turns']} turns of each placement; ×: the median of the turns' ratios of the median latency to `server`; memory, "
+            "threads and sockets of both servers (S) and of the service (N)"
+        ), table([{**row, "mib": {of: row[of]["resident_bytes"] / 2**20 for of in ("of_servers", "of_service")}} for row in rows], [
+            ("service", "service"), ("sinks", "sinks"), ("placed", "placed"), ("median µs", "latency.median_us"), ("p99 µs", "latency.p99_us"),
+            ("×", "latency_ratio.median"), ("events/s", "events_per_second"), ("S MiB", "mib.of_servers"), ("S threads", "of_servers.threads"),
+            ("S sockets", "of_servers.sockets"), ("N MiB", "mib.of_service"), ("N threads", "of_service.threads"), ("N sockets", "of_service.sockets"),
+            ("lost", "lost"),
+        ])
     elif kind == "federation":
         yield (
             f"Events of {report['payload']} octets; p50 and p99 at 200 events/s, the rest at full speed; octets and packets are those of the "
@@ -579,7 +589,7 @@ def experiment_tables(report):
 
 
 # Experiments that are no part of `campanile-bench experiments`, each with a run of its own.
-APART = {"federation", "components"}
+APART = {"federation", "components", "placements"}
 
 # What the page says of an experiment: the name of its report, its command, and beside its figures what the paper did and what is done here.
 Chapter = collections.namedtuple("Chapter", "result command heading paper reported here")
@@ -713,6 +723,25 @@ CHAPTERS = [
         ),
     ),
     Chapter(
+        "placements",
+        "placements",
+        "Where a service is placed",
+        "Deng et al., section 2.2",
+        (
+            'Three places of a publish/subscribe service are weighed, and not measured: a component of its own, of which each event is "a remote '
+            'call", with "additional processing and levels of indirection", and which makes components handle the service (2.2.1); the container, '
+            'which "reduces the memory footprint of individual components" and leaves the choice to deployment (2.2.2, the one chosen); the '
+            'component server, where pushes are local calls as well and "the savings may be substantial if sharing is desired", and which is '
+            '"coarse-grained": many components share a service, whatever their real-time needs (2.2.3).'
+        ),
+        (
+            "A component never handles the service: the three are the word `placed` of a plan, which says whose the connections and the thread that "
+            "publishes are. So an event takes the same steps in all three; a placement costs memory, threads and sockets, and where each component has "
+            "its own, the service sends to ten sinks by ten connections. A source is in one server, its sinks are in two containers of another; the "
+            "service is a third process. Throughput is that of 500 events sent at once. What sharing costs others, when one of those that share is slow, is not measured."
+        ),
+    ),
+    Chapter(
         "federation",
         "federation --rounds 1 --line-mbit 0,10",
         "One channel at many nodes",
@@ -749,10 +778,17 @@ What is done is told in [lab/README.md](../lab/README.md); this page is written 
 
     campanile-bench experiments --results lab/results
     campanile-bench components --results lab/results
+    campanile-bench placements --results lab/results
     campanile-bench federation --results lab/results
     lab/pages.py experiments
 
 """
+
+
+def stored_chapters(results):
+    """The chapters of which there is a report in this folder, each with its latest and the day of that."""
+    found = [(chapter, *latest(results, chapter.result)) for chapter in CHAPTERS]
+    return [(chapter, report, day) for chapter, report, day in found if report]
 
 
 def experiments(reports, day, folder):
@@ -811,8 +847,7 @@ def main():
             print("\n".join(str(folder / f"{name}.svg") for name in write_charts(read(path), folder)))
         return
     if options.what == "experiments":
-        found = [(chapter, *latest(options.results, chapter.result)) for chapter in CHAPTERS]
-        found = [(chapter, report, day) for chapter, report, day in found if report]
+        found = stored_chapters(options.results)
         report, day = [(chapter, report) for chapter, report, _ in found], found[0][2] if found else None
     else:
         report, day = latest(options.results, options.what)

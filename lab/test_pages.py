@@ -89,7 +89,7 @@ class Pages(unittest.TestCase):
             made = root / "performance"
             for name, write in [("performance", pages.performance), ("endurance", pages.endurance)]:
                 write(*pages.latest(pages.ROOT / "lab/results", name), made)
-            found = [(chapter, *pages.latest(pages.ROOT / "lab/results", chapter.result)) for chapter in pages.CHAPTERS]
+            found = pages.stored_chapters(pages.ROOT / "lab/results")
             (root / "experiments").mkdir()
             for kept in (DOCS / "experiments").glob("isolation-*.svg"):
                 (root / "experiments" / kept.name).write_bytes(kept.read_bytes())

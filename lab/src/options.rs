@@ -72,7 +72,7 @@ pub(crate) struct Options {
     /// Processes that these consumers are in
     #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) processes: u32,
-    /// Loads to try instead of the experiment's, in units; of `alma` numbers of subscribers, of `components` of sinks
+    /// Loads to try instead of the experiment's, in units; of `alma` numbers of subscribers, of `components` and `placements` of sinks
     #[arg(long, value_name = "LOAD", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub(crate) loads: Vec<u32>,
     /// Mbit/s of the line between nodes, one after the other; 0: no limit

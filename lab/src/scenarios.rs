@@ -77,6 +77,8 @@ scenarios! {
         "8 KB at 10 Hz to 1 to 100 subscribers, through the simple API on a notification service and on DDS, beside Cyclone DDS alone";
     "components" ("rounds=40/4") => OnBed(experiments::components::measure):
         "What a container costs its components: 1 to 50 sinks in one process and in two that a channel joins (Deng et al., figures 13 to 16)";
+    "placements" ("rounds=40/4 only") => OnBed(experiments::components::placements::measure):
+        "The same components with connections to a service for each server, container or component: latency, throughput, memory (Deng et al., 2.2)";
     "predicted" ("") => OnBed(experiments::predicted::measure):
         "What deploy check computes of a plan's response times, beside what they are";
     "languages" ("") => OnBed(experiments::languages::measure):

@@ -110,6 +110,12 @@ pub fn descriptors(pid: u32) -> io::Result<u64> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64)
 }
 
+/// Number of sockets of a process (proc_pid_fd(5)).
+pub fn sockets(pid: u32) -> io::Result<u64> {
+    let links = fs::read_dir(format!("/proc/{pid}/fd"))?.flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    Ok(links.filter(|link| link.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count() as u64)
+}
+
 /// The machine, described for judging the figures.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {

@@ -14,9 +14,10 @@ use crate::process::Subordinate;
 use crate::report::{Aim, Reported};
 use crate::spin::Awake;
 use crate::{BenchError, Options, Output, Percentiles, Spread, clock};
-use ends::{Answer, Order, Role, Turn, Way};
+use ends::{Answer, Came, Order, Role, Turn, Way};
 
 pub(crate) mod ends;
+pub(crate) mod placements;
 
 /// Sinks of a source, and octets of an event.
 const SINKS: [u32; 5] = [1, 5, 10, 20, 50];
@@ -77,10 +78,7 @@ struct Contest {
 }
 
 pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Reported {
-    if let Some(seconds) = options.seconds {
-        Options::check("--seconds", seconds, SECONDS_MAX)?;
-    }
-    let (_, seconds) = bed.times(options, (0.0, 0.1), (0.0, 0.25));
+    let seconds = bed.seconds(options, 0.1, 0.25, SECONDS_MAX)?;
     let of_one = if bed.quick() { EVENTS_QUICK } else { EVENTS };
     let payloads = if bed.quick() { &PAYLOADS_QUICK[..] } else { &PAYLOADS };
     // A core that dozes off and has to be woken would be most of a latency.
@@ -108,9 +106,8 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
     }
     let aims = judge(&pairs);
     let small = |place| pairs.iter().find(|[row, _]| row.place == place).and_then(|[_, row]| row.median_us());
-    let build = if cfg!(debug_assertions) { "development" } else { "release" };
     let report = json!({
-        "build": build, "cores_awake": awake.how(), "turns": options.rounds,
+        "cores_awake": awake.how(), "turns": options.rounds,
         "two_processes_ratio": quotient(small(Place::TwoProcesses), small(Place::Collocated)),
         "ratios": {
             "collocated_one": collocated(&pairs, 1).map(|ratio| ratio.median),
@@ -124,12 +121,7 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
 
 impl Contest {
     fn start(bed: &Bed, service: &Campanile, sinks: u32) -> Result<Self, BenchError> {
-        let start = |name, role, (core, fifo)| {
-            let mut process = Subordinate::start(name, ends::COMMAND, core, fifo)?;
-            let answer = process.ask(&Order::Be(role))?;
-            if matches!(answer, Answer::Ready) { Ok(process) } else { Err(process.confused(&answer)) }
-        };
-        let place = (bed.cores.ends, bed.real_time().fifo(Class::High.priority()));
+        let place = place_of_ends(bed);
         let apart = |has_container: bool| {
             let channel = format!("Components-{sinks}-{has_container}");
             let way = Way { server: service.address().to_string(), channel, has_container };
@@ -153,23 +145,16 @@ impl Contest {
         for (row, (source, sinks), has_container) in contenders {
             let (events, period_ns) = match row.place {
                 Place::Collocated => (of_one, 0),
-                Place::TwoProcesses => {
-                    let period = clock::SECOND / (DELIVERIES_MAX / u64::from(row.sinks)).clamp(1, RATE_MAX);
-                    ((clock::nanoseconds(seconds) / period).max(EVENTS_MIN), period)
-                }
+                Place::TwoProcesses => pace(row.sinks, seconds),
             };
             let called = if has_container || period_ns > 0 { 0 } else { row.sinks };
-            let send = Order::Send(Turn { events, octets: row.payload_bytes, period_ns, called });
+            let turn = Turn { events, octets: row.payload_bytes, period_ns, called };
             let (latencies, event_ns) = if period_ns == 0 {
-                let answer = self.collocated.ask(&send)?;
+                let answer = self.collocated.ask(&Order::Send(turn))?;
                 let Answer::Sent(sent) = answer else { return Err(self.collocated.confused(&answer)) };
                 (sent.each_ns, Some(ratio(sent.all_ns, events)))
             } else {
-                sinks.ask::<Answer>(&Order::Expect(events))?;
-                source.ask::<Answer>(&send)?;
-                let answer = sinks.ask(&Order::Tell)?;
-                let Answer::Came(latencies) = answer else { return Err(sinks.confused(&answer)) };
-                (latencies, None)
+                (carry(source, sinks, turn)?.latencies, None)
             };
             let median_us = Percentiles::of(latencies.iter().copied()).map(|of_turn| of_turn.median);
             row.rounds.push(Round { median_us, event_ns });
@@ -178,6 +163,32 @@ impl Contest {
         }
         Ok(())
     }
+}
+
+/// The core of both ends between processes, and their real-time priority.
+fn place_of_ends(bed: &Bed) -> (Option<usize>, Option<u8>) {
+    (bed.cores.ends, bed.real_time().fifo(Class::High.priority()))
+}
+
+fn start(name: &'static str, role: Role, (core, fifo): (Option<usize>, Option<u8>)) -> Result<Subordinate, BenchError> {
+    let mut process = Subordinate::start(name, ends::COMMAND, core, fifo)?;
+    let answer = process.ask(&Order::Be(role))?;
+    if matches!(answer, Answer::Ready) { Ok(process) } else { Err(process.confused(&answer)) }
+}
+
+/// Events of a turn to so many sinks in another process, and nanoseconds from one to the next.
+fn pace(sinks: u32, seconds: f64) -> (u64, u64) {
+    let period = clock::SECOND / (DELIVERIES_MAX / u64::from(sinks)).clamp(1, RATE_MAX);
+    ((clock::nanoseconds(seconds) / period).max(EVENTS_MIN), period)
+}
+
+/// Has a source send to sinks in another process.
+fn carry(source: &mut Subordinate, sinks: &mut Subordinate, turn: Turn) -> Result<Came, BenchError> {
+    sinks.ask::<Answer>(&Order::Expect(turn.events))?;
+    source.ask::<Answer>(&Order::Send(turn))?;
+    let answer = sinks.ask(&Order::Tell)?;
+    let Answer::Came(came) = answer else { return Err(sinks.confused(&answer)) };
+    Ok(came)
 }
 
 fn pair(place: Place, sinks: u32, payload_bytes: u32) -> Pair {
@@ -202,12 +213,8 @@ impl Row {
 
 /// The figures of both over all turns, those of a container with their ratios to the contender without.
 fn in_figures(pair: &Pair) -> [Value; 2] {
-    let ratio = |of_turn: fn(&Round) -> Option<f64>| {
-        pooled([pair].into_iter(), of_turn).map(|PairedRatio { median, interval_95, .. }| {
-            let (from, to) = interval_95.unzip();
-            json!({"median": median, "from": from, "to": to})
-        })
-    };
+    let ratio =
+        |of_turn: fn(&Round) -> Option<f64>| pooled([pair].into_iter(), of_turn).map(|ratio| ratio.in_figures());
     let ratios = [ratio(|turn| turn.median_us), ratio(|turn| turn.event_ns)];
     let row = |row: &Row, [latency_ratio, event_ratio]: [Option<Value>; 2]| {
         let event_ns = Spread::of(row.rounds.iter().filter_map(|turn| turn.event_ns)).map(|spread| spread.median);

@@ -5,6 +5,7 @@
 //! such ratios is the figure, and how far it can be trusted is shown by an interval that assumes nothing of how they are spread.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{Aim, quotient};
 
@@ -29,6 +30,12 @@ impl PairedRatio {
         let interval_95 = interval_rank(sorted.len())
             .and_then(|rank| Some((*sorted.get(rank - 1)?, *sorted.get(sorted.len() - rank)?)));
         Some(Self { median, interval_95, pairs })
+    }
+
+    /// Its median and interval, as reports have them.
+    pub(super) fn in_figures(&self) -> Value {
+        let (from, to) = self.interval_95.unzip();
+        json!({"median": self.median, "from": from, "to": to})
     }
 
     /// Judges that it is small, by the median.

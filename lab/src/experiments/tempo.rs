@@ -26,14 +26,14 @@ use crate::{BenchError, clock};
 use ends::{Pair, Seat, Transport, Way};
 
 /// A service that is a broker, and where.
-struct Broker {
-    service: Campanile,
-    address: SocketAddr,
+pub(super) struct Broker {
+    pub(super) service: Campanile,
+    pub(super) address: SocketAddr,
 }
 
 impl Broker {
     /// Starts one on the core for what is between.
-    fn start(bed: &Bed) -> Result<Self, BenchError> {
+    pub(super) fn start(bed: &Bed) -> Result<Self, BenchError> {
         let address = free_address()?;
         let service = Campanile::start_with_tempo(bed.cores.middle, &address.to_string(), None)?;
         Ok(Self { service, address })

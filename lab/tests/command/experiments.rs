@@ -115,6 +115,30 @@ fn containers_are_compared_with_direct_calls_and_with_the_channel_alone() {
 }
 
 #[test]
+fn placements_of_a_service_are_compared_with_each_other() {
+    let report = conduct("placements", &["--loads", "1,3", "--rounds", "2"]);
+    let rows = report["rows"].as_array().unwrap();
+    let compared: Vec<_> =
+        rows.iter().map(|row| (row["sinks"].as_u64().unwrap(), row["placed"].as_str().unwrap())).collect();
+    let placed = |sinks| ["server", "container", "component"].map(|placed| (sinks, placed));
+    assert_eq!(compared, [placed(1), placed(3)].concat());
+    for row in rows {
+        assert_eq!((&row["service"], &row["lost"]), (&"notification".into(), &0.into()), "{row}");
+        assert!(
+            row["latency"]["p99_us"].as_f64() > Some(0.0) && row["events_per_second"].as_f64() > Some(0.0),
+            "{row}"
+        );
+        assert_eq!(row["latency_ratio"].is_null(), row["placed"] == "server", "{row}");
+        assert_eq!(row["rounds"].as_array().map(Vec::len), Some(2), "{row}");
+    }
+    // An end point each, with its threads and sockets: of the server, of two containers, of three sinks.
+    for what in ["threads", "sockets"] {
+        let of: Vec<_> = rows[3..].iter().map(|row| row["of_servers"][what].as_u64().unwrap()).collect();
+        assert!(of[0] < of[1] && of[1] < of[2], "{what}: {of:?}");
+    }
+}
+
+#[test]
 fn response_times_that_are_computed_are_compared_with_those_that_are_measured() {
     let report = conduct("predicted", &[]);
     let rows = report["rows"].as_array().unwrap();

@@ -3,7 +3,6 @@
 
 use std::any::Any;
 use std::hint::black_box;
-use std::io::{self, BufRead};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,13 +10,14 @@ use std::time::Instant;
 
 use ::campanile::{Consumer, Event, PublishOptions, Publisher, Settings, Supplier};
 use component::{
-    Failure, Input, PortSettings, Ports, QueueSettings, SendError, Server, ServerSettings, Sink, Source, component,
+    Failure, Input, Plan, PortSettings, Ports, QueueSettings, Registry, SendError, Server, ServerSettings, Sink,
+    Source, component,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::campanile::setup;
 use crate::crash::settle;
-use crate::process::{json, say_answer, say_started};
+use crate::process::take_orders;
 use crate::{BenchError, Output, clock};
 
 /// The name of the hidden sub-command.
@@ -25,7 +25,7 @@ pub(crate) const COMMAND: &str = "components-process";
 /// Events of a turn in one process before those that count.
 const WARM_UP: u64 = 200;
 /// Events that may wait for a sink: a machine that stands still for a moment is to lose none.
-const QUEUE: u32 = 4_096;
+pub(super) const QUEUE: u32 = 4_096;
 
 /// What a process is.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,6 +36,8 @@ pub(super) enum Role {
     Source(Way),
     /// So many sinks of a channel.
     Sinks(Way, u32),
+    /// A server of a plan: that of the source, or that of the sinks.
+    Planned(String, String),
 }
 
 /// A channel of a service, and whether a container or the simple API alone is at its ends.
@@ -62,8 +64,16 @@ pub(super) enum Order {
 pub(super) enum Answer {
     Ready,
     Sent(Sent),
+    Came(Came),
+}
+
+/// What came to the sinks of a turn.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Came {
     /// Nanoseconds until the last sink had each event; of those that came to all.
-    Came(Vec<u64>),
+    pub(super) latencies: Vec<u64>,
+    /// From when the first event was sent to when the last one came.
+    pub(super) elapsed_ns: u64,
 }
 
 /// So many events of so many octets.
@@ -221,9 +231,12 @@ struct Arrivals {
     /// Of each event the latency to the sink that had it last, and how many sinks had it.
     events: Vec<(u64, u32)>,
     deliveries: u64,
+    /// When the first of these events was sent, and when the last one came.
+    span_ns: Option<(u64, u64)>,
 }
 
-static ARRIVALS: Mutex<Arrivals> = Mutex::new(Arrivals { since_ns: 0, events: Vec::new(), deliveries: 0 });
+static ARRIVALS: Mutex<Arrivals> =
+    Mutex::new(Arrivals { since_ns: 0, events: Vec::new(), deliveries: 0, span_ns: None });
 
 fn arrivals() -> MutexGuard<'static, Arrivals> {
     ARRIVALS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -240,6 +253,8 @@ fn arrive(sample: &Sample) {
         *latency = now.saturating_sub(sample.sent_ns).max(*latency);
         *sinks += 1;
         arrivals.deliveries += 1;
+        let (first, last) = arrivals.span_ns.unwrap_or((u64::MAX, 0));
+        arrivals.span_ns = Some((first.min(sample.sent_ns), last.max(now)));
     }
 }
 
@@ -272,6 +287,7 @@ impl End {
                 let server = sinks(way, *count).map_err(setup("making components that subscribe"))?;
                 Ok(Self::Sinks { count: *count, _connected: Box::new(server) })
             }
+            Role::Planned(plan, server) => Self::planned(plan, server),
             Role::Sinks(way, count) => {
                 let one = |_| {
                     let consumer = Consumer::new(&way.channel).settings(way.settings());
@@ -285,21 +301,39 @@ impl End {
 
     /// A container that sends, with what it is connected with.
     fn container(connect: impl FnOnce(&mut Server) -> Result<(), component::Error>) -> Result<Self, BenchError> {
-        let (sender, sent) = channel();
         let make = || {
             let mut server = Server::new("source", ServerSettings::default())?;
             server.configure::<Sending>("sending", Default::default())?;
             connect(&mut server)?;
-            server.output("sending.sent", move |of_turn: &Sent| {
-                // The process may be about to end.
-                let _ = sender.send(of_turn.clone());
-            })?;
-            let turns = server.input("sending.turn")?;
-            server.start()?;
-            Ok::<_, component::Error>((turns, server))
+            Self::sending(server)
         };
-        let (turns, server) = make().map_err(setup("making components that send"))?;
+        make().map_err(setup("making components that send"))
+    }
+
+    /// A server that has the sending component, with the program's ends of that.
+    fn sending(mut server: Server) -> Result<Self, component::Error> {
+        let (sender, sent) = channel();
+        server.output("sending.sent", move |of_turn: &Sent| {
+            // The process may be about to end.
+            let _ = sender.send(of_turn.clone());
+        })?;
+        let turns = server.input("sending.turn")?;
+        server.start()?;
         Ok(Self::Container { turns, sent, _server: Box::new(server) })
+    }
+
+    /// A server of a plan.
+    fn planned(plan: &str, server: &str) -> Result<Self, BenchError> {
+        let doing = "deploying a plan";
+        let registry = Registry::new().with::<Sending>().with::<Noting>();
+        let plan = Plan::parse(plan).map_err(setup(doing))?;
+        let mut server = Server::deploy(&plan, server, &registry, ServerSettings::default()).map_err(setup(doing))?;
+        if server.life("sending").is_some() {
+            return Self::sending(server).map_err(setup(doing));
+        }
+        server.start().map_err(setup(doing))?;
+        let count = u32::try_from(server.status().len()).unwrap_or(u32::MAX);
+        Ok(Self::Sinks { count, _connected: Box::new(server) })
     }
 
     fn send(&self, turn: &Turn) -> Result<Sent, BenchError> {
@@ -320,14 +354,16 @@ impl End {
     }
 
     /// Waits for what was announced, unless nothing more comes.
-    fn tell(&self) -> Result<Vec<u64>, BenchError> {
+    fn tell(&self) -> Result<Came, BenchError> {
         let Self::Sinks { count, .. } = self else { return Err(unasked()) };
         settle(|| {
             let arrivals = arrivals();
             Ok((arrivals.events.len() as u64 * u64::from(*count)).saturating_sub(arrivals.deliveries))
         })?;
-        let came = std::mem::take(&mut arrivals().events).into_iter();
-        Ok(came.filter(|(_, sinks)| sinks == count).map(|(latency, _)| latency).collect())
+        let mut arrivals = arrivals();
+        let came = std::mem::take(&mut arrivals.events).into_iter();
+        let latencies = came.filter(|(_, sinks)| sinks == count).map(|(latency, _)| latency).collect();
+        Ok(Came { latencies, elapsed_ns: arrivals.span_ns.map_or(0, |(first, last)| last - first) })
     }
 }
 
@@ -357,13 +393,10 @@ fn unasked() -> BenchError {
 
 /// Is what it is told to be, until its input ends.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
-    clock::wake_on_time();
-    say_started(out)?;
     let mut end: Option<End> = None;
-    for line in io::stdin().lock().lines() {
-        let line = line.map_err(BenchError::io("reading an order"))?;
+    take_orders(out, |order| {
         let there = || end.as_ref().ok_or_else(unasked);
-        let answer = match serde_json::from_str(&line).map_err(json("reading an order"))? {
+        Ok(match order {
             Order::Be(role) => {
                 end = Some(End::of(&role)?);
                 Answer::Ready
@@ -371,12 +404,10 @@ pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
             Order::Send(turn) => Answer::Sent(there()?.send(&turn)?),
             Order::Expect(events) => {
                 let events = vec![(0, 0); usize::try_from(events).unwrap_or(0)];
-                *arrivals() = Arrivals { since_ns: clock::now(), events, deliveries: 0 };
+                *arrivals() = Arrivals { since_ns: clock::now(), events, deliveries: 0, span_ns: None };
                 Answer::Ready
             }
             Order::Tell => Answer::Came(there()?.tell()?),
-        };
-        say_answer(out, &answer)?;
-    }
-    Ok(())
+        })
+    })
 }
