@@ -23,6 +23,7 @@ mod rig;
 mod samples;
 
 pub(crate) mod alma;
+pub(crate) mod component_crashes;
 pub(crate) mod components;
 pub(crate) mod event_path;
 pub(crate) mod isolation;

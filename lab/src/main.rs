@@ -90,6 +90,9 @@ enum Hidden {
     /// Components, or one end of a channel with or without them
     #[command(hide = true, name = experiments::components::ends::COMMAND)]
     Components,
+    /// A server of a plan with a component that crashes
+    #[command(hide = true, name = experiments::component_crashes::COMMAND)]
+    ComponentCrashes,
     /// The lanes of a plan whose response times are computed
     #[command(hide = true, name = experiments::predicted::lanes::COMMAND)]
     Predicted,
@@ -142,6 +145,7 @@ fn run(asked: Asked, out: &mut Output<'_>) -> Result<(), BenchError> {
             Hidden::Party => experiments::party::run_process(out),
             Hidden::Alma => experiments::alma::run_process(out),
             Hidden::Components => experiments::components::ends::run_process(out),
+            Hidden::ComponentCrashes => experiments::component_crashes::run_process(out),
             Hidden::Predicted => experiments::predicted::lanes::run_process(out),
             Hidden::Languages { what, channel } => experiments::languages::run_process(&what, &channel, out),
             Hidden::TempoRelay(options) => experiments::tempo::relay::run_process(&options, out),

@@ -48,7 +48,7 @@ pub(crate) struct Options {
     /// Fewer and shorter rounds, or less of everything: a check, and no measurement
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Rounds; in each, every contender has its turn
+    /// Rounds; in each, every contender has its turn, or something crashes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rounds: u32,
     /// Seconds for which events count, a turn lasts or a consumer sleeps [default: the experiment's]

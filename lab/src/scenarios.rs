@@ -79,6 +79,8 @@ scenarios! {
         "What a container costs its components: 1 to 50 sinks in one process and in two that a channel joins (Deng et al., figures 13 to 16)";
     "placements" ("rounds=40/4 only") => OnBed(experiments::components::placements::measure):
         "The same components with connections to a service for each server, container or component: latency, throughput, memory (Deng et al., 2.2)";
+    "component-crashes" ("rounds=1000/20") => OnBed(experiments::component_crashes::measure):
+        "A component crashes again and again: what its neighbours suffer, and whether memory grows";
     "predicted" ("") => OnBed(experiments::predicted::measure):
         "What deploy check computes of a plan's response times, beside what they are";
     "languages" ("") => OnBed(experiments::languages::measure):

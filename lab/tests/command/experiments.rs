@@ -139,6 +139,20 @@ fn placements_of_a_service_are_compared_with_each_other() {
 }
 
 #[test]
+fn neighbours_of_a_component_that_crashes_lose_nothing_and_are_told() {
+    let report = conduct("component-crashes", &["--rounds", "13"]);
+    assert_eq!([&report["panics"], &report["kills"], &report["restarts"]], [12, 1, 13], "{report}");
+    assert_eq!([&report["told_failed"], &report["told_restarted"]], [12, 12], "{report}");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| row["neighbour"].as_str().unwrap()).collect::<Vec<_>>(), ["beside", "within"]);
+    for row in rows {
+        assert_eq!(row["lost"], 0, "{row}");
+        assert!(["quiet", "crashing"].iter().all(|turn| row[turn]["p99_us"].as_f64() > Some(0.0)), "{row}");
+    }
+    assert!(report["sent"].as_u64() > Some(0) && report["rounds"].as_array().map(Vec::len) == Some(2), "{report}");
+}
+
+#[test]
 fn response_times_that_are_computed_are_compared_with_those_that_are_measured() {
     let report = conduct("predicted", &[]);
     let rows = report["rows"].as_array().unwrap();
