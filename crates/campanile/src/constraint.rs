@@ -43,7 +43,15 @@ pub(crate) fn parse(text: &str) -> Result<Constraint, Error> {
 /// Names in a filter that no declared type has.
 pub(crate) fn unknown_names<'d>(text: &str, declared: impl Iterator<Item = &'d Declared> + Clone) -> Vec<Trouble> {
     let Ok(constraint) = parse(text) else { return Vec::new() };
-    let mut unknown: Vec<&str> = constraint.paths().iter().filter_map(member).collect();
+    unknown_members(constraint.paths(), declared)
+}
+
+/// Names in paths that no declared type has.
+pub(crate) fn unknown_members<'d>(
+    paths: &[Path],
+    declared: impl Iterator<Item = &'d Declared> + Clone,
+) -> Vec<Trouble> {
+    let mut unknown: Vec<&str> = paths.iter().filter_map(member).collect();
     unknown.retain(|name| !declared.clone().any(|of| of.name() == *name || of.has_member(name)));
     unknown.dedup();
     let members = declared.map(|of| format!("{} has {}", of.name(), of.members().collect::<Vec<_>>().join(", ")));

@@ -82,16 +82,21 @@ impl Recorder {
         let is_in_place = SENT_AT.get() == std::ptr::from_ref(frame).addr();
         let (place, source) = (if is_in_place { "in place" } else { "copied" }, ports.source());
         let Frame { number, brightness, filters } = frame;
-        self.note(&format!("{source} {number} {brightness} {} {} {place}", filters.join(" "), ports.priority()))
+        let set = of_set(ports);
+        self.note(&format!("{source} {number} {brightness} {} {} {place}{set}", filters.join(" "), ports.priority()))
     }
 
     fn on_offset(&mut self, offset: &Offset, ports: &Ports) -> Result<(), Failure> {
-        self.note(&format!("{} {} {}", ports.source(), offset.number, offset.x))
+        self.note(&format!("{} {} {}{}", ports.source(), offset.number, offset.x, of_set(ports)))
     }
 
     fn on_peers(&mut self, change: &NeighbourChange, _: &Ports) -> Result<(), Failure> {
         self.note(&format!("{} {}: {}", change.instance, change.change, change.reason))
     }
+}
+
+fn of_set(ports: &Ports) -> String {
+    ports.set().map_or_else(String::new, |set| format!(", set {} {}/{}", set.number, set.index, set.size))
 }
 
 campanile_component::export!(Camera, Recorder);

@@ -140,6 +140,12 @@ typedef struct campanile_component_event {
     uint64_t missed;
     // Private to bindings of other languages.
     const void *native;
+    // The number of the set that the event belongs to, from 1; 0 where the port has no sets.
+    uint64_t set;
+    // The event's place in its set, from 0.
+    uint32_t set_index;
+    // Number of events in the set.
+    uint32_t set_size;
 } campanile_component_event;
 
 // A port of a component.
@@ -260,7 +266,7 @@ typedef struct campanile_component_table {
 #endif
 #define CAMPANILE_COMPONENT_LAYOUT(type, octets, last, at) \
     CAMPANILE_COMPONENT_ASSERT(sizeof(type) == (octets) && offsetof(type, last) == (at), #type " has another layout here")
-CAMPANILE_COMPONENT_LAYOUT(campanile_component_event, 72, native, 64);
+CAMPANILE_COMPONENT_LAYOUT(campanile_component_event, 88, set_size, 84);
 CAMPANILE_COMPONENT_LAYOUT(campanile_component_port, 48, handler, 40);
 CAMPANILE_COMPONENT_LAYOUT(campanile_component_property, 24, has_default, 16);
 CAMPANILE_COMPONENT_LAYOUT(campanile_component_options, 16, timeout_ns, 8);

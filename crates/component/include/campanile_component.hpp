@@ -44,6 +44,7 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace campanile {
@@ -93,6 +94,16 @@ enum class Level : std::uint32_t {
     debug = CAMPANILE_LOG_DEBUG
 };
 
+/// The set that an event belongs to, at a port that has sets by `when` of the plan.
+struct EventSet {
+    /// From 1 in steps of 1.
+    std::uint64_t number;
+    /// The event's place in the set, from 0, in the order in which its events came.
+    std::uint32_t index;
+    /// Number of events in the set.
+    std::uint32_t size;
+};
+
 /// Where an event came from, for as long as its handler runs.
 struct Ports {
     /// The source, as `camera.frame`.
@@ -101,6 +112,8 @@ struct Ports {
     std::int32_t priority;
     /// The time since it was sent.
     std::chrono::nanoseconds age;
+    /// The set that it belongs to, if the port has sets.
+    std::optional<EventSet> set;
 };
 
 /// A tick of a timer.
@@ -259,8 +272,11 @@ template <class T> bool assign(T& member, std::string_view text, const double* n
 /// Calls a handler with an event, and with its ports if it takes them.
 template <auto Handler, class C, class E> void call(C& component, const E& event, const campanile_component_event& of) {
     if constexpr (std::is_invocable_v<decltype(Handler), C&, const E&, const Ports&>) {
-        const Ports ports{{of.source, of.source_size}, of.priority, std::chrono::nanoseconds(of.age_ns)};
-        std::invoke(Handler, component, event, ports);
+        Ports ports{{of.source, of.source_size}, of.priority, std::chrono::nanoseconds(of.age_ns), std::nullopt};
+        if (of.set != 0) {
+            ports.set = EventSet{of.set, of.set_index, of.set_size};
+        }
+        std::invoke(Handler, component, event, std::as_const(ports));
     } else {
         static_assert(std::is_invocable_v<decltype(Handler), C&, const E&>, "the handler takes other arguments: const E&, and const Ports& if it needs them");
         std::invoke(Handler, component, event);

@@ -38,6 +38,7 @@ pub(crate) struct PortCounters {
     pub(crate) inactive: Counter,
     pub(crate) reentrant: Counter,
     pub(crate) filtered: Counter,
+    pub(crate) uncorrelated: Counter,
     pub(crate) discarded: Counter,
     pub(crate) rejected: Counter,
     pub(crate) expired: Counter,
@@ -62,6 +63,9 @@ pub struct PortStatus {
     pub reentrant: u64,
     /// Events that the filter of a sink did not let through.
     pub filtered: u64,
+    /// Events that were in no set, of a sink that has [sets](crate::Server::correlate): they found no others in time, others displaced them,
+    /// or they match no part of the correlation.
+    pub uncorrelated: u64,
     /// Events that a full queue discarded.
     pub discarded: u64,
     /// Events that a full queue refused to its sources.
@@ -80,6 +84,7 @@ impl PortCounters {
             inactive: self.inactive.get(),
             reentrant: self.reentrant.get(),
             filtered: self.filtered.get(),
+            uncorrelated: self.uncorrelated.get(),
             discarded: self.discarded.get(),
             rejected: self.rejected.get(),
             expired: self.expired.get(),

@@ -3,13 +3,14 @@
 use crate::counters::PortCounters;
 use crate::edge::export::{self, Entry};
 use crate::error::{Error, Failure};
-use crate::instance::{AnyInstance, AnySink, Filter, Instance, InstanceState, MakeFilter, SinkEnd, SinkKind};
+use crate::instance::{AnyInstance, AnySink, EventKind, Filter, Instance, InstanceState, SinkEnd, SinkKind};
 use crate::life::Lifecycle;
 use crate::notice::NeighbourChange;
 use crate::port::{Ports, Source, Tick};
 use crate::queue::Queueing;
 use crate::remote::{Remote, RemotePort};
 use crate::route::{AnyRoute, Deliver, Route};
+use campanile::raw::with_fields;
 use campanile::{Event, EventFilter, TypeCode};
 use serde::de::DeserializeOwned;
 use std::any::TypeId;
@@ -243,7 +244,7 @@ impl<C: Lifecycle + 'static> Declaring<C> {
             entries.push(export::sink(handler));
             self.port(name, PortKind::Sink, Some(event), Some(remote));
         } else {
-            let kind = SinkKind { filter: Some(filter_of::<T>()), queueing };
+            let kind = SinkKind { event: Some(EventKind::of()), queueing };
             self.sink_of(name, event, remote, kind, handler);
         }
     }
@@ -292,7 +293,7 @@ impl<C: Lifecycle + 'static> Declaring<C> {
         if let Some(entries) = &mut self.entries {
             entries.push(export::timer(handler));
         } else if let (Some(instance), Some(counters)) = (&self.instance, counters) {
-            let kind = SinkKind { filter: None, queueing: None };
+            let kind = SinkKind { event: None, queueing: None };
             let sink = SinkEnd::<C, Tick, F>::new(instance.clone(), name, handler, counters.clone(), kind);
             self.parts.timers.push(TimerPart { port: name, interval, end: Rc::new(sink), counters });
         }
@@ -307,7 +308,7 @@ impl<C: Lifecycle + 'static> Declaring<C> {
         if let Some(entries) = &mut self.entries {
             entries.push(export::sink(handler));
         } else if let (Some(instance), Some(counters)) = (&self.instance, counters) {
-            let kind = SinkKind { filter: Some(filter_of::<NeighbourChange>()), queueing: Some(Queueing::new()) };
+            let kind = SinkKind { event: Some(EventKind::of()), queueing: Some(Queueing::new()) };
             let sink = SinkEnd::<C, NeighbourChange, F>::new(instance.clone(), name, handler, counters, kind);
             self.parts.neighbours.push(Rc::new(sink));
         }
@@ -319,13 +320,17 @@ impl<C: Lifecycle + 'static> Declaring<C> {
     }
 }
 
-/// Makes the filter that a text is.
-fn filter_of<T: Event>() -> MakeFilter<T> {
-    Box::new(|text| {
-        let filter = EventFilter::<T>::new(text).map_err(|error| error.to_string())?;
-        let filter: Filter<T> = Box::new(move |event, origin| filter.matches_with(event, origin.qos()));
-        Ok(filter)
-    })
+impl<T: Event> EventKind<T> {
+    fn of() -> Self {
+        Self {
+            filter: Box::new(|text| {
+                let filter = EventFilter::<T>::new(text).map_err(|error| error.to_string())?;
+                let filter: Filter<T> = Box::new(move |event, origin| filter.matches_with(event, origin.qos()));
+                Ok(filter)
+            }),
+            fields: Box::new(|event, qos, look| with_fields(event, qos, look)),
+        }
+    }
 }
 
 /// What [`Component::build`] makes a component of.

@@ -3,9 +3,11 @@
 use crate::declaration::{Blueprint, Component};
 use crate::edge::foreign::blueprints;
 use crate::error::Error;
+use crate::plan::sets::{is_correlation, sinks_of_set};
 use crate::plan::{Descriptions, Plan, PortPlan, Problem};
 use crate::server::Server;
 use crate::services::SourceQos;
+use crate::sets::SetTerms;
 use crate::settings::{Placement, PortSettings, ServerSettings};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::{dup2_stdin, dup2_stdout};
@@ -115,9 +117,18 @@ impl Server {
         let is_here =
             |port: &str| port.split_once('.').is_some_and(|(instance, _)| here().any(|(name, _)| name == instance));
         for (port, PortPlan { queue, when, .. }) in plan.ports.iter().filter(|(port, _)| is_here(port)) {
+            let when = when.as_ref().filter(|when| !is_correlation(when));
             if queue.is_some() || when.is_some() {
-                let settings = PortSettings { queue: queue.clone(), when: when.clone() };
+                let settings = PortSettings { queue: queue.clone(), when: when.cloned() };
                 self.set_port(port, settings).map_err(problem(&format!("ports.{port:?}")))?;
+            }
+        }
+        let by_sink = plan.sources_by_sink();
+        for (port, PortPlan { when, .. }) in plan.ports.iter().filter(|(port, _)| is_here(port)) {
+            if let Some(when) = when.as_deref().filter(|when| is_correlation(when)) {
+                let place = format!("ports.{port:?}");
+                let terms = SetTerms::parse(when).map_err(|reason| Problem::new(&*place, reason))?;
+                self.correlate(&sinks_of_set(port, &terms, &by_sink), when).map_err(problem(&place))?;
             }
         }
         for (source, sinks) in &plan.connections {

@@ -5,16 +5,21 @@ use crate::declaration::Setup;
 use crate::error::{Error, Failure, SendError};
 use crate::lane::LaneContext;
 use crate::life::{Life, Lifecycle, Step};
-use crate::port::Ports;
+use crate::port::{EventSet, Ports};
 use crate::queue::{QueueSettings, Queueing, SinkQueue};
 use crate::route::{AnyEnd, AnyQueue, AnyRoute, Deliver, Origin};
+use crate::sets::{Found, Gathered, Member, SetTerms};
 use crate::threads::Busy;
+use campanile::raw::EventQos;
+use filter::correlation::Terms;
+use filter::{Fields, Steps};
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// What other threads see of an instance.
 #[derive(Debug)]
@@ -161,7 +166,7 @@ impl<C: Lifecycle> AnyInstance for Instance<C> {
     fn hook(&self, hook: Hook) -> Result<(), Failure> {
         let context = &*self.state.context;
         let origin = Origin { source: &context.no_source, sent: context.clock.now(), priority: 0, expires: None };
-        let ports = Ports { instance: &self.state.name, port: "", origin: &origin };
+        let ports = Ports { instance: &self.state.name, port: "", origin: &origin, set: None };
         let mut slot = self.component.borrow_mut();
         let Some(component) = slot.as_mut() else { return Ok(()) };
         let run = || match hook {
@@ -203,6 +208,8 @@ pub(crate) struct SinkEnd<C, T, F> {
     kind: SinkKind<T>,
     filter: OnceCell<Filter<T>>,
     queue: OnceCell<SinkQueue<T>>,
+    /// Where its events come in sets.
+    gathered: OnceCell<RefCell<Gathered<T>>>,
 }
 
 /// Whether an event gets through.
@@ -211,16 +218,25 @@ pub(crate) type Filter<T> = Box<dyn Fn(&T, &Origin<'_>) -> bool>;
 /// Makes a filter of a text.
 pub(crate) type MakeFilter<T> = Box<dyn Fn(&str) -> Result<Filter<T>, String>>;
 
+/// Hands over what a correlation sees of an event, if that is a value of its type.
+pub(crate) type WithFields<T> = Box<dyn Fn(&T, EventQos, &mut dyn FnMut(&dyn Fields))>;
+
+/// What is known of a type of events.
+pub(crate) struct EventKind<T> {
+    pub(crate) filter: MakeFilter<T>,
+    pub(crate) fields: WithFields<T>,
+}
+
 /// What a sink of a type can have.
 pub(crate) struct SinkKind<T> {
     /// `None` for ticks.
-    pub(crate) filter: Option<MakeFilter<T>>,
+    pub(crate) event: Option<EventKind<T>>,
     /// `None` for events that cannot be copied.
     pub(crate) queueing: Option<Queueing<T>>,
 }
 
 /// A sink of any type.
-pub(crate) trait AnySink {
+pub(crate) trait AnySink: Member {
     /// The end of a connection that calls the handler.
     fn end(self: Rc<Self>) -> AnyEnd;
 
@@ -253,7 +269,8 @@ impl<C, T, F> SinkEnd<C, T, F> {
     ) -> Self {
         let state = instance.state.clone();
         let busy = state.context.busy.clone();
-        Self { instance, state, busy, port, handler, counters, kind, filter: OnceCell::new(), queue: OnceCell::new() }
+        let (filter, queue, gathered) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self { instance, state, busy, port, handler, counters, kind, filter, queue, gathered }
     }
 }
 
@@ -277,30 +294,26 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
         self.state.fail(panic);
         self.instance.drop_contained(broken);
     }
-}
 
-impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> Deliver<T>
-    for SinkEnd<C, T, F>
-{
+    /// Whether the filter lets an event through.
     #[inline]
-    fn deliver(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
-        let state = &*self.state;
-        if !state.takes_events.get() {
-            self.counters.inactive.count();
-            return Ok(());
-        }
-        if let Some(filter) = self.filter.get()
-            && !filter(event, origin)
-        {
+    fn passes(&self, event: &T, origin: &Origin<'_>) -> bool {
+        let passes = self.filter.get().is_none_or(|filter| filter(event, origin));
+        if !passes {
             self.counters.filtered.count();
-            return Ok(());
         }
+        passes
+    }
+
+    #[inline]
+    fn handle(&self, event: &T, origin: &Origin<'_>, set: Option<EventSet>) -> Result<(), SendError> {
+        let state = &*self.state;
         let Ok(mut slot) = self.instance.component.try_borrow_mut() else {
             self.counters.reentrant.count();
             return Err(SendError::Reentrant);
         };
         let Some(component) = slot.as_mut() else { return Ok(()) };
-        let ports = Ports { instance: &state.name, port: self.port, origin };
+        let ports = Ports { instance: &state.name, port: self.port, origin, set };
         self.busy.enter(state.number);
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.handler)(component, event, &ports)));
         match outcome {
@@ -321,6 +334,19 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 }
 
+impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> Deliver<T>
+    for SinkEnd<C, T, F>
+{
+    #[inline]
+    fn deliver(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
+        let state = &*self.state;
+        if !state.takes_events.get() {
+            self.counters.inactive.count();
+            return Ok(());
+        }
+        if self.passes(event, origin) { self.handle(event, origin, None) } else { Ok(()) }
+    }
+}
 impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> AnySink
     for SinkEnd<C, T, F>
 {
@@ -330,8 +356,8 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 
     fn set_filter(&self, text: &str) -> Result<(), String> {
-        let make = self.kind.filter.as_ref().ok_or("a timer has no filter")?;
-        let filter = make(text)?;
+        let kind = self.kind.event.as_ref().ok_or("a timer has no filter")?;
+        let filter = (kind.filter)(text)?;
         self.filter
             .set(filter)
             .map_err(|_| "it has a filter already: remove the instance to give it another".to_owned())
@@ -358,10 +384,10 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
         let Some(queue) = self.queue.get().filter(|_| state.takes_events.get()) else { return false };
         let now = state.context.clock.now();
         state.context.busy.begin(now.saturating_duration_since(state.context.base));
-        queue.serve(now, &self.counters, |event, origin| {
-            // A queue is the first of a chain, so that no handler runs.
-            let _ = self.deliver(event, origin);
-        })
+        let Some(event) = queue.take(now, &self.counters) else { return false };
+        // A queue is the first of a chain, so that no handler runs.
+        let _ = self.deliver(event.event(), &event.origin());
+        true
     }
 
     fn owner(&self) -> &str {
@@ -370,5 +396,63 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
 
     fn has_queued(&self) -> bool {
         self.state.takes_events.get() && self.queue.get().is_some_and(|queue| !queue.is_empty())
+    }
+}
+
+impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> Member
+    for SinkEnd<C, T, F>
+{
+    fn gather(&self) {
+        self.gathered.get_or_init(RefCell::default);
+    }
+
+    fn is_gathered(&self) -> bool {
+        self.gathered.get().is_some()
+    }
+
+    fn is_active(&self) -> bool {
+        self.state.takes_events.get()
+    }
+
+    fn next_sent(&self) -> Option<Instant> {
+        let (queue, gathered) = (self.queue.get()?, self.gathered.get()?);
+        gathered.borrow_mut().next_sent(queue, self.state.context.clock.now(), &self.counters)
+    }
+
+    fn take_next(&self, terms: &SetTerms, steps: &mut Steps) -> Option<Found> {
+        let (kind, gathered) = (self.kind.event.as_ref()?, self.gathered.get()?);
+        let next = gathered.borrow_mut().take_next()?;
+        let origin = next.origin();
+        if !self.passes(next.event(), &origin) {
+            return None;
+        }
+        let mut found = (Terms::NONE, None);
+        (kind.fields)(next.event(), origin.qos(), &mut |fields| found = terms.find(origin.source, fields, steps));
+        let ((terms, key), Origin { sent, expires, .. }) = (found, origin);
+        Some(Found { terms, key, sent, expires, slot: gathered.borrow_mut().store(next) })
+    }
+
+    fn expires(&self, slot: usize) -> Option<Instant> {
+        self.gathered.get()?.borrow().expires(slot)
+    }
+
+    fn handle_waiting(&self, slot: usize, set: EventSet) {
+        let (state, gathered) = (&*self.state, self.gathered.get());
+        let Some(event) = gathered.and_then(|gathered| gathered.borrow_mut().remove(slot)) else { return };
+        if !state.takes_events.get() {
+            // The component has failed at an event before.
+            self.counters.inactive.count();
+            return;
+        }
+        let context = &*state.context;
+        context.busy.begin(context.clock.now().saturating_duration_since(context.base));
+        // No handler runs.
+        let _ = self.handle(event.event(), &event.origin(), Some(set));
+    }
+
+    fn drop_waiting(&self, slot: usize) -> &PortCounters {
+        let event = self.gathered.get().and_then(|gathered| gathered.borrow_mut().remove(slot));
+        drop(event);
+        &self.counters
     }
 }

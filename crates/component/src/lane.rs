@@ -14,6 +14,7 @@ use crate::notice::{Change, NeighbourChange, Notice, Notices};
 use crate::port::{SendOptions, Tick};
 use crate::queue::QueueSettings;
 use crate::route::{AnyEnd, AnyQueue, AnyRoute, Deliver, Origin, Route};
+use crate::sets::{EventSets, SetTerms};
 use crate::settings::{PortSettings, RestartPolicy};
 use crate::threads::{Busy, Waker};
 use std::cell::RefCell;
@@ -109,6 +110,8 @@ pub(crate) struct Lane {
     timers: Vec<ArmedTimer>,
     /// Sinks that have a queue.
     queued: Vec<Rc<dyn AnySink>>,
+    /// Of sinks that have a queue and sets.
+    sets: Vec<EventSets>,
     /// The earliest of all timers and restarts.
     next_due: Option<Instant>,
 }
@@ -120,6 +123,7 @@ impl Lane {
             entries: BTreeMap::new(),
             timers: Vec::new(),
             queued: Vec::new(),
+            sets: Vec::new(),
             next_due: None,
         }
     }
@@ -203,7 +207,7 @@ impl Lane {
     /// Has the queue of a sink served from now on.
     fn serve(&mut self, sink: Rc<dyn AnySink>) {
         let is_there = |other: &Rc<dyn AnySink>| std::ptr::addr_eq(Rc::as_ptr(other), Rc::as_ptr(&sink));
-        if !self.queued.iter().any(is_there) {
+        if !sink.is_gathered() && !self.queued.iter().any(is_there) {
             self.queued.push(sink);
         }
     }
@@ -218,6 +222,28 @@ impl Lane {
             sink.set_filter(text)?;
         }
         settings.queue.as_ref().map_or(Ok(()), |queue| self.queue(name, queue).map(drop))
+    }
+
+    /// Has the events of sinks of an instance come in sets.
+    pub(crate) fn correlate(
+        &mut self,
+        instance: &str,
+        ports: &[(String, QueueSettings)],
+        terms: SetTerms,
+    ) -> Result<(), String> {
+        let mut sinks = Vec::new();
+        for (port, queue) in ports {
+            let sink = self.sink((instance, port)).ok_or("it is gone")?;
+            if sink.is_gathered() {
+                return Err(format!("{instance}.{port} has sets already: name all of its sources in one"));
+            }
+            sink.queue(queue)?;
+            sinks.push(sink.clone());
+        }
+        let is_one = |queued: &Rc<dyn AnySink>| sinks.iter().any(|sink| Rc::ptr_eq(sink, queued));
+        self.queued.retain(|queued| !is_one(queued));
+        self.sets.push(EventSets::new(terms, sinks, self.context.base));
+        Ok(())
     }
 
     /// The queues in which an instance gets what happens to its neighbours.
@@ -308,6 +334,7 @@ impl Lane {
         let Some(entry) = self.entries.remove(name) else { return };
         self.disconnect(name);
         self.queued.retain(|sink| *sink.owner() != *name);
+        self.sets.retain(|sets| !sets.is_of(name));
         self.timers.retain(|timer| *timer.instance.name != *name);
         entry.instance.clear();
         // Panics of the removed component are no failures any more.
@@ -331,18 +358,22 @@ impl Lane {
             for sink in &self.queued {
                 has_served |= sink.serve();
             }
+            for sets in &mut self.sets {
+                has_served |= sets.serve(&self.context);
+            }
             if !has_served {
                 break;
             }
         }
         self.attend();
         self.context.busy.end();
-        self.next_due
+        let sets = self.sets.iter_mut().filter_map(|sets| sets.expire(now)).min();
+        self.next_due.into_iter().chain(sets).min()
     }
 
     /// Whether events wait in queues for active instances.
     pub(crate) fn has_queued(&self) -> bool {
-        self.queued.iter().any(|sink| sink.has_queued())
+        self.queued.iter().any(|sink| sink.has_queued()) || self.sets.iter().any(EventSets::has_queued)
     }
 
     /// Sends the ticks that are due.

@@ -96,6 +96,7 @@ mod response_times;
 mod route;
 mod server;
 mod services;
+mod sets;
 mod settings;
 mod threads;
 
@@ -116,7 +117,7 @@ pub use plan::{
     ContainerPlan, Description, Descriptions, FIRST_SERVER, InstancePlan, PLAN_BYTES_MAX, PlacedPlan, Plan, PoolPlan,
     PortPlan, Problem, ServerPlan,
 };
-pub use port::{Neighbours, Ports, SendOptions, Sink, Source, Tick, Timer};
+pub use port::{EventSet, Neighbours, Ports, SendOptions, Sink, Source, Tick, Timer};
 pub use program::Input;
 pub use queue::QueueSettings;
 pub use remote::ServiceStatus;

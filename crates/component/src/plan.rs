@@ -3,6 +3,8 @@
 //! A [`Plan`] is what a TOML file says. [`Plan::check`] holds it against what the components declare, and says all that is wrong at once;
 //! nothing has been started then.
 
+pub(crate) mod sets;
+
 use crate::declaration::{Declaration, PortDeclaration, PortKind};
 use crate::graph::{Connection, Graph, PortName};
 use crate::queue::QueueSettings;
@@ -183,7 +185,8 @@ pub struct PortPlan {
     /// As [`PortSettings::queue`](crate::PortSettings::queue).
     #[serde(rename = "qos")]
     pub queue: Option<QueueSettings>,
-    /// As [`PortSettings::when`](crate::PortSettings::when).
+    /// A filter, as [`PortSettings::when`](crate::PortSettings::when), or a correlation of sources, as of
+    /// [`Server::correlate`](crate::Server::correlate), for all sinks of the instance with which these are connected.
     pub when: Option<String>,
     /// Longest time that the handler takes, its filter included and the handlers that it calls left out, in nanoseconds.
     #[serde(rename = "time", deserialize_with = "time")]
@@ -416,7 +419,7 @@ impl Plan {
     /// Whether a queue is between a source and a sink, so that the one does not call the other.
     pub(crate) fn is_queued(&self, source: &str, sink: &str) -> bool {
         let has_queue = self.ports.get(sink).is_some_and(|port| port.queue.is_some());
-        has_queue || self.lane_of(source) != self.lane_of(sink)
+        has_queue || self.lane_of(source) != self.lane_of(sink) || self.is_in_set(source, sink)
     }
 
     fn instance_of(&self, port: &str) -> Option<&InstancePlan> {
@@ -480,6 +483,7 @@ impl Plan {
         for (port, settings) in &self.ports {
             checked.check_port(port, settings);
         }
+        checked.check_whens();
         checked.check_channel_qos();
         checked.problems
     }

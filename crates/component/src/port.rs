@@ -106,6 +106,25 @@ impl<T: 'static> Source<T> {
     }
 }
 
+/// The set that an event belongs to, at a sink that has [sets](crate::Server::correlate).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventSet {
+    /// The set's number, from 1 in steps of 1.
+    pub number: u64,
+    /// The event's place in the set, from 0, in the order in which its events came.
+    pub index: u32,
+    /// Number of events in the set.
+    pub size: u32,
+}
+
+impl EventSet {
+    /// Whether the event is the last one of its set.
+    #[must_use]
+    pub const fn is_last(self) -> bool {
+        self.index + 1 == self.size
+    }
+}
+
 /// What a handler is handed beside the event: which port it came to, from where, and when it was sent.
 ///
 /// It sends nothing: that is done by the sources, which are members of the component.
@@ -114,6 +133,7 @@ pub struct Ports<'c> {
     pub(crate) instance: &'c str,
     pub(crate) port: &'c str,
     pub(crate) origin: &'c Origin<'c>,
+    pub(crate) set: Option<EventSet>,
 }
 
 impl<'c> Ports<'c> {
@@ -145,5 +165,11 @@ impl<'c> Ports<'c> {
     #[must_use]
     pub fn priority(&self) -> i16 {
         self.origin.priority
+    }
+
+    /// The set that the event belongs to, if the port has sets.
+    #[must_use]
+    pub fn set(&self) -> Option<EventSet> {
+        self.set
     }
 }

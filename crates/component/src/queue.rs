@@ -86,6 +86,10 @@ impl<T> Queued<T> {
         &self.event
     }
 
+    pub(crate) const fn origin(&self) -> Origin<'_> {
+        Origin { source: &self.source, sent: self.sent, priority: self.priority, expires: self.expires }
+    }
+
     /// Its priority, and when it expires.
     pub(crate) const fn qos(&self) -> (i16, Option<Instant>) {
         (self.priority, self.expires)
@@ -317,16 +321,14 @@ impl<T> SinkQueue<T> {
         self.0.is_empty()
     }
 
-    /// Takes the next event that has not expired, and has it delivered.
-    pub(crate) fn serve(&self, now: Instant, counters: &PortCounters, deliver: impl FnOnce(&T, &Origin<'_>)) -> bool {
+    /// Takes the next event that has not expired.
+    pub(crate) fn take(&self, now: Instant, counters: &PortCounters) -> Option<Queued<T>> {
         loop {
-            let Some(Queued { event, source, sent, priority, expires }) = self.0.take() else { return false };
-            if expires.is_some_and(|expires| expires <= now) {
-                counters.expired.count();
-                continue;
+            let queued = self.0.take()?;
+            if queued.expires.is_none_or(|expires| expires > now) {
+                return Some(queued);
             }
-            deliver(&event, &Origin { source: &source, sent, priority, expires });
-            return true;
+            counters.expired.count();
         }
     }
 }

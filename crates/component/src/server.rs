@@ -9,6 +9,7 @@ use crate::lane::{Clock, Lane, LaneContext, Order};
 use crate::life::{Life, Step};
 use crate::notice::Notices;
 use crate::remote::{RemoteEnd, RemotePort};
+use crate::sets::SetTerms;
 use crate::settings::{Placement, PortSettings, ServerSettings};
 use crate::threads::{Busy, LaneThread, Names, Waker, Watch, Watched};
 use std::cell::RefCell;
@@ -274,6 +275,41 @@ impl Server {
             let known = record.ports.entry(name.port).or_default();
             known.queue = settings.queue.or(known.queue.take());
             known.when = settings.when.or(known.when.take());
+        }
+        Ok(())
+    }
+
+    /// Has the events of sinks of one instance, each as `instance.port`, come in sets: `camera.frame and mount.state within 50ms`. This comes
+    /// before their connections. The text is a correlation, as `crates/filter/spec/8-correlation.md` has it, whose names are sources, as
+    /// [`Ports::source`](crate::Ports::source) says them. What is in no set is dropped, and counted. The sinks have queues: those of their
+    /// settings, or of 64 events.
+    ///
+    /// # Errors
+    /// There is no such sink, they are of several instances, one is connected or has sets already, or the text is no correlation.
+    pub fn correlate(&mut self, sinks: &[&str], correlation: &str) -> Result<(), Error> {
+        let first = sinks.first().copied().unwrap_or_default();
+        let (PortName { instance, .. }, _) = self.find(first, PortKind::Sink)?;
+        let problem = |port: &str, reason: String| Error::Port { port: port.to_owned(), reason };
+        let terms = SetTerms::parse(correlation).map_err(|reason| problem(first, reason))?;
+        let mut ports = BTreeMap::new();
+        for sink in sinks {
+            let (name, _) = self.find(sink, PortKind::Sink)?;
+            if name.instance != instance {
+                return Err(problem(sink, format!("{first} is of another instance: a set is for sinks of one")));
+            }
+            if self.graph.leads_to(&name) {
+                return Err(problem(sink, "it is connected already: give it sets before".to_owned()));
+            }
+            let queue = self.port_settings(&name).queue.unwrap_or_default();
+            ports.insert(name.port, queue);
+        }
+        let (owner, of_lane) = (instance.clone(), ports.clone().into_iter().collect::<Vec<_>>());
+        self.on_lane(self.lane_of(&instance)?, move |lane| lane.correlate(&owner, &of_lane, terms))?
+            .map_err(|reason| problem(first, reason))?;
+        if let Some(record) = self.instances.get_mut(&instance) {
+            for (port, queue) in ports {
+                record.ports.entry(port).or_default().queue = Some(queue);
+            }
         }
         Ok(())
     }

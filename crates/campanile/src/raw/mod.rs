@@ -70,6 +70,7 @@ mod supplier;
 pub use crate::declared::is_scalar;
 pub use crate::form::EventQos;
 pub use crate::queue::Queue;
+pub use crate::typed::with_fields;
 pub use consumer::{CallbackError, Header, RawConsumer, RawEvent, RawSubscription};
 pub(crate) use consumer::{Handler, Handling, Way};
 pub(crate) use desk::Desk;
@@ -77,10 +78,10 @@ pub(crate) use desk::Desk;
 pub(crate) use desk::Teller;
 pub use events::{OwnedEvent, RawEvents};
 pub use publisher::{PublishOptions, RawPublisher};
-#[cfg(feature = "filters")]
-pub use sieve::RawFilter;
 #[cfg(feature = "dds")]
 pub(crate) use sieve::Sieve;
+#[cfg(feature = "filters")]
+pub use sieve::{RawFields, RawFilter, unknown_name};
 pub use supplier::RawSupplier;
 
 use crate::error::Error;

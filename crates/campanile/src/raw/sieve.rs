@@ -1,13 +1,13 @@
 //! Filters over values, without a service: they see the event that a supplier would have sent to one.
 
-use crate::constraint::{parse, unknown_names};
+use crate::constraint::{parse, unknown_members, unknown_names};
 use crate::declared::{Declared, NATIVE};
 use crate::error::{Error, Trouble};
 use crate::form::{Envelope, EventQos, write_event};
 use crate::settings::EventForm;
 use crate::time::ticks_of;
 use corba::event::fields_of_structured;
-use filter::{Constraint, Steps, Verdict};
+use filter::{Constraint, Fields, Path, Steps, Verdict};
 use giop::cdr::{Reader, Writer};
 use std::fmt;
 use std::time::SystemTime;
@@ -56,6 +56,51 @@ impl fmt::Debug for RawFilter {
     }
 }
 
+/// What filters see of values of one type: for what has constraints of its own.
+#[derive(Debug)]
+pub struct RawFields {
+    declared: Declared,
+    event: Vec<u8>,
+}
+
+impl RawFields {
+    /// The fields of values of this type.
+    #[must_use]
+    pub fn new(declared: &Declared) -> Self {
+        Self { declared: declared.clone(), event: Vec::new() }
+    }
+
+    /// Hands over what a filter sees of a value; `None` for one that is not of the type.
+    pub fn with<R>(&mut self, cdr: &[u8], qos: EventQos, look: impl FnOnce(&dyn Fields) -> R) -> Option<R> {
+        with_fields(&mut self.event, &self.declared, (EventForm::Body, qos), cdr, look)
+    }
+}
+
+/// A name in these paths that the type does not have, and what it has.
+#[must_use]
+pub fn unknown_name(paths: &[Path], of: &Declared) -> Option<String> {
+    match unknown_members(paths, [of].into_iter()).pop()? {
+        Trouble::UnknownName { name, known } => Some(format!("no event has {name}; {known}")),
+        _ => None,
+    }
+}
+
+/// Writes a value as an event, and hands over what a filter sees of it; `None` for one that is not of the type.
+fn with_fields<R>(
+    event: &mut Vec<u8>,
+    of: &Declared,
+    (form, qos): (EventForm, EventQos),
+    cdr: &[u8],
+    look: impl FnOnce(&dyn Fields) -> R,
+) -> Option<R> {
+    event.clear();
+    let ticks = ticks_of(SystemTime::now());
+    let domain = of.domain().unwrap_or_default();
+    let envelope = Envelope { domain, form, supplier: "", ticks, count: 0, qos };
+    write_event(of, &envelope, cdr, &mut Writer::new(event, NATIVE)).ok()?;
+    Some(look(&fields_of_structured(Reader::new(event, NATIVE), ticks)))
+}
+
 /// A filter over values of any types.
 pub(crate) struct Sieve {
     constraint: Constraint,
@@ -70,15 +115,9 @@ impl Sieve {
 
     /// Whether a value passes the filter.
     pub(crate) fn passes(&mut self, of: &Declared, cdr: &[u8], qos: EventQos) -> bool {
-        self.event.clear();
-        let ticks = ticks_of(SystemTime::now());
-        let domain = of.domain().unwrap_or_default();
-        let envelope = Envelope { domain, form: self.form, supplier: "", ticks, count: 0, qos };
-        if write_event(of, &envelope, cdr, &mut Writer::new(&mut self.event, NATIVE)).is_err() {
-            // Passed on: its reader reports what is wrong with it.
-            return true;
-        }
-        let fields = fields_of_structured(Reader::new(&self.event, NATIVE), ticks);
-        self.constraint.matches(&fields, &mut Steps::new(STEPS_MAX)) == Verdict::Match
+        let Self { constraint, form, event } = self;
+        let passes = |fields: &dyn Fields| constraint.matches(fields, &mut Steps::new(STEPS_MAX)) == Verdict::Match;
+        // What is no value is passed on: its reader reports what is wrong with it.
+        with_fields(event, of, (*form, qos), cdr, passes).unwrap_or(true)
     }
 }

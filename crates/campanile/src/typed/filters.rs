@@ -72,6 +72,11 @@ impl<T> fmt::Debug for EventFilter<T> {
     }
 }
 
+/// Hands over what a filter sees of an event. Nothing is written or allocated for it.
+pub fn with_fields<T: Event, R>(event: &T, qos: EventQos, look: impl FnOnce(&dyn Fields) -> R) -> R {
+    look(&InPlace(event, qos))
+}
+
 /// A struct as a structured event of the form `body` would have it.
 struct InPlace<'e, T>(&'e T, EventQos);
 

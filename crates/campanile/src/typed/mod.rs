@@ -8,7 +8,7 @@ mod supplier;
 pub use crate::queue::{EventStream, Events};
 pub use consumer::{Consumer, Subscription};
 pub use field::Field;
-pub use filters::EventFilter;
+pub use filters::{EventFilter, with_fields};
 pub use supplier::{Publisher, Supplier};
 
 use giop::typecode::TypeCode;

@@ -5,6 +5,8 @@ use campanile::Event;
 use campanile_component::{
     Failure, Ports, Registry, ServerSettings, Sink, Source, Tick, Timer, component, run_program,
 };
+use std::fs::File;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 #[derive(Event, Clone)]
@@ -69,7 +71,33 @@ impl Mount {
     }
 }
 
+/// Writes the sets of frames and offsets that it gets to a file, a line for each event.
+#[component]
+struct Pairs {
+    #[sink]
+    frame: Sink<Frame>,
+    #[sink]
+    offset: Sink<Offset>,
+    log: String,
+}
+
+impl Pairs {
+    fn on_frame(&mut self, frame: &Frame, ports: &Ports) -> Result<(), Failure> {
+        self.note("frame", frame.number, ports)
+    }
+
+    fn on_offset(&mut self, offset: &Offset, ports: &Ports) -> Result<(), Failure> {
+        self.note("offset", offset.number, ports)
+    }
+
+    fn note(&self, what: &str, number: u64, ports: &Ports) -> Result<(), Failure> {
+        let set = ports.set().ok_or_else(|| Failure::new("the plan gives it no sets"))?;
+        let mut file = File::options().create(true).append(true).open(&self.log)?;
+        Ok(file.write_all(format!("{what} {number} {} {}\n", set.number, set.index).as_bytes())?)
+    }
+}
+
 fn main() -> ExitCode {
-    let registry = Registry::new().with::<Camera>().with::<Guider>().with::<Mount>();
+    let registry = Registry::new().with::<Camera>().with::<Guider>().with::<Mount>().with::<Pairs>();
     run_program(&registry, ServerSettings::default())
 }

@@ -75,6 +75,12 @@ pub struct Event {
     pub missed: u64,
     /// Private to bindings of other languages.
     pub native: *const c_void,
+    /// The number of the set that the event belongs to, from 1; 0 where the port has no sets.
+    pub set: u64,
+    /// The event's place in its set, from 0.
+    pub set_index: u32,
+    /// Number of events in the set.
+    pub set_size: u32,
 }
 
 /// What an event may have beside its value. It matters where a sink has a queue.

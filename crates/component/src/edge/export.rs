@@ -8,7 +8,7 @@ use crate::instance::{InstanceState, Shown, text_of};
 use crate::lane::{Clock, LaneContext};
 use crate::life::Life;
 use crate::notice::Notices;
-use crate::port::{Ports, Tick};
+use crate::port::{EventSet, Ports, Tick};
 use crate::route::{AnyRoute, Deliver, Origin, Route};
 use crate::settings::RestartPolicy;
 use campanile::Event;
@@ -333,13 +333,14 @@ impl<C: Component> Exported<C> {
         }
         let priority = i16::try_from(event.priority).unwrap_or_default();
         let origin = Origin { source: &self.source, sent: ago(event.age_ns), priority, expires: None };
-        let ports = Ports { instance: &self.instance, port, origin: &origin };
+        let set = EventSet { number: event.set, index: event.set_index, size: event.set_size };
+        let ports = Ports { instance: &self.instance, port, origin: &origin, set: (set.number > 0).then_some(set) };
         handler(&mut self.component, event, &ports)
     }
 
     fn step(&mut self, step: u32) -> Result<(), Failure> {
         let origin = Origin { source: &self.no_source, sent: Instant::now(), priority: 0, expires: None };
-        let ports = Ports { instance: &self.instance, port: "", origin: &origin };
+        let ports = Ports { instance: &self.instance, port: "", origin: &origin, set: None };
         let component = &mut self.component;
         match step {
             abi::CAMPANILE_STEP_CONFIGURE => component.on_configured(&ports),

@@ -6,14 +6,14 @@ use super::host::{Crossing, ForeignComponent, ForeignPort, ForeignType, load, na
 use crate::declaration::{Blueprint, Declaring, PortKind};
 use crate::deploy;
 use crate::error::Failure;
-use crate::instance::{Filter, MakeFilter, SinkKind};
+use crate::instance::{EventKind, Filter, SinkKind};
 use crate::life::Lifecycle;
 use crate::notice::NeighbourChange;
 use crate::port::{Ports, Tick};
 use crate::queue::Queueing;
 use crate::remote::{Remote, RemotePort};
 use crate::settings::ServerSettings;
-use campanile::raw::RawFilter;
+use campanile::raw::{RawFields, RawFilter};
 use campanile::{Declared, Field};
 use giop::cdr::Writer;
 use std::cell::RefCell;
@@ -78,7 +78,7 @@ fn declare(of: &ForeignType, declaring: &mut Declaring<ForeignComponent>) {
     for (place, ForeignPort { name, kind, event, .. }) in of.ports.iter().enumerate() {
         match (*kind, event) {
             (PortKind::Sink, Some((event, declared))) => {
-                let kind = SinkKind { filter: Some(filter_of(declared)), queueing: Some(Queueing::new()) };
+                let kind = SinkKind { event: Some(event_kind(declared)), queueing: Some(Queueing::new()) };
                 let take = move |component: &mut ForeignComponent, value: &Crossing, ports: &Ports<'_>| {
                     component.handle_value(value, ForeignComponent::event(place, ports))
                 };
@@ -133,18 +133,26 @@ impl Lifecycle for ForeignComponent {
     }
 }
 
-fn filter_of(declared: &Declared) -> MakeFilter<Crossing> {
+fn event_kind(declared: &Declared) -> EventKind<Crossing> {
+    let fields = RefCell::new(RawFields::new(declared));
     let declared = declared.clone();
-    Box::new(move |text| {
-        let filter = RawFilter::new(text, &declared).map_err(|error| error.to_string())?;
-        // A filter runs to its end before the next event.
-        let filter = RefCell::new(filter);
-        // A value that cannot be written goes through, so that the port counts it as a failure.
-        let filter: Filter<Crossing> = Box::new(move |value, origin| {
-            value.octets().map_or(true, |octets| filter.borrow_mut().matches_with(octets, origin.qos()))
-        });
-        Ok(filter)
-    })
+    EventKind {
+        filter: Box::new(move |text| {
+            let filter = RawFilter::new(text, &declared).map_err(|error| error.to_string())?;
+            // A filter runs to its end before the next event.
+            let filter = RefCell::new(filter);
+            // A value that cannot be written goes through, so that the port counts it as a failure.
+            let filter: Filter<Crossing> = Box::new(move |value, origin| {
+                value.octets().map_or(true, |octets| filter.borrow_mut().matches_with(octets, origin.qos()))
+            });
+            Ok(filter)
+        }),
+        fields: Box::new(move |value, qos, look| {
+            if let Ok(octets) = value.octets() {
+                fields.borrow_mut().with(octets, qos, look);
+            }
+        }),
+    }
 }
 
 /// How the events of a port travel.

@@ -619,6 +619,9 @@ impl ForeignComponent {
             late_ns: 0,
             missed: 0,
             native: ptr::null(),
+            set: ports.set().map_or(0, |set| set.number),
+            set_index: ports.set().map_or(0, |set| set.index),
+            set_size: ports.set().map_or(0, |set| set.size),
         }
     }
 

@@ -19,4 +19,5 @@ mod properties;
 mod queues;
 mod response_times;
 mod services;
+mod sets;
 mod threads;

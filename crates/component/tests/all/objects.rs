@@ -75,7 +75,9 @@ impl Stand {
     pub(crate) fn deploy(&mut self, plan: &Plan) -> Result<(), String> {
         let registry = Registry::new().with_objects(plan, "main", &self.folder).unwrap();
         let components = [("main".to_owned(), registry.descriptions())].into();
-        assert_eq!(plan.check(&components), []);
+        if let Some(problem) = plan.check(&components).first() {
+            return Err(problem.to_string());
+        }
         self.server.deploy_here(plan, "main", &registry).map_err(|problem| problem.to_string())
     }
 

@@ -66,14 +66,14 @@ fn free_domain() -> (u16, TcpListener) {
     (215..=232).find_map(listener).unwrap()
 }
 
-fn service() -> Service {
+pub(crate) fn service() -> Service {
     let host = testing::own_loopback();
     let tempo = Tempo { listen: Some(format!("{host}:0")), period_ms: 50, ..Tempo::default() };
     Service::start(Config { listen: format!("{host}:0"), tempo, ..Config::default() }).unwrap()
 }
 
 /// The keys of a container for a service.
-fn keys(name: &str, service: &Service) -> String {
+pub(crate) fn keys(name: &str, service: &Service) -> String {
     match name {
         "tempo" => format!("service = \"tempo\"\nat = \"udp://{}\"\n", service.tempo_address().unwrap()),
         "dds" => format!("service = \"dds\"\nat = \"127.0.0.1\"\ndomain = {}\n", DOMAIN.0),

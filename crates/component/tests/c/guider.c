@@ -78,6 +78,9 @@ static int32_t on_frame(void *component, const campanile_component_event *event)
     }
     offset.number = frame.number;
     offset.value = guider->gain * frame.value;
+    if (does(guider, "sets")) {
+        offset.value = 100.0 * (double)event->set + 10.0 * event->set_index + event->set_size;
+    }
     if (does(guider, "send octets")) {
         offset.value = host->send(host, OFFSET, (const uint8_t *)&offset, 5, NULL);
     }

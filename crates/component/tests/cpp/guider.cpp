@@ -84,6 +84,9 @@ struct Guider : campanile::component::Component {
         if (does == "send to nowhere") {
             made.x = spare.try_send(made);
         }
+        if (does == "sets") {
+            made.x = ports.set ? 100.0 * static_cast<double>(ports.set->number) + 10 * ports.set->index + ports.set->size : 0;
+        }
         if (does == "look") {
             const bool is_so = ports.source == "camera.frame" && ports.priority == 7 && ports.age >= 0ns && frame.filters.at(0) == "red";
             made.x = is_so ? 7 : 0;

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ._types import _SAID, plan_of
-from .component import DECLARED, NEIGHBOURS, SOURCE, Broken, Declaration, NeighbourChange, Port, Ports, Source, Tick, fits
+from .component import DECLARED, NEIGHBOURS, SOURCE, Broken, Declaration, EventSet, NeighbourChange, Port, Ports, Source, Tick, fits
 
 _ABI = 1
 _OK, _FAILED, _BROKEN, _ARGUMENT = 0, 1, 2, 7
@@ -46,6 +46,9 @@ class _Event(ctypes.Structure):
         ("late_ns", c_uint64),
         ("missed", c_uint64),
         ("native", c_void_p),
+        ("set", c_uint64),
+        ("set_index", c_uint32),
+        ("set_size", c_uint32),
     ]
 
 
@@ -216,7 +219,8 @@ class _Instance:
 
     def ports(self, port: str, event: _Event) -> Ports:
         source = ctypes.string_at(event.source, event.source_size).decode()
-        return Ports(self.name, port, source, event.priority, event.age_ns / 1e9)
+        belongs = EventSet(event.set, event.set_index, event.set_size) if event.set else None
+        return Ports(self.name, port, source, event.priority, event.age_ns / 1e9, belongs)
 
 
 _NUMBERS = itertools.count(1)

@@ -38,6 +38,7 @@ from ._types import event, plan_of
 
 __all__ = [
     "Broken",
+    "EventSet",
     "NeighbourChange",
     "Neighbours",
     "Ports",
@@ -74,6 +75,18 @@ class SendError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
+class EventSet:
+    """The set that an event belongs to, at a port that has sets by ``when`` of the plan."""
+
+    #: From 1 in steps of 1.
+    number: int
+    #: The event's place in the set, from 0, in the order in which its events came.
+    index: int
+    #: Number of events in the set.
+    size: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Ports:
     """Where an event came from."""
 
@@ -83,6 +96,8 @@ class Ports:
     priority: int
     #: Seconds since it was sent.
     age: float
+    #: The set that it belongs to, if the port has sets.
+    set: EventSet | None = None
 
 
 @dataclasses.dataclass(frozen=True)

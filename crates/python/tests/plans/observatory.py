@@ -69,6 +69,9 @@ class Guider:
             thread = threading.Thread(target=self.send_elsewhere, args=[frame.number])
             thread.start()
             thread.join()
+        if self.does == "sets":
+            assert ports.set is not None
+            self.steps = [100 * ports.set.number + 10 * ports.set.index + ports.set.size]
         assert frame.filters == ["red"] and ports.instance == "guider" and ports.age >= 0
         self.offset.send(Offset(frame.number, sum(self.steps) * self.gain * frame.brightness))
 
