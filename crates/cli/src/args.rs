@@ -31,7 +31,8 @@ pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use dead::{DeadCommand, DeadOptions, DeadRmOptions, DeadSelection};
 pub(crate) use deploy::{
     DeployCheckOptions, DeployCommand, DeployDownOptions, DeployGraphOptions, DeployImportOptions, DeployNodeOptions,
-    DeployOptions, DeployServeOptions, DeployStatusOptions, NodeArg, NodeOptions,
+    DeployOptions, DeployReplayOptions, DeployRunOptions, DeployServeOptions, DeployStatusOptions, NodeArg,
+    NodeOptions,
 };
 pub(crate) use history::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use link::{LinkAddOptions, LinkCommand, LinkLsOptions, LinkOptions, LinkRmOptions};

@@ -1,15 +1,20 @@
 //! `campanile deploy`: plans of components, on this machine.
 
+mod replay;
+
 use crate::args::{
-    DeployCheckOptions, DeployCommand, DeployGraphOptions, DeployImportOptions, DeployOptions, DeployServeOptions,
+    DeployCheckOptions, DeployCommand, DeployGraphOptions, DeployImportOptions, DeployOptions, DeployRunOptions,
+    DeployServeOptions,
 };
 use crate::failure::Failure;
 use crate::logger;
 use crate::node;
+use crate::record;
 use crate::show;
 use crate::signals::{self, Waiter, Wake};
 use component::{
-    Descriptor, Plan, PlanFile, PortTime, Problem, Processors, ResponseTimes, ServerSettings, Verdict, import_plan,
+    Descriptor, Plan, PlanFile, PortTime, Problem, Processors, Recorded, Recording, ResponseTimes, ServerSettings,
+    Verdict, import_plan,
 };
 use planning::format_time;
 use serde_json::json;
@@ -30,6 +35,7 @@ pub(crate) fn run(command: &DeployCommand) -> Result<(), Failure> {
     match command {
         DeployCommand::Check(options) => check(options),
         DeployCommand::Run(options) => run_plan(options),
+        DeployCommand::Replay(options) => replay::run(options),
         DeployCommand::Graph(options) => graph(options),
         DeployCommand::Import(options) => import(options),
         DeployCommand::Serve(options) => serve(options),
@@ -184,12 +190,26 @@ fn serve(options: &DeployServeOptions) -> Result<(), Failure> {
     component::serve_objects(plan, server, settings).map_err(Failure::Message)
 }
 
-fn run_plan(options: &DeployOptions) -> Result<(), Failure> {
+fn run_plan(options: &DeployRunOptions) -> Result<(), Failure> {
     let waiter = Waiter::install()?;
     // What the servers print is logged.
     logger::install(LogConfig::default());
-    let file = read(options, say)?;
-    let mut running = file.run().map_err(|problem| failure(&problem))?;
+    let file = read(&options.plan, say)?;
+    let create = |path| Recording::create(path, options.record_max * 1024 * 1024, &options.plan.plan);
+    let recording = options.record.as_deref().map(create).transpose().map_err(Failure::Message)?;
+    let outcome = run_until_signal(&file, recording.as_ref(), &waiter);
+    let Some(recording) = recording else { return outcome };
+    let Recorded { events, dropped, ended, .. } = recording.finish();
+    let more = if dropped > 0 { format!("; {} were not", record::events(dropped)) } else { String::new() };
+    let why = ended.map_or_else(String::new, |reason| format!(": {reason}"));
+    eprintln!("campanile: {} recorded{more}{why}", record::events(events));
+    outcome
+}
+
+/// Runs a plan, whose processes have ended when it returns.
+fn run_until_signal(file: &PlanFile, recording: Option<&Recording>, waiter: &Waiter) -> Result<(), Failure> {
+    let started = recording.map_or_else(|| file.run(), |recording| file.run_recorded(recording));
+    let mut running = started.map_err(|problem| failure(&problem))?;
     let mut out = io::stdout();
     for (server, process) in running.processes() {
         writeln!(out, "{server} runs as process {process}")?;

@@ -80,7 +80,7 @@ fn publish(
     waiter: &Waiter,
     published: &mut u64,
 ) -> Result<(), Failure> {
-    let mut pace = Pace { speed: options.speed, began: None };
+    let mut pace = Pace::new(options.speed);
     for (nth, line) in source.lines().enumerate() {
         let line = line.map_err(|error| Failure::Message(format!("{}: {error}", options.source)))?;
         if line.trim().is_empty() {
@@ -107,15 +107,19 @@ fn strip(event: &mut StructuredEvent) {
 }
 
 /// Time of the next event.
-struct Pace {
+pub(crate) struct Pace {
     speed: Speed,
     /// When the first event was published, and when it had arrived.
     began: Option<(Instant, u64)>,
 }
 
 impl Pace {
+    pub(crate) const fn new(speed: Speed) -> Self {
+        Self { speed, began: None }
+    }
+
     /// Time to wait; `None` if the event is due.
-    fn wait(&mut self, came: u64) -> Option<Duration> {
+    pub(crate) fn wait(&mut self, came: u64) -> Option<Duration> {
         let Speed::Times(speed) = self.speed else { return None };
         let (began, first) = *self.began.get_or_insert((Instant::now(), came));
         let due = Duration::from_nanos(came.saturating_sub(first)).div_f64(speed);

@@ -8,7 +8,7 @@ use crate::life::Lifecycle;
 use crate::notice::NeighbourChange;
 use crate::port::{Ports, Source, Tick};
 use crate::queue::Queueing;
-use crate::remote::{Remote, RemotePort};
+use crate::remote::{Remote, RemotePort, read_value, write_value};
 use crate::route::{AnyRoute, Deliver, Route};
 use campanile::raw::with_fields;
 use campanile::{Event, EventFilter, TypeCode};
@@ -329,6 +329,8 @@ impl<T: Event> EventKind<T> {
                 Ok(filter)
             }),
             fields: Box::new(|event, qos, look| with_fields(event, qos, look)),
+            write: write_value,
+            read: Box::new(read_value),
         }
     }
 }

@@ -5,6 +5,8 @@ use crate::edge::foreign::blueprints;
 use crate::error::Error;
 use crate::plan::sets::{is_correlation, sinks_of_set};
 use crate::plan::{Descriptions, Plan, PortPlan, Problem};
+use crate::recording::{self, ServerRecording};
+use crate::replay;
 use crate::server::Server;
 use crate::services::SourceQos;
 use crate::sets::SetTerms;
@@ -236,20 +238,23 @@ pub fn serve_objects(plan: &Path, name: &str, settings: ServerSettings) -> Resul
 
 pub(crate) fn serve_with(plan: &Path, name: &str, settings: ServerSettings, read: ReadFile<'_>) -> Result<(), String> {
     let (input, output) = take_streams().map_err(|error| format!("the standard input and output: {error}"))?;
-    let parsed = Plan::read(plan).map_err(|problem| problem.to_string())?;
+    let parsed = read_plan(plan)?;
     let folder = plan.parent().unwrap_or(Path::new("."));
     let registry = Registry::new().with_files(&parsed, name, folder, read).map_err(|problem| problem.to_string())?;
     serve_plan(&registry, settings, &parsed, name, (BufReader::new(input), output))
 }
 
 fn serve(registry: &Registry, settings: ServerSettings, plan: &Path, name: &str) -> Result<(), String> {
-    serve_plan(
-        registry,
-        settings,
-        &Plan::read(plan).map_err(|problem| problem.to_string())?,
-        name,
-        (io::stdin().lock(), io::stdout()),
-    )
+    serve_plan(registry, settings, &read_plan(plan)?, name, (io::stdin().lock(), io::stdout()))
+}
+
+/// Reads a plan: the part of it that the environment requests.
+fn read_plan(path: &Path) -> Result<Plan, String> {
+    let mut plan = Plan::read(path).map_err(|problem| problem.to_string())?;
+    if let Some(request) = replay::Request::of_environment() {
+        request.alone(&mut plan);
+    }
+    Ok(plan)
 }
 
 fn serve_plan(
@@ -260,6 +265,9 @@ fn serve_plan(
     (input, mut output): (impl BufRead, impl Write),
 ) -> Result<(), String> {
     let mut server = Server::deploy(plan, name, registry, settings).map_err(|problem| problem.to_string())?;
+    let feed = replay::Request::of_environment().map(|request| request.connect(&mut server)).transpose()?;
+    let socket = std::env::var_os(recording::SOCKET);
+    let recording = socket.map(|socket| ServerRecording::start(&server, Path::new(&socket))).transpose()?;
     let mut say =
         |line: &str| writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| error.to_string());
     say("configured")?;
@@ -271,7 +279,13 @@ fn serve_plan(
     }
     server.start().map_err(|error| error.to_string())?;
     say("started")?;
+    if let Some(feed) = feed {
+        feed.run(&mut server);
+    }
     // Until the standard input ends.
     lines.by_ref().map_while(Result::ok).for_each(drop);
+    // What comes until all are passivated is recorded.
+    drop(server);
+    drop(recording);
     Ok(())
 }

@@ -7,6 +7,8 @@ use crate::lane::LaneContext;
 use crate::life::{Life, Lifecycle, Step};
 use crate::port::{EventSet, Ports};
 use crate::queue::{QueueSettings, Queueing, SinkQueue};
+use crate::recording::SinkRecorder;
+use crate::remote::contained;
 use crate::route::{AnyEnd, AnyQueue, AnyRoute, Deliver, Origin};
 use crate::sets::{Found, Gathered, Member, SetTerms};
 use crate::threads::Busy;
@@ -210,6 +212,8 @@ pub(crate) struct SinkEnd<C, T, F> {
     queue: OnceCell<SinkQueue<T>>,
     /// Where its events come in sets.
     gathered: OnceCell<RefCell<Gathered<T>>>,
+    /// Where it is recorded.
+    recorder: OnceCell<SinkRecorder>,
 }
 
 /// Whether an event gets through.
@@ -225,7 +229,12 @@ pub(crate) type WithFields<T> = Box<dyn Fn(&T, EventQos, &mut dyn FnMut(&dyn Fie
 pub(crate) struct EventKind<T> {
     pub(crate) filter: MakeFilter<T>,
     pub(crate) fields: WithFields<T>,
+    pub(crate) write: fn(&T, &mut Vec<u8>),
+    pub(crate) read: ReadValue<T>,
 }
+
+/// Reads an event of octets in CDR.
+pub(crate) type ReadValue<T> = Box<dyn Fn(&[u8]) -> Result<T, String>>;
 
 /// What a sink of a type can have.
 pub(crate) struct SinkKind<T> {
@@ -239,6 +248,12 @@ pub(crate) struct SinkKind<T> {
 pub(crate) trait AnySink: Member {
     /// The end of a connection that calls the handler.
     fn end(self: Rc<Self>) -> AnyEnd;
+
+    /// Has each event recorded that is handed to the component.
+    fn record(&self, recorder: SinkRecorder);
+
+    /// Has a recorded event handled, past the queue, the filter and the sets.
+    fn feed(&self, value: &[u8], origin: &Origin<'_>, set: Option<EventSet>) -> Result<(), String>;
 
     /// Sets the filter that each event has to pass.
     fn set_filter(&self, text: &str) -> Result<(), String>;
@@ -269,8 +284,8 @@ impl<C, T, F> SinkEnd<C, T, F> {
     ) -> Self {
         let state = instance.state.clone();
         let busy = state.context.busy.clone();
-        let (filter, queue, gathered) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Self { instance, state, busy, port, handler, counters, kind, filter, queue, gathered }
+        let (filter, queue, gathered, recorder) = (OnceCell::new(), OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self { instance, state, busy, port, handler, counters, kind, filter, queue, gathered, recorder }
     }
 }
 
@@ -313,6 +328,9 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
             return Err(SendError::Reentrant);
         };
         let Some(component) = slot.as_mut() else { return Ok(()) };
+        if let (Some(recorder), Some(kind)) = (self.recorder.get(), &self.kind.event) {
+            recorder.record(origin, set, |to| (kind.write)(event, to));
+        }
         let ports = Ports { instance: &state.name, port: self.port, origin, set };
         self.busy.enter(state.number);
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.handler)(component, event, &ports)));
@@ -353,6 +371,22 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     fn end(self: Rc<Self>) -> AnyEnd {
         let end: Rc<dyn Deliver<T>> = self;
         Box::new(end)
+    }
+
+    fn record(&self, recorder: SinkRecorder) {
+        let _ = self.recorder.set(recorder);
+    }
+
+    fn feed(&self, value: &[u8], origin: &Origin<'_>, set: Option<EventSet>) -> Result<(), String> {
+        let kind = self.kind.event.as_ref().ok_or("a timer takes no events")?;
+        let event = contained(|| (kind.read)(value))?;
+        let context = &*self.state.context;
+        if !self.state.takes_events.get() {
+            self.counters.inactive.count();
+            return Ok(());
+        }
+        context.busy.begin(context.clock.now().saturating_duration_since(context.base));
+        self.handle(&event, origin, set).map_err(|error| error.to_string())
     }
 
     fn set_filter(&self, text: &str) -> Result<(), String> {

@@ -11,8 +11,9 @@ use crate::error::{Error, Failure};
 use crate::instance::{AnyInstance, AnySink, Hook, InstanceState, Shown};
 use crate::life::{Life, Step};
 use crate::notice::{Change, NeighbourChange, Notice, Notices};
-use crate::port::{SendOptions, Tick};
+use crate::port::{EventSet, SendOptions, Tick};
 use crate::queue::QueueSettings;
+use crate::recording::SinkRecorder;
 use crate::route::{AnyEnd, AnyQueue, AnyRoute, Deliver, Origin, Route};
 use crate::sets::{EventSets, SetTerms};
 use crate::settings::{PortSettings, RestartPolicy};
@@ -244,6 +245,27 @@ impl Lane {
         self.queued.retain(|queued| !is_one(queued));
         self.sets.push(EventSets::new(terms, sinks, self.context.base));
         Ok(())
+    }
+
+    /// Has a sink record what it hands to its component.
+    pub(crate) fn record(&self, sink: (&str, &str), recorder: SinkRecorder) {
+        if let Some(sink) = self.sink(sink) {
+            sink.record(recorder);
+        }
+    }
+
+    /// Has a recorded event of a source, with its priority, handled by a sink.
+    pub(crate) fn feed(
+        &self,
+        sink: (&str, &str),
+        value: &[u8],
+        (source, priority): (Arc<str>, i16),
+        set: Option<EventSet>,
+    ) -> Result<(), String> {
+        let (instance, port) = sink;
+        let sink = self.sink(sink).ok_or_else(|| format!("{instance} has no sink {port}"))?;
+        let origin = Origin { source: &source, sent: self.context.clock.now(), priority, expires: None };
+        sink.feed(value, &origin, set)
     }
 
     /// The queues in which an instance gets what happens to its neighbours.

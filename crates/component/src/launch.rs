@@ -6,6 +6,7 @@
 use crate::deploy::ObjectReport;
 use crate::plan::{Descriptions, Plan, Problem};
 use crate::process::{Process, READ_LIMIT, STEP_LIMIT, Said, kill_group, relay, status_in_time};
+use crate::recording::Recording;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::Read;
@@ -93,15 +94,31 @@ impl PlanFile {
     /// # Errors
     /// Which server failed, and why; what it said itself is on the standard error.
     pub fn run(&self) -> Result<Running, Problem> {
+        self.run_servers(&self.plan.server_names(), &|_| {})
+    }
+
+    /// As [`run`](Self::run), where what comes to the sinks of the instances is recorded.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_recorded(&self, recording: &Recording) -> Result<Running, Problem> {
+        self.run_servers(&self.plan.server_names(), &|command| recording.give_to(command))
+    }
+
+    /// Starts the processes of some servers; `set` is given the command of each.
+    pub(crate) fn run_servers(&self, names: &[&str], set: &dyn Fn(&mut Command)) -> Result<Running, Problem> {
         let (sender, said) = channel();
         let mut running = Running { processes: Vec::new(), said };
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let programs = Programs::new(&self.plan, folder, &self.objects);
-        for name in self.plan.server_names() {
+        for name in names.iter().copied() {
             let (sender, of) = (sender.clone(), name.to_owned());
             // The launcher may have given up; the process is read all the same, so that it does not wait.
             let tell = move |said| drop(sender.send((of.clone(), said)));
-            let process = programs.server(name, &self.path).and_then(|command| Process::start(command, name, tell));
+            let process = programs.server(name, &self.path).and_then(|mut command| {
+                set(&mut command);
+                Process::start(command, name, tell)
+            });
             running.processes.push((name.to_owned(), process.map_err(|reason| at(name, reason))?));
         }
         // Only processes say something from now on.

@@ -96,7 +96,7 @@ impl Failures {
 }
 
 /// Runs code of an event's type, which may panic.
-fn contained<R>(run: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+pub(crate) fn contained<R>(run: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|panic| Err(format!("the code of the event panicked: {}", text_of(panic))))
 }
@@ -145,6 +145,16 @@ pub(crate) struct Remote<T> {
     pub(crate) read: fn(&[u8]) -> Result<T, String>,
 }
 
+/// Writes an event as octets in CDR.
+pub(crate) fn write_value<T: Event>(event: &T, to: &mut Vec<u8>) {
+    event.write(&mut Writer::new(to, NATIVE));
+}
+
+/// Reads an event of octets in CDR.
+pub(crate) fn read_value<T: Event>(value: &[u8]) -> Result<T, String> {
+    T::read(&mut Reader::new(value, NATIVE)).map_err(|error| error.kind.to_string())
+}
+
 impl<T: Event> Remote<T> {
     pub(crate) fn of(queueing: Option<Queueing<T>>) -> Self {
         Self {
@@ -156,8 +166,8 @@ impl<T: Event> Remote<T> {
                     .map(|declared| declared.with_defaults(defaults))
                     .map_err(|error| error.to_string())
             }),
-            write: |event, to| event.write(&mut Writer::new(to, NATIVE)),
-            read: |value| T::read(&mut Reader::new(value, NATIVE)).map_err(|error| error.kind.to_string()),
+            write: write_value,
+            read: read_value,
         }
     }
 }
@@ -537,6 +547,12 @@ impl Unit {
         let (at, name) = (Some(settings.server.clone()), settings.name.clone().unwrap_or_default());
         let key = UnitKey { service: "simple API", at, domain: None, name };
         let service = Box::new(Simple::new(settings.clone()));
+        Rc::new(Self { key, publishing: OnceCell::new(), service })
+    }
+
+    /// The only one of a server that is replayed into.
+    pub(crate) fn of_replay(service: Box<dyn Service>) -> Rc<Self> {
+        let key = UnitKey { service: "replay", at: None, domain: None, name: String::new() };
         Rc::new(Self { key, publishing: OnceCell::new(), service })
     }
 

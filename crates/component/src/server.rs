@@ -1,7 +1,7 @@
 //! A component server: containers with their lanes, instances and connections, in one process.
 
 use crate::counters::{PortCounters, PortStatus};
-use crate::declaration::{Blueprint, Component, PortDeclaration, PortKind};
+use crate::declaration::{Blueprint, Component, EventType, PortDeclaration, PortKind};
 use crate::error::Error;
 use crate::graph::{Connection, Graph, PortName};
 use crate::instance::Shown;
@@ -513,6 +513,24 @@ impl Server {
         let record = self.instances.get(instance)?;
         let place = record.blueprint.declaration().ports.iter().position(|it| it.name == port)?;
         record.counters.get(place).map(|counters| counters.status())
+    }
+
+    /// The ports of a kind, as `instance.port`, each with its type.
+    fn ports_of(&self, kind: PortKind) -> impl Iterator<Item = (String, EventType)> {
+        self.instances.iter().flat_map(move |(name, record)| {
+            let ports = record.blueprint.declaration().ports.iter().filter(move |port| port.kind == kind);
+            ports.filter_map(move |port| Some((format!("{name}.{}", port.name), port.event?)))
+        })
+    }
+
+    /// All sinks, each with its type.
+    pub(crate) fn sinks(&self) -> Vec<(String, EventType)> {
+        self.ports_of(PortKind::Sink).collect()
+    }
+
+    /// The names of all sources.
+    pub(crate) fn sources(&self) -> Vec<String> {
+        self.ports_of(PortKind::Source).map(|(name, _)| name).collect()
     }
 
     fn record(&self, name: &str) -> Result<&Record, Error> {

@@ -1,5 +1,6 @@
 //! Programs of components, by a plan.
 
+use super::history::{Speed, speed};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -7,6 +8,7 @@ pub(super) const DEPLOY_EXAMPLES: &str = "\
 Examples:
   campanile deploy check plan.toml
   campanile deploy run plan.toml
+  campanile deploy replay night.jsonl --into guider
   campanile deploy graph plan.toml | dot -Tsvg > plan.svg
   campanile deploy import Observatory.cdp --events Observatory.ced -o plan.toml
   campanile deploy up plan.toml && campanile deploy status
@@ -37,11 +39,29 @@ missed, or that cannot be said; 2 wrong usage.";
 const RUN_EXAMPLES: &str = "\
 Examples:
   campanile deploy run plan.toml
+  campanile deploy run plan.toml --record night.jsonl --record-max 200
 
 Starts a process for each server of the plan: all are configured before the
 first one is started, and if one cannot be, all end. They end with this command,
 at Ctrl-C; if one ends by itself, that is said, and all end.
+
+With --record, what is handed to the components' sinks is written to a file, a
+line of JSON for each event: campanile deploy replay. When the file has the size
+of --record-max, or the disk is full, the recording ends, and the plan runs on.
 Exit status: 0 ended by Ctrl-C; 1 a server failed; 2 wrong usage.";
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  campanile deploy replay night.jsonl --into guider
+  campanile deploy replay night.jsonl --into guider --speed max | jq .event
+
+Runs one instance of the plan alone, in a process of its server's program, gives
+it what was recorded for its sinks, as fast as it came, and prints what it sends,
+a line of JSON for each event. Filters, queues and sets are passed by: what they
+let through was recorded. Timers tick as ever. A file that is damaged is read up
+to there, which is said.
+Exit status: 0 all was given; 1 it was not, nothing was there, or the file is
+damaged; 2 wrong usage.";
 
 const GRAPH_EXAMPLES: &str = "\
 Examples:
@@ -117,7 +137,10 @@ pub(crate) enum DeployCommand {
     Check(DeployCheckOptions),
     /// Run a plan on this machine, until Ctrl-C
     #[command(after_help = RUN_EXAMPLES)]
-    Run(DeployOptions),
+    Run(DeployRunOptions),
+    /// Run one instance of a plan alone, with what was recorded for it
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(DeployReplayOptions),
     /// Draw a plan, for Graphviz
     #[command(after_help = GRAPH_EXAMPLES)]
     Graph(DeployGraphOptions),
@@ -146,6 +169,38 @@ pub(crate) struct DeployOptions {
     /// The plan
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployRunOptions {
+    #[command(flatten)]
+    pub(crate) plan: DeployOptions,
+    /// Record what is handed to components to a file, which is not there yet
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// The most MiB of that file
+    #[arg(long, value_name = "MIB", default_value_t = 1_024, requires = "record", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub(crate) record_max: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployReplayOptions {
+    /// A file that `campanile deploy run --record` has written
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The instance
+    #[arg(long, value_name = "INSTANCE")]
+    pub(crate) into: String,
+    /// The plan [default: the one that was recorded, as it is now]
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) plan: Option<PathBuf>,
+    /// How many times faster than it came; "max" or 0 for as fast as the component takes it
+    #[arg(long, visible_alias = "pace", value_name = "FACTOR", default_value = "1", value_parser = pace)]
+    pub(crate) speed: Speed,
+}
+
+fn pace(text: &str) -> Result<Speed, String> {
+    if text == "0" { Ok(Speed::Max) } else { speed(text) }
 }
 
 #[derive(Debug, Args)]

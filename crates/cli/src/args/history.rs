@@ -143,7 +143,7 @@ pub(crate) enum Speed {
     Max,
 }
 
-fn speed(text: &str) -> Result<Speed, String> {
+pub(super) fn speed(text: &str) -> Result<Speed, String> {
     match text.parse::<f64>() {
         _ if text == "max" => Ok(Speed::Max),
         Ok(value) if (1e-3..=1e6).contains(&value) => Ok(Speed::Times(value)),

@@ -1,9 +1,9 @@
 //! `campanile deploy`. Plans that run are in the tests of `crates/component`, whose example is their program.
 
-use crate::support::{PROGRAM, TempPath, text};
+use crate::support::{PROGRAM, TempPath, send_signal, text};
 use serde_json::{Value as Json, json};
-use std::process::{Command, Output};
-use testing::output_in_time;
+use std::process::{Command, Output, Stdio};
+use testing::{output_in_time, shared_object, wait_until};
 
 fn deploy(arguments: &[&str]) -> Output {
     output_in_time(Command::new(PROGRAM).arg("deploy").args(arguments))
@@ -249,4 +249,123 @@ fn graph_draws_a_plan_with_the_types_that_its_programs_say() {
     let output = graph(&["--no-types"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("it has more than 4194304 octets"), "{}", text(&output.stderr));
+}
+
+/// A camera and a guider in C, which makes an offset of each frame.
+const OBSERVATORY: &str = r#"
+#include <campanile_component.h>
+#include <stdlib.h>
+#include <string.h>
+struct frame { uint64_t number; double brightness; };
+static const char frame_idl[] = "struct Frame { unsigned long long number; double brightness; };";
+static const char offset_idl[] = "struct Offset { unsigned long long number; double x; };";
+struct part { const campanile_component_host *host; uint64_t taken; };
+static int32_t create(const campanile_component_host *host, const char *properties, void **component) {
+    struct part *part = calloc(1, sizeof *part);
+    (void)properties;
+    if (part == NULL) return CAMPANILE_COMPONENT_FAILED;
+    part->host = host;
+    *component = part;
+    return CAMPANILE_COMPONENT_OK;
+}
+static int32_t on_shutter(void *component, const campanile_component_event *tick) {
+    struct part *camera = component;
+    struct frame frame = { ++camera->taken, 0.5 };
+    (void)tick;
+    return camera->host->send(camera->host, 1, (const uint8_t *)&frame, sizeof frame, NULL);
+}
+static int32_t on_frame(void *component, const campanile_component_event *event) {
+    struct part *guider = component;
+    struct frame frame;
+    memcpy(&frame, event->cdr, sizeof frame);
+    frame.brightness *= 3;
+    return guider->host->send(guider->host, 1, (const uint8_t *)&frame, sizeof frame, NULL);
+}
+static const campanile_component_port camera_ports[] = {
+    { .kind = CAMPANILE_PORT_TIMER, .name = "shutter", .interval_ns = 10000000, .handler = on_shutter },
+    { .kind = CAMPANILE_PORT_SOURCE, .name = "frame", .idl = frame_idl },
+};
+static const campanile_component_port guider_ports[] = {
+    { .kind = CAMPANILE_PORT_SINK, .name = "frame", .idl = frame_idl, .handler = on_frame },
+    { .kind = CAMPANILE_PORT_SOURCE, .name = "offset", .idl = offset_idl },
+};
+static const campanile_component components[] = {
+    { .name = "Camera", .ports = camera_ports, .port_count = 2, .create = create, .destroy = free },
+    { .name = "Guider", .ports = guider_ports, .port_count = 2, .create = create, .destroy = free },
+};
+CAMPANILE_COMPONENTS(components)
+"#;
+
+const RECORDED: &str = "[servers.main]\n[instances.camera]\ncomponent = 'libguider.so#Camera'\n[instances.guider]\n\
+                        component = 'libguider.so#Guider'\n[connections]\n'camera.frame' = ['guider.frame']\n";
+
+#[test]
+fn what_run_records_replay_gives_to_a_component_alone() {
+    let folder = TempPath::folder("recorded");
+    let headers = format!("{}/../component/include", env!("CARGO_MANIFEST_DIR"));
+    shared_object(&folder, "libguider.so", OBSERVATORY, headers.as_ref());
+    let (plan, file) = (folder.join("plan.toml"), folder.join("night.jsonl"));
+    std::fs::write(&plan, RECORDED).unwrap();
+    let (plan, file) = (plan.to_str().unwrap(), file.to_str().unwrap());
+    let run = Command::new(PROGRAM)
+        .args(["deploy", "run", plan, "--record", file])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let events = || std::fs::read_to_string(file).unwrap_or_default().matches("{\"came\"").count();
+    wait_until("five frames in the recording", || events() >= 5);
+    send_signal(&run, "TERM");
+    let output = run.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let recorded = events();
+    assert!(said.ends_with(&format!("campanile: {recorded} events recorded\n")), "{said}");
+
+    for pace in [&["--pace", "0"][..], &["--speed", "10"]] {
+        let output = deploy(&[&["replay", file, "--into", "guider"][..], pace].concat());
+        let (sent, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert!(
+            said.ends_with(&format!("campanile: {recorded} events given to guider, {recorded} handled\n")),
+            "{said}"
+        );
+        let sent: Vec<Json> = sent.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let expected = |number: usize| json!({ "source": "guider.offset", "type": "Offset", "priority": 0, "event": { "number": number, "x": 1.5 } });
+        assert_eq!(sent, (1..=recorded).map(expected).collect::<Vec<_>>());
+    }
+    let replay = |more: &[&str]| {
+        let output = deploy(&[&["replay", file][..], more].concat());
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = replay(&["--into", "camera"]);
+    assert_eq!(code, Some(1));
+    assert!(said.ends_with(&format!("campanile: {file} has no event for camera\n")), "{said}");
+    let (code, said) = replay(&["--into", "mount"]);
+    assert!(
+        code == Some(1) && said.contains("instances.mount: there is no such instance; there are: camera, guider"),
+        "{said}"
+    );
+
+    // A recording that ends within a line, and a component that takes another type now.
+    let whole = std::fs::read(file).unwrap();
+    std::fs::write(file, &whole[..whole.len() - 5]).unwrap();
+    let (code, said) = replay(&["--into", "guider", "--speed", "max"]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains(&format!("campanile: {} events given", recorded - 1)), "{said}");
+    assert!(
+        said.contains("is damaged from line") && said.contains("it is cut short: what is before that was given"),
+        "{said}"
+    );
+    let other = OBSERVATORY.replace("double brightness; };\";", "double light; };\";");
+    shared_object(&folder, "libguider.so", &other, headers.as_ref());
+    let (code, said) = replay(&["--into", "guider"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        said.contains("guider.frame took struct Frame { unsigned long long number; double brightness; };"),
+        "{said}"
+    );
+    let output = deploy(&["run", plan, "--record", file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).ends_with("is there already: remove it, or choose another file\n"));
 }

@@ -135,7 +135,7 @@ impl Lifecycle for ForeignComponent {
 
 fn event_kind(declared: &Declared) -> EventKind<Crossing> {
     let fields = RefCell::new(RawFields::new(declared));
-    let declared = declared.clone();
+    let (declared, of_values) = (declared.clone(), declared.clone());
     EventKind {
         filter: Box::new(move |text| {
             let filter = RawFilter::new(text, &declared).map_err(|error| error.to_string())?;
@@ -151,6 +151,12 @@ fn event_kind(declared: &Declared) -> EventKind<Crossing> {
             if let Ok(octets) = value.octets() {
                 fields.borrow_mut().with(octets, qos, look);
             }
+        }),
+        // Nothing is no value, so that it is counted as none where it is replayed.
+        write: |value, to| to.extend_from_slice(value.octets().unwrap_or_default()),
+        read: Box::new(move |value| {
+            of_values.check_strictly(value).map_err(|error| error.to_string())?;
+            Ok(Crossing::of(value))
         }),
     }
 }

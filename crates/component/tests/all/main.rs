@@ -17,6 +17,7 @@ mod plans;
 mod processes;
 mod properties;
 mod queues;
+mod recording;
 mod response_times;
 mod services;
 mod sets;
