@@ -79,7 +79,8 @@ impl fmt::Display for CertificatePattern {
 
 impl CertificatePattern {
     /// Whether a certificate has a name of the pattern's kind that matches.
-    pub(crate) fn matches(&self, certified: &CertifiedName) -> bool {
+    #[must_use]
+    pub fn matches(&self, certified: &CertifiedName) -> bool {
         let is_it = |name: &str| wildcard::matches(&self.pattern, self.kind.compared(name).as_bytes());
         match self.kind {
             NameKind::Any => true,

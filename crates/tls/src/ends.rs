@@ -1,5 +1,6 @@
 //! Handshake parameters: certificates and keys, trusted authorities, expected names.
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,11 +11,13 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, ServerConfig, SignatureScheme,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
+    ServerConnection, SignatureScheme,
 };
 
 use crate::error::{LoadError, Trouble};
 use crate::session::Session;
+use crate::stream::Stream;
 
 /// A certificate with its chain, and its key.
 #[derive(Debug)]
@@ -136,6 +139,14 @@ impl ServerEnd {
     pub fn session(&self) -> Result<Session, Trouble> {
         Session::of_server(Arc::clone(&self.0))
     }
+
+    /// A stream with a connected client.
+    ///
+    /// # Errors
+    /// rustls refuses the configuration.
+    pub fn stream<T: Read + Write>(&self, socket: T) -> Result<Stream<T>, Trouble> {
+        Ok(Stream::of_server(ServerConnection::new(Arc::clone(&self.0))?, socket))
+    }
 }
 
 impl ClientEnd {
@@ -164,10 +175,21 @@ impl ClientEnd {
     /// # Errors
     /// `host` is neither a name nor an address.
     pub fn session(&self, host: &str) -> Result<Session, Trouble> {
-        let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| Trouble::Protocol(format!("{host:?} is neither a host name nor an address")))?;
-        Session::of_client(Arc::clone(&self.0), name)
+        Session::of_client(Arc::clone(&self.0), name_of(host)?)
     }
+
+    /// A stream with that host, a name or an address.
+    ///
+    /// # Errors
+    /// `host` is neither a name nor an address.
+    pub fn stream<T: Read + Write>(&self, host: &str, socket: T) -> Result<Stream<T>, Trouble> {
+        Ok(Stream::of_client(ClientConnection::new(Arc::clone(&self.0), name_of(host)?)?, socket))
+    }
+}
+
+fn name_of(host: &str) -> Result<ServerName<'static>, Trouble> {
+    ServerName::try_from(host.to_owned())
+        .map_err(|_| Trouble::Protocol(format!("{host:?} is neither a host name nor an address")))
 }
 
 /// Verifies servers, with or without their host names: certificates of CORBA clients, which act as servers when events are pushed to them,

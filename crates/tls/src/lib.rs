@@ -2,7 +2,8 @@
 //!
 //! [`Files`] are read into an [`Identity`] and [`Trust`], of which [`ServerEnd`] and [`ClientEnd`] are made; these make a [`Session`] for
 //! each connection. A session takes received octets and returns octets to send; the socket's owner sends them. It uses rustls (TLS 1.2 and
-//! 1.3, *ring*) by its interface without buffers: an idle session stores at most the beginning of a record.
+//! 1.3, *ring*) by its interface without buffers: an idle session stores at most the beginning of a record. Callers that wait
+//! have a [`Stream`].
 //!
 //! rustls allocates for each record of up to 16 KiB: a vector of plaintext when receiving, one of ciphertext when sending.
 
@@ -10,6 +11,7 @@ mod ends;
 mod error;
 mod name;
 mod session;
+mod stream;
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,7 @@ pub use ends::{ClientEnd, Clients, Identity, ServerEnd, Trust};
 pub use error::{LoadError, Trouble};
 pub use name::CertificateNames;
 pub use session::{Session, sealed_bytes_max};
+pub use stream::Stream;
 
 /// Whether a connection begins with a TLS handshake record that is a hello (RFC 8446, 5.1).
 #[must_use]
