@@ -49,13 +49,22 @@ fn default_socket(environment: &Environment) -> Result<PathBuf, Failure> {
     Ok(folder.join("campanile-node.sock"))
 }
 
+/// An answer of the node manager, with what some nodes of a plan have not contributed; or why it refuses.
+type Answer = Result<(NodeAnswer, Vec<Problem>), Vec<Problem>>;
+
 /// Sends a request to the node manager.
-fn send(request: &NodeRequest, arg: &NodeArg) -> Result<Result<NodeAnswer, Vec<Problem>>, Failure> {
+fn send(request: &NodeRequest, arg: &NodeArg) -> Result<Answer, Failure> {
     let socket = arg.node.clone().map_or_else(|| default_socket(&Environment::read()), Ok)?;
     Ok(match request.send(&socket).map_err(Failure::Message)? {
         NodeAnswer::Refused(problems) => Err(problems),
-        answer => Ok(answer),
+        NodeAnswer::Partly(answer, problems) => Ok((*answer, problems)),
+        answer => Ok((answer, Vec::new())),
     })
+}
+
+/// Says what is missing of an answer, if something is.
+fn unless_partly(problems: &[Problem]) -> Result<(), Failure> {
+    if problems.is_empty() { Ok(()) } else { Err(deploy::say(problems)) }
 }
 
 fn unexpected(answer: &NodeAnswer) -> Failure {
@@ -80,12 +89,13 @@ pub(crate) fn down(options: &DeployDownOptions) -> Result<(), Failure> {
     changed(answer, &format!("{} is down", options.name))
 }
 
-fn changed(answer: Result<NodeAnswer, Vec<Problem>>, what: &str) -> Result<(), Failure> {
-    let changed: Changed = match answer.map_err(|problems| deploy::say(&problems))? {
-        NodeAnswer::Changed(changed) => changed,
-        other => return Err(unexpected(&other)),
+fn changed(answer: Answer, what: &str) -> Result<(), Failure> {
+    let (changed, missing): (Changed, _) = match answer.map_err(|problems| deploy::say(&problems))? {
+        (NodeAnswer::Changed(changed), missing) => (changed, missing),
+        (other, _) => return Err(unexpected(&other)),
     };
-    Ok(writeln!(io::stdout(), "{what}: {changed}")?)
+    writeln!(io::stdout(), "{what}: {changed}")?;
+    unless_partly(&missing)
 }
 
 /// Status 1 says that there are differences; that they are not known is status 2.
@@ -98,13 +108,14 @@ pub(crate) fn diff(options: &DeployNodeOptions) -> Result<(), Failure> {
 
 fn differences(options: &DeployNodeOptions) -> Result<(), Failure> {
     let (plan, folder) = read(&options.plan.plan)?;
-    let differences = match send(&NodeRequest::Diff { plan, folder }, &options.node)? {
-        Ok(NodeAnswer::Differences(differences)) => differences,
-        Ok(other) => return Err(unexpected(&other)),
-        Err(problems) => {
-            let lines: Vec<_> = problems.iter().map(Problem::to_string).collect();
-            return Err(Failure::Usage(lines.join("\ncampanile: ")));
-        }
+    let unknown = |problems: &[Problem]| {
+        let lines: Vec<_> = problems.iter().map(Problem::to_string).collect();
+        Failure::Usage(lines.join("\ncampanile: "))
+    };
+    let (differences, missing) = match send(&NodeRequest::Diff { plan, folder }, &options.node)? {
+        Ok((NodeAnswer::Differences(differences), missing)) => (differences, missing),
+        Ok((other, _)) => return Err(unexpected(&other)),
+        Err(problems) => return Err(unknown(&problems)),
     };
     let mut out = io::stdout();
     for Difference { server, key, old, new } in &differences {
@@ -112,20 +123,25 @@ fn differences(options: &DeployNodeOptions) -> Result<(), Failure> {
             |value: &Option<String>| value.as_ref().map_or_else(|| "nothing".to_owned(), |value| show::clean(value));
         writeln!(out, "{}: {}: {} -> {}", show::clean(server), show::clean(key), of(old), of(new))?;
     }
-    if differences.is_empty() { Ok(()) } else { Err(Failure::Quiet) }
+    match missing.is_empty() {
+        true if differences.is_empty() => Ok(()),
+        true => Err(Failure::Quiet),
+        false => Err(unknown(&missing)),
+    }
 }
 
-const HEADINGS: [&str; 7] = ["plan", "server", "state", "since", "pid", "restarts", "instances"];
+const HEADINGS: [&str; 8] = ["plan", "node", "server", "state", "since", "pid", "restarts", "instances"];
 
 pub(crate) fn status(options: &DeployStatusOptions) -> Result<(), Failure> {
     let request = NodeRequest::Status { name: options.name.clone() };
-    let status = match send(&request, &options.node)?.map_err(|problems| deploy::say(&problems))? {
-        NodeAnswer::Status(status) => status,
-        other => return Err(unexpected(&other)),
+    let (status, missing) = match send(&request, &options.node)?.map_err(|problems| deploy::say(&problems))? {
+        (NodeAnswer::Status(status), missing) => (status, missing),
+        (other, _) => return Err(unexpected(&other)),
     };
     let text =
         if options.json { serde_json::to_string(&status).map_err(Failure::message)? + "\n" } else { describe(&status) };
     io::stdout().write_all(text.as_bytes())?;
+    unless_partly(&missing)?;
     let is_well =
         status.plans.iter().all(|plan| plan.refused.is_none() && plan.servers.iter().all(|it| it.state == "started"));
     if is_well { Ok(()) } else { Err(Failure::Quiet) }
@@ -146,7 +162,9 @@ fn describe(status: &NodeStatus) -> String {
                 let _ = writeln!(notes, "{plan}: {name}: {}", show::clean(reason));
             }
             let instances = show::clean(&server.instances.join(", "));
-            rows.push([plan, name, show::clean(&server.state), since, pid, server.restarts.to_string(), instances]);
+            let (node, state) =
+                (server.node.as_deref().map(show::clean).unwrap_or_default(), show::clean(&server.state));
+            rows.push(vec![plan, node, name, state, since, pid, server.restarts.to_string(), instances]);
         }
     }
     if let Some(changing) = &status.changing {
@@ -156,6 +174,13 @@ fn describe(status: &NodeStatus) -> String {
         return "no server is up\n".to_owned() + &notes;
     }
     let mut text = String::new();
-    show::table(&mut text, (&HEADINGS, false), &[0, 1, 2, 3, 6], &rows);
+    let (mut headings, mut names) = (HEADINGS.to_vec(), vec![0, 1, 2, 3, 4, 7]);
+    // Most plans have one node.
+    if rows.iter().all(|row| row.get(1).is_some_and(String::is_empty)) {
+        rows.iter_mut().for_each(|row| drop(row.remove(1)));
+        headings.remove(1);
+        names = vec![0, 1, 2, 3, 6];
+    }
+    show::table(&mut text, (&headings, false), &names, &rows);
     text + &notes
 }

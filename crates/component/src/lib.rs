@@ -85,6 +85,7 @@ mod lane;
 mod launch;
 mod life;
 mod node;
+mod nodes;
 mod notice;
 mod plan;
 mod port;
@@ -112,7 +113,8 @@ pub use import::{Descriptor, Imported, import_plan};
 pub use launch::{PlanFile, Running};
 pub use life::{Life, Lifecycle, Step};
 pub use node::{
-    Changed, Difference, Digests, Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus, PlanStatus, ServerStatus,
+    Changed, Difference, Digests, Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus, NodeTls, PlanStatus,
+    ServerStatus,
 };
 pub use notice::{Change, NeighbourChange, Notice};
 pub use plan::{

@@ -1,7 +1,9 @@
 //! The node manager: runs plans that outlive the command, on one machine, in a process of its own.
 //!
 //! - One thread owns all plans and processes ([`manager`], [`changes`]): it starts, supervises and ends them.
-//! - Each client has a thread ([`clients`], [`protocol`]), which reads and checks its plan ([`release`]) before that thread gets it.
+//! - Each client has a thread ([`clients`], [`protocol`], [`connection`]), which reads and checks its plan ([`release`]) before that thread
+//!   gets it.
+//! - Plans over several nodes are brought up by one of them ([`coordinator`]), over TLS ([`network`]).
 //! - A plan that is up is a file in a folder ([`store`]), replaced as a whole when all its servers have started. The next node manager brings
 //!   up what it finds there.
 //!
@@ -9,22 +11,27 @@
 
 mod changes;
 mod clients;
+mod connection;
+mod coordinator;
 mod manager;
+mod network;
 mod orphans;
 mod protocol;
 mod release;
 mod settings;
 mod store;
 
+pub use network::NodeTls;
 pub use protocol::{Changed, NodeAnswer, NodeRequest, NodeStatus, PlanStatus, ServerStatus};
 pub use release::Difference;
 pub use settings::{Digests, NodeSettings};
 
-use self::clients::Clients;
+use self::clients::{Clients, Listener};
+use self::coordinator::Coordinator;
 use self::manager::{Event, Manager};
+use self::network::Network;
 use self::settings::Policy;
 use self::store::Store;
-use rustix::net::{Shutdown, shutdown};
 use rustix::process::geteuid;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -40,7 +47,7 @@ use std::thread::{Builder, JoinHandle};
 /// A node manager that runs. It ends all servers when it is dropped; their plans stay up for the next one.
 pub struct Node {
     socket: PathBuf,
-    listener: Arc<UnixListener>,
+    listeners: Vec<Arc<Listener>>,
     clients: Arc<Clients>,
     manager: Sender<Event>,
     threads: Vec<JoinHandle<()>>,
@@ -56,23 +63,39 @@ impl Node {
     /// Settings that cannot be, or another node manager at the same socket or with the same folder.
     pub fn start(settings: &NodeSettings, socket: &Path, objects: Vec<OsString>) -> Result<Self, String> {
         let policy = Arc::new(Policy::new(settings, objects)?);
-        let store = Store::open(&settings.state, policy.run_as.as_ref().map(|of| of.group))?;
+        let store = Arc::new(Store::open(&settings.state, policy.run_as.as_ref().map(|of| of.group))?);
         orphans::await_end(&settings.state, policy.run_as.as_ref().map_or(geteuid().as_raw(), |of| of.user));
         let socket = settings.socket.clone().unwrap_or_else(|| socket.to_owned());
         // Others than the user of the socket's file are told apart when they connect.
         let mode = if settings.users.is_empty() { 0o600 } else { 0o666 };
-        let listener =
-            Arc::new(listen(&socket, mode).map_err(|error| format!("socket, {}: {error}", socket.display()))?);
+        let (network, tcp) = settings.tls.as_ref().map(Network::listen).transpose()?.unzip();
+        let listener = listen(&socket, mode).map_err(|error| format!("socket, {}: {error}", socket.display()))?;
+        let listeners = [Some(Listener::Unix(listener)), tcp.map(Listener::Tls)].into_iter().flatten().map(Arc::new);
+        let of_state = |error: &dyn std::fmt::Display| format!("state, {}: {error}", settings.state.display());
+        let nodes = network.map(|network| Coordinator::new(network, store.clone())).transpose();
+        let nodes = nodes.map_err(|error| of_state(&error))?;
         let (sender, events) = channel();
         let mut manager = Manager::new(policy.clone(), store, (sender.clone(), events));
-        manager.restart().map_err(|error| format!("state, {}: {error}", settings.state.display()))?;
-        let clients = Arc::new(Clients::new(policy, sender.clone()));
-        let (threads, accepting) = (Vec::new(), listener.clone());
-        let mut node = Self { socket, listener, clients: clients.clone(), manager: sender, threads };
+        manager.restart().map_err(|error| of_state(&error))?;
+        let voted = manager.voted.clone();
+        let clients = Arc::new(Clients::new(policy, sender.clone(), nodes));
+        let mut node = Self {
+            socket,
+            listeners: listeners.collect(),
+            clients: clients.clone(),
+            manager: sender,
+            threads: Vec::new(),
+        };
         let named = |name: &str| Builder::new().name(name.to_owned());
         let failed = |error: io::Error| error.to_string();
         node.threads.push(named("node").spawn(move || manager.run()).map_err(failed)?);
-        node.threads.push(named("clients").spawn(move || clients.accept(&accepting)).map_err(failed)?);
+        for listener in &node.listeners {
+            let (clients, listener) = (clients.clone(), listener.clone());
+            node.threads.push(named("clients").spawn(move || clients.accept(&listener)).map_err(failed)?);
+        }
+        for (name, vote) in voted {
+            clients.await_decision(name, vote);
+        }
         Ok(node)
     }
 
@@ -104,9 +127,9 @@ fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
 impl Drop for Node {
     fn drop(&mut self) {
         self.clients.is_stopping.store(true, Ordering::Relaxed);
-        // Both threads wake up.
+        // All threads wake up.
         let _ = self.manager.send(Event::Stop);
-        let _ = shutdown(&self.listener, Shutdown::Both);
+        self.listeners.iter().for_each(|listener| listener.close());
         let _ = fs::remove_file(&self.socket);
         for thread in self.threads.drain(..) {
             let _ = thread.join();

@@ -32,6 +32,8 @@ pub const FIRST_SERVER: &str = "main";
 ///
 /// ```toml
 /// name = "guiding"                          # in the names of channels between servers
+/// [nodes]
+/// dome = "dome.obs:2810"                    # node managers, where the plan has several
 /// [servers.control]
 /// program = "./control"                     # a process; its components are linked into it
 /// [containers.fast]
@@ -40,6 +42,7 @@ pub const FIRST_SERVER: &str = "main";
 /// pool = { lanes = [80, 40] }
 /// [instances.guider]
 /// component = "Guider"
+/// node = "dome"
 /// server = "control"
 /// container = "fast"
 /// lane = 40
@@ -59,6 +62,10 @@ pub struct Plan {
     /// The name, with which the channels between its servers begin. Default `plan`.
     #[serde(default = "default_name")]
     pub name: String,
+    /// Addresses of node managers, as `HOST:PORT`, by the names that instances have for them. Default: none, and all servers are on the node
+    /// where the plan is brought up.
+    #[serde(default)]
+    pub nodes: BTreeMap<String, String>,
     /// Processes, by name.
     #[serde(default)]
     pub servers: BTreeMap<String, ServerPlan>,
@@ -147,6 +154,8 @@ pub struct InstancePlan {
     /// The name of the component in its server's program; or a shared object or a file of Python and a name in that, as `libguider.so#Guider`
     /// or `guider.py#Guider`. The path begins at the plan's folder.
     pub component: String,
+    /// The node, where the plan has several: one for all instances of a server.
+    pub node: Option<String>,
     /// The server. Default `main`.
     #[serde(default = "default_server")]
     pub server: String,
@@ -343,7 +352,7 @@ fn folder(file: &str) -> impl Iterator<Item = Component<'_>> {
 }
 
 /// The names of a map, for people.
-fn names<V>(of: &BTreeMap<String, V>) -> String {
+pub(crate) fn names<V>(of: &BTreeMap<String, V>) -> String {
     of.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
@@ -469,6 +478,7 @@ impl Plan {
                 checked.problem(format!("servers.{name}"), reason);
             }
         }
+        checked.problems.extend(self.node_problems());
         checked.problems.extend(self.artifact_problems());
         checked.check_containers();
         checked.check_folders();

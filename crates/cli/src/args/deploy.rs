@@ -14,8 +14,8 @@ Examples:
   campanile deploy up plan.toml && campanile deploy status
 
 A plan names processes, instances of components, connections and settings of
-ports; docs/deployment.md says how. On this machine only. What `run` starts
-ends with it; what `up` starts outlives it, by a node manager: campanile node.";
+ports; docs/deployment.md says how. What `run` starts, on this machine, ends
+with it; what `up` starts outlives it, by node managers: campanile node.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -96,7 +96,8 @@ Has the node manager run the plan, in place of the one of that name. Servers
 of which the plan says what it said before run on; the processes of the others
 are made and configured beside the old ones, which end before the new ones are
 started. If anything fails, what ran before runs on, or again. The change goes
-on if this command is ended.
+on if this command is ended. A plan with [nodes] comes up at all of them, or at
+none.
 Exit status: 0 the plan is up; 1 it is not; 2 wrong usage.";
 
 const DIFF_EXAMPLES: &str = "\

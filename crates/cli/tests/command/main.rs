@@ -35,6 +35,7 @@ mod packages;
 mod persistent;
 mod plan;
 mod restart;
+mod several_nodes;
 mod stats;
 mod stopping;
 mod store;

@@ -3,6 +3,7 @@
 //! It waits for what processes say, for requests, and for the time at which something is due. A change of a plan waits here as well, so that
 //! all other servers are supervised meanwhile.
 
+use crate::node::changes::Pending;
 use crate::node::protocol::{NodeAnswer, NodeStatus, PlanStatus, ServerStatus};
 use crate::node::release::{Difference, Release};
 use crate::node::settings::Policy;
@@ -10,6 +11,7 @@ use crate::node::store::Store;
 use crate::plan::Problem;
 use crate::process::{END_LIMIT, Process, STEP_LIMIT, Said};
 use crate::settings::RestartPolicy;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitStatus;
@@ -25,7 +27,28 @@ pub(crate) enum Order {
     Status(Option<String>),
     Diff(Arc<Release>),
     Up(Arc<Release>),
-    Down(String),
+    /// Ends a plan; of one over several nodes its part, for the node where it is brought up, if that wants it.
+    Down(String, Option<String>),
+    /// The steps of a change of a part of a plan, by its name.
+    Prepare(Arc<Release>, Vote),
+    Configure(String),
+    Start(String),
+    /// The end of a change, by its transaction: whether it stays.
+    Decide(String, String, bool),
+}
+
+/// A change on which another node decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Vote {
+    pub(crate) transaction: String,
+    /// The address of that node.
+    pub(crate) coordinator: String,
+}
+
+impl Vote {
+    pub(crate) fn waits(&self) -> String {
+        format!("waits for the decision of {}", self.coordinator)
+    }
 }
 
 /// What the node manager's thread waits for.
@@ -114,6 +137,7 @@ impl Supervised {
     fn status(&self) -> ServerStatus {
         ServerStatus {
             name: self.name.clone(),
+            node: self.release.assignment.as_ref().map(|of| of.node.clone()),
             pid: self.process.as_ref().map(Process::id),
             state: self.state.name().to_owned(),
             since_ms: milliseconds(self.since),
@@ -141,8 +165,12 @@ pub(crate) struct Deployed {
 /// The owner of all plans and processes.
 pub(crate) struct Manager {
     pub(crate) policy: Arc<Policy>,
-    pub(crate) store: Store,
+    pub(crate) store: Arc<Store>,
     pub(crate) plans: BTreeMap<String, Deployed>,
+    /// Changes that go on, or wait for a decision, by plan.
+    pub(crate) pending: BTreeMap<String, Pending>,
+    /// Changes that the last node manager has voted for: their plans come up when the decision is known.
+    pub(crate) voted: BTreeMap<String, Vote>,
     /// Plans that could not be read, and why.
     pub(crate) refused: BTreeMap<String, String>,
     pub(crate) servers: BTreeMap<u64, Supervised>,
@@ -155,11 +183,17 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    pub(crate) fn new(policy: Arc<Policy>, store: Store, (sender, events): (Sender<Event>, Receiver<Event>)) -> Self {
+    pub(crate) fn new(
+        policy: Arc<Policy>,
+        store: Arc<Store>,
+        (sender, events): (Sender<Event>, Receiver<Event>),
+    ) -> Self {
         Self {
             policy,
             store,
             plans: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            voted: BTreeMap::new(),
             refused: BTreeMap::new(),
             servers: BTreeMap::new(),
             is_stopping: false,
@@ -176,7 +210,11 @@ impl Manager {
             if let Some((order, answer)) = self.next() {
                 let outcome = match order {
                     Order::Up(release) => self.up(release),
-                    Order::Down(name) => self.down(&name),
+                    Order::Down(name, coordinator) => self.down(&name, coordinator.as_deref()),
+                    Order::Prepare(release, vote) => self.prepare_part(release, vote),
+                    Order::Configure(name) => self.configure_part(&name),
+                    Order::Start(name) => self.start_part(&name),
+                    Order::Decide(name, transaction, is_commit) => self.decide(&name, &transaction, is_commit),
                     other => self.look(other),
                 };
                 // The client may be gone.
@@ -445,17 +483,24 @@ impl Manager {
                 NodeAnswer::Differences(differences)
             }
             Order::Status(name) => self.status(name.as_deref()),
-            Order::Up(_) | Order::Down(_) => NodeAnswer::refused("node", "busy: a plan is being changed; try again"),
+            _ => NodeAnswer::refused("node", "busy: a plan is being changed; try again"),
         }
     }
 
     fn status(&self, wanted: Option<&str>) -> NodeAnswer {
         let is_meant = |name: &String| wanted.is_none_or(|wanted| wanted == name);
-        let up = self.plans.iter().filter(|(name, _)| is_meant(name)).map(|(name, plan)| PlanStatus {
+        let waiting = |name: &String| self.pending.get(name).filter(|pending| pending.has_voted);
+        let status = |name: &String, since_ms, servers: Vec<u64>, refused| PlanStatus {
             name: name.clone(),
-            since_ms: milliseconds(plan.since),
-            servers: plan.servers.values().filter_map(|id| Some(self.servers.get(id)?.status())).collect(),
-            refused: None,
+            since_ms,
+            servers: servers.iter().filter_map(|id| Some(self.servers.get(id)?.status())).collect(),
+            refused,
+        };
+        let up = self.plans.iter().filter(|(name, _)| is_meant(name) && waiting(name).is_none());
+        let up = up
+            .map(|(name, plan)| status(name, milliseconds(plan.since), plan.servers.values().copied().collect(), None));
+        let pending = self.pending.keys().filter(|name| is_meant(name)).filter_map(waiting).map(|pending| {
+            status(&pending.release.plan.name, 0, pending.servers().collect(), pending.vote.as_ref().map(Vote::waits))
         });
         let refused = self.refused.iter().filter(|(name, _)| is_meant(name)).map(|(name, reason)| PlanStatus {
             name: name.clone(),
@@ -463,7 +508,7 @@ impl Manager {
             servers: Vec::new(),
             refused: Some(reason.clone()),
         });
-        let plans: Vec<PlanStatus> = up.chain(refused).collect();
+        let plans: Vec<PlanStatus> = up.chain(pending).chain(refused).collect();
         match wanted {
             Some(wanted) if plans.is_empty() => self.unknown(wanted),
             _ => NodeAnswer::Status(NodeStatus { plans, ..NodeStatus::default() }),

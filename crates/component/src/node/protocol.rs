@@ -1,19 +1,14 @@
-//! What a node manager and its clients say: a request and an answer for each connection, each a JSON object on one line.
+//! What a node manager and its clients say, and node managers to each other: a JSON object on one line, and another one as the answer. A
+//! client has one request on a connection, and so has another node manager, but for the steps of a change.
 
-use crate::node::release::Difference;
-use crate::plan::{PLAN_BYTES_MAX, Problem};
+use crate::node::release::{Assignment, Difference};
+use crate::plan::{Descriptions, Problem};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-/// The most octets of a line: a plan, with what JSON adds to it.
-const LINE_BYTES_MAX: usize = 2 * PLAN_BYTES_MAX;
-
-/// How long a client may take to send its request, and to read the answer.
-pub(crate) const CLIENT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A request to a node manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,11 +52,18 @@ pub enum NodeAnswer {
     Status(NodeStatus),
     /// Why nothing was done.
     Refused(Vec<Problem>),
+    /// An answer to which some nodes of the plan have not contributed, and why.
+    Partly(Box<NodeAnswer>, Vec<Problem>),
 }
 
 impl NodeAnswer {
     pub(crate) fn refused(place: &str, reason: impl Into<String>) -> Self {
         Self::Refused(vec![Problem::new(place, reason)])
+    }
+
+    /// The answer, where these problems are none of the whole.
+    pub(crate) fn beside(self, problems: Vec<Problem>) -> Self {
+        if problems.is_empty() { self } else { Self::Partly(Box::new(self), problems) }
     }
 }
 
@@ -115,7 +117,7 @@ pub struct PlanStatus {
     pub since_ms: u64,
     /// The servers.
     pub servers: Vec<ServerStatus>,
-    /// Why it did not come up with the node manager.
+    /// Why it did not come up with the node manager, or what it waits for.
     pub refused: Option<String>,
 }
 
@@ -124,6 +126,9 @@ pub struct PlanStatus {
 pub struct ServerStatus {
     /// The name.
     pub name: String,
+    /// Its node, where the plan has several.
+    #[serde(default)]
+    pub node: Option<String>,
     /// Its process; none while it waits for being started again.
     pub pid: Option<u32>,
     /// `configuring`, `configured`, `starting`, `started`, `waiting`, `ending` or `ended`.
@@ -165,63 +170,40 @@ impl NodeRequest {
     }
 }
 
-/// Reads the line of a client, which has so long for it.
-pub(crate) fn read_line(mut stream: &UnixStream, limit: Instant) -> Result<Vec<u8>, String> {
-    let (mut line, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
-    loop {
-        let left = limit.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        let read = stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut chunk));
-        let read = read.map_err(|_| format!("no line came within {} s", CLIENT_LIMIT.as_secs()))?;
-        let more = chunk.get(..read).unwrap_or_default();
-        let end = more.iter().position(|octet| *octet == b'\n');
-        line.extend_from_slice(more.get(..end.unwrap_or(read)).unwrap_or_default());
-        if line.len() > LINE_BYTES_MAX {
-            return Err(format!("a line has at most {LINE_BYTES_MAX} octets"));
-        }
-        match end {
-            Some(_) => return Ok(line),
-            None if read == 0 => return Err("the connection ended within a line".to_owned()),
-            None if Instant::now() >= limit => return Err(format!("no line came within {} s", CLIENT_LIMIT.as_secs())),
-            None => {}
-        }
-    }
+/// What one node manager wants of another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum PeerRequest {
+    /// Prepares a part of a plan: the first step of a change, with nothing running touched.
+    Prepare { transaction: String, assignment: Assignment, client: String, plan: String },
+    /// Makes new servers beside the old ones.
+    Configure,
+    /// Ends the old servers and starts the new ones: a yes is the vote.
+    Start,
+    /// The change is decided, and stays.
+    Commit,
+    /// The change is decided, and undone.
+    Abort,
+    /// What was decided?
+    Decision { transaction: String },
+    /// What would a change do?
+    Diff { assignment: Assignment, plan: String },
+    /// What is up of a plan?
+    Status { name: String },
+    /// Ends a part of a plan, and forgets it.
+    Down { name: String, coordinator: String, client: String },
 }
 
-/// Writes an answer. A client that does not read it in time does not get it.
-pub(crate) fn write_line(mut stream: &UnixStream, answer: &NodeAnswer) -> Result<(), String> {
-    let line = serde_json::to_string(answer).map_err(|error| error.to_string())? + "\n";
-    let (mut rest, limit) = (line.as_bytes(), Instant::now() + CLIENT_LIMIT);
-    while !rest.is_empty() {
-        let left = limit.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        match stream.set_write_timeout(Some(left)).and_then(|()| stream.write(rest)) {
-            Ok(written) if written > 0 && Instant::now() < limit => rest = rest.get(written..).unwrap_or_default(),
-            _ => return Err(format!("the answer was not read within {} s", CLIENT_LIMIT.as_secs())),
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LINE_BYTES_MAX, read_line};
-    use std::io::Write as _;
-    use std::os::unix::net::UnixStream;
-    use std::time::{Duration, Instant};
-
-    #[test]
-    fn lines_that_are_late_or_too_long_are_refused() {
-        let (mut client, node) = UnixStream::pair().unwrap();
-        client.write_all(b"{}\nmore").unwrap();
-        let far = Instant::now() + Duration::from_secs(60);
-        assert_eq!(read_line(&node, far).as_deref(), Ok(&b"{}"[..]));
-        // Less than a line, and its time is over.
-        client.write_all(b"more").unwrap();
-        assert_eq!(read_line(&node, Instant::now()).unwrap_err(), "no line came within 10 s");
-        std::thread::scope(|scope| {
-            // It is not read to its end.
-            scope.spawn(|| client.write_all(&vec![b' '; LINE_BYTES_MAX + 1]));
-            assert!(read_line(&node, far).unwrap_err().contains("a line has at most"));
-            drop(node);
-        });
-    }
+/// What a node manager answers to another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PeerAnswer {
+    /// The request is waited for.
+    Ready,
+    /// The components of the servers of a part, and what differs from what is up.
+    Prepared { components: BTreeMap<String, Descriptions>, differences: Vec<Difference> },
+    /// What was decided of a change; `None` while that is open.
+    Decided(Option<bool>),
+    /// What clients are answered.
+    Node(NodeAnswer),
 }

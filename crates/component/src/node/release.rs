@@ -4,7 +4,7 @@ use crate::artifacts;
 use crate::launch::{OBJECTS_MAX, at};
 use crate::node::settings::{Digests, Policy};
 use crate::node::store::STORED_BYTES_MAX;
-use crate::plan::{Plan, Problem};
+use crate::plan::{Descriptions, InstancePlan, Plan, Problem};
 use crate::server::check_name;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,12 +30,26 @@ pub struct Difference {
     pub new: Option<String>,
 }
 
+/// The part of a plan over several nodes that one has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Assignment {
+    /// The name that the plan has for this node.
+    pub(crate) node: String,
+    /// The address of the node where the plan is brought up.
+    pub(crate) coordinator: String,
+}
+
+/// What the text of an assigned plan begins with: a comment.
+const ASSIGNED: &str = "#: ";
+
 /// A plan that was prepared.
 pub(crate) struct Release {
     pub(crate) plan: Plan,
+    /// Where the plan is over several nodes.
+    pub(crate) assignment: Option<Assignment>,
     /// The plan, with canonical paths, and the digests of all programs and shared objects.
     pub(crate) text: String,
-    /// Of each server that has instances.
+    /// Of each server that has instances here.
     pub(crate) parts: BTreeMap<String, Part>,
 }
 
@@ -44,13 +58,65 @@ impl Release {
     pub(crate) fn of_text(text: String) -> Result<Self, Problem> {
         let plan = Plan::parse(&text)?;
         let table: Table = text.parse().map_err(|error: toml::de::Error| Problem::new("plan", error.to_string()))?;
-        let parts = plan.server_names().into_iter().map(|server| (server.to_owned(), part(&plan, &table, server)));
-        Ok(Self { parts: parts.collect(), plan, text })
+        // Comments of clients are not in it.
+        let assigned = text.strip_prefix(ASSIGNED).and_then(|rest| rest.split_once('\n'));
+        let assignment = assigned.map(|(assignment, _)| serde_json::from_str::<Assignment>(assignment)).transpose();
+        let assignment = assignment.map_err(|error| Problem::new("nodes", error.to_string()))?;
+        let is_here = |server: &&str| assignment.as_ref().is_none_or(|it| plan.node_of(server) == Some(&it.node));
+        let here = plan.server_names().into_iter().filter(is_here);
+        let parts = here.map(|server| (server.to_owned(), part(&plan, &table, server))).collect();
+        Ok(Self { parts, plan, assignment, text })
+    }
+
+    /// The address of the node where the plan is brought up, where it is over several.
+    pub(crate) fn coordinator(&self) -> Option<&str> {
+        self.assignment.as_ref().map(|of| of.coordinator.as_str())
     }
 
     /// Reads a plan whose relative paths begin at a folder, and checks it: its files and their digests first, then what the programs and
     /// shared objects say of their components.
     pub(crate) fn prepare(text: &str, folder: &Path, policy: &Policy) -> Result<Self, Vec<Problem>> {
+        let release = Self::fix(text, Some(folder), None, policy)?;
+        let plan = &release.plan;
+        let problems = plan.check(&policy.programs(plan).describe()?);
+        if problems.is_empty() { Ok(release) } else { Err(problems) }
+    }
+
+    /// Reads a plan of which this node has a part; relative paths begin at the node's own folders. The servers' components, by the names
+    /// that the plan has for them, are for the node that checks the whole.
+    pub(crate) fn prepare_part(
+        text: &str,
+        assignment: Assignment,
+        policy: &Policy,
+    ) -> Result<(Self, BTreeMap<String, Descriptions>), Vec<Problem>> {
+        let node = assignment.node.clone();
+        let release = Self::fix(text, None, Some(assignment), policy)?;
+        let here = release.plan.of_node(&node);
+        let mut components = policy.programs(&here).describe()?;
+        let written = Plan::parse(text).map_err(|problem| vec![problem])?;
+        for (name, instance) in &here.instances {
+            let (Some((path, _)), Some((object, _))) =
+                (instance.object(), written.instances.get(name).and_then(InstancePlan::object))
+            else {
+                continue;
+            };
+            let Some(known) = components.get_mut(&instance.server).filter(|_| path != object) else { continue };
+            let of_path = |component: &String| {
+                component.rsplit_once('#').filter(|(of, _)| *of == path).map(|(_, of)| of.to_owned())
+            };
+            let all: Vec<_> = known.iter().filter_map(|(name, it)| Some((of_path(name)?, it.clone()))).collect();
+            known.extend(all.into_iter().map(|(of, it)| (format!("{object}#{of}"), it)));
+        }
+        Ok((release, components))
+    }
+
+    /// Puts canonical paths and digests into a plan.
+    fn fix(
+        text: &str,
+        folder: Option<&Path>,
+        assignment: Option<Assignment>,
+        policy: &Policy,
+    ) -> Result<Self, Vec<Problem>> {
         let one = |problem| vec![problem];
         let plan = Plan::parse(text).map_err(one)?;
         let mut table: Table =
@@ -60,11 +126,17 @@ impl Release {
         problems.extend(plan.servers.iter().filter(|(_, server)| server.python.is_some()).map(|(name, _)| {
             at(name, "node.toml says by which interpreter servers in Python run: leave out `python`".to_owned())
         }));
-        problems.extend(fix_artifacts(&plan, &mut table, folder, policy));
+        let here = assignment.as_ref().map(|of| plan.of_node(&of.node));
+        problems.extend(fix_artifacts(here.as_ref().unwrap_or(&plan), &mut table, folder, policy));
         if !problems.is_empty() {
             return Err(problems);
         }
-        let text = toml::to_string(&table).map_err(|error| one(Problem::new("plan", error.to_string())))?;
+        let failed = |error: &dyn std::fmt::Display| one(Problem::new("plan", error.to_string()));
+        let mut text = toml::to_string(&table).map_err(|error| failed(&error))?;
+        if let Some(assignment) = &assignment {
+            let assignment = serde_json::to_string(assignment).map_err(|error| failed(&error))?;
+            text = format!("{ASSIGNED}{assignment}\n{text}");
+        }
         if text.len() > STORED_BYTES_MAX {
             let reason = format!(
                 "with canonical paths and digests it has {} octets: at most {STORED_BYTES_MAX} are taken",
@@ -72,10 +144,7 @@ impl Release {
             );
             return Err(one(Problem::new("plan", reason)));
         }
-        let release = Self::of_text(text).map_err(one)?;
-        let plan = &release.plan;
-        let problems = plan.check(&policy.programs(plan).describe()?);
-        if problems.is_empty() { Ok(release) } else { Err(problems) }
+        Self::of_text(text).map_err(one)
     }
 
     /// What differs between the plan of that name that is up and this one.
@@ -128,7 +197,7 @@ fn all_servers(plan: &Plan) -> BTreeSet<&str> {
 }
 
 /// Puts canonical paths into a plan, and the digests of the files. Returns what is wrong with them.
-fn fix_artifacts(plan: &Plan, table: &mut Table, folder: &Path, policy: &Policy) -> Vec<Problem> {
+fn fix_artifacts(plan: &Plan, table: &mut Table, folder: Option<&Path>, policy: &Policy) -> Vec<Problem> {
     let mut problems = Vec::new();
     // By the names that the plan has: the canonical path, and the digest.
     let mut found = BTreeMap::<&str, (String, String)>::new();
@@ -162,8 +231,8 @@ fn fix_artifacts(plan: &Plan, table: &mut Table, folder: &Path, policy: &Policy)
 }
 
 /// The canonical path of a program or shared object of a plan, and its digest.
-fn artifact(plan: &Plan, folder: &Path, policy: &Policy, name: &str) -> Result<(String, String), String> {
-    let path = policy.artifact(folder, name)?;
+fn artifact(plan: &Plan, folder: Option<&Path>, policy: &Policy, name: &str) -> Result<(String, String), String> {
+    let path = policy.artifact(folder.unwrap_or_else(|| policy.folder_of(name)), name)?;
     let digest = match plan.artifacts.get(name) {
         Some(stated) => artifacts::compare(&path, policy.found.digest(&path)?, stated)?,
         None if policy.digests == Digests::Required => {

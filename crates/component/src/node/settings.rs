@@ -2,6 +2,7 @@
 
 use crate::artifacts::DigestCache;
 use crate::launch::{Programs, User};
+use crate::node::network::NodeTls;
 use crate::plan::{Plan, Problem};
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -32,6 +33,8 @@ pub struct NodeSettings {
     /// Names of users that may use the socket beside root and the node manager's own. Default: none.
     #[serde(default)]
     pub users: Vec<String>,
+    /// Where other node managers are served, for plans over several nodes. Default: nowhere.
+    pub tls: Option<NodeTls>,
 }
 
 fn python() -> String {
@@ -68,7 +71,8 @@ impl NodeSettings {
     /// The text is no TOML, or says what there is not.
     pub fn parse(text: &str) -> Result<Self, String> {
         let settings: Self = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
-        let paths = settings.artifacts.iter().chain([&settings.state]).chain(&settings.socket);
+        let files = settings.tls.iter().flat_map(NodeTls::files);
+        let paths = settings.artifacts.iter().chain([&settings.state]).chain(&settings.socket).chain(files);
         if let Some(path) = paths.into_iter().find(|path| !path.is_absolute()) {
             return Err(format!("the path {} is relative: give an absolute one", path.display()));
         }
@@ -129,6 +133,12 @@ impl Policy {
         programs.is_node = true;
         programs.python.values_mut().for_each(|python| *python = &self.python);
         programs
+    }
+
+    /// The first of the folders with a file of that name.
+    pub(crate) fn folder_of(&self, name: &str) -> &Path {
+        let has_it = self.folders.iter().find(|folder| folder.join(name).exists());
+        has_it.or(self.folders.first()).map_or(Path::new("/"), PathBuf::as_path)
     }
 
     /// The canonical path of a program or shared object, if it is in one of the folders.
@@ -192,11 +202,15 @@ mod tests {
     fn the_example_says_the_defaults() {
         let example = include_str!("../../../../config/node.toml");
         let settings = NodeSettings::parse(example).unwrap();
-        let whole = example.replace("\n#d", "\nd").replace("\n#u", "\nu").replace("\n#p", "\np");
-        let all = NodeSettings::parse(&whole).unwrap();
+        let uncommented = |line: &str| match line.strip_prefix('#') {
+            Some(rest) if !rest.starts_with(' ') => format!("{rest}\n"),
+            _ => format!("{line}\n"),
+        };
+        let all = NodeSettings::parse(&example.lines().map(uncommented).collect::<String>()).unwrap();
         assert_eq!((settings.users, settings.user), (vec![], None));
         assert_eq!((all.digests, all.user.as_deref()), (super::Digests::Optional, Some("observer")));
         assert_eq!(all.python, settings.python);
+        assert_eq!((settings.tls.is_none(), all.tls.unwrap().deploy.len()), (true, 2));
         assert!(NodeSettings::parse("state = 'here'\n").unwrap_err().contains("is relative"));
         assert!(NodeSettings::parse("state = '/a'\nstat = 1\n").unwrap_err().contains("unknown field `stat`"));
     }

@@ -1,10 +1,14 @@
 //! Plans that are up, in a folder: a file for each, with a checksum, replaced as a whole.
+//!
+//! Of a plan over several nodes there may be a vote beside it, at a node that waits for a decision, and where the plan was brought up the
+//! record of the last decision.
 
 use crate::artifacts::digest_of;
 use crate::plan::{PLAN_BYTES_MAX, Problem};
 use crate::server::check_name;
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -13,6 +17,19 @@ use std::path::{Path, PathBuf};
 
 /// What a file begins with, before its checksum: a comment, so that the whole is a plan.
 const HEAD: &str = "# plan of a node manager, ";
+
+/// What the name of a file ends with: of a plan that is up, and of one that is being brought up.
+pub(crate) const PLAN: &str = "toml";
+pub(crate) const NEXT: &str = "next";
+
+/// A change of a plan that this node has carried out, and on which another one decides.
+pub(crate) const VOTE: &str = "vote";
+
+/// The nodes of a plan that is brought up here, and the change that was decided last.
+pub(crate) const RECORD: &str = "nodes";
+
+/// A file that is being written.
+const UNFINISHED: &str = "new";
 
 /// The most octets of a plan with canonical paths and digests: servers read it with its head.
 pub(crate) const STORED_BYTES_MAX: usize = PLAN_BYTES_MAX - 1_024;
@@ -54,26 +71,53 @@ impl Store {
 
     /// The file of a plan that is up.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.toml"))
+        self.folder.join(format!("{name}.{PLAN}"))
     }
 
     /// The file of a plan that is being brought up.
     pub(crate) fn next_file(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.next"))
+        self.folder.join(format!("{name}.{NEXT}"))
     }
 
     /// Writes a plan that is being brought up.
     pub(crate) fn write_next(&self, name: &str, text: &str) -> Result<(), Problem> {
         let path = self.next_file(name);
-        let write = || {
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags(OFlags::NOFOLLOW));
-            let mut file = options.open(&path)?;
-            self.grant(&file, 0o600, 0o640)?;
-            write!(file, "{HEAD}{}\n{text}", digest_of(text.as_bytes()))?;
-            file.sync_all()
-        };
-        write().map_err(|error| failed(&path, &error))
+        self.write(&path, text).map_err(|error| failed(&path, &error))
+    }
+
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(flags(OFlags::NOFOLLOW));
+        let mut file = options.open(path)?;
+        self.grant(&file, 0o600, 0o640)?;
+        write!(file, "{HEAD}{}\n{text}", digest_of(text.as_bytes()))?;
+        file.sync_all()
+    }
+
+    /// Writes what goes with a plan, in place of what there was.
+    pub(crate) fn replace(&self, name: &str, ending: &str, value: &impl Serialize) -> Result<(), Problem> {
+        let path = self.folder.join(format!("{name}.{ending}"));
+        let unfinished = self.folder.join(format!("{name}.{ending}.{UNFINISHED}"));
+        let text = serde_json::to_string(value).map_err(|error| failed(&path, &error.into()))?;
+        let written = self.write(&unfinished, &text).and_then(|()| fs::rename(&unfinished, &path));
+        written.map_err(|error| failed(&path, &error))?;
+        self.sync(name);
+        Ok(())
+    }
+
+    /// The text of a file, if there is one.
+    pub(crate) fn text(&self, name: &str, ending: &str) -> Option<Result<String, String>> {
+        let path = self.folder.join(format!("{name}.{ending}"));
+        fs::symlink_metadata(&path).is_ok().then(|| read(&path))
+    }
+
+    /// Forgets what goes with a plan, if there is something.
+    pub(crate) fn forget(&self, name: &str, ending: &str) {
+        match fs::remove_file(self.folder.join(format!("{name}.{ending}"))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => log::error!("plan {name}: {}: {error}", self.folder.display()),
+            Ok(()) => self.sync(name),
+        }
     }
 
     /// Has the plan that was written take the place of the one that was up.
@@ -107,19 +151,32 @@ impl Store {
         }
     }
 
-    /// The plans that are up, by name, or why one cannot be read.
-    pub(crate) fn read(&self) -> io::Result<BTreeMap<String, Result<String, String>>> {
-        let mut plans = BTreeMap::new();
+    /// Removes what a node manager that was killed has not finished. A plan on which another node decides stays.
+    pub(crate) fn clean(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
             match path.extension().and_then(|end| end.to_str()) {
-                Some("next") => self.discard_next(name),
-                Some("toml") if check_name(name).is_ok() => drop(plans.insert(name.to_owned(), read(&path))),
+                Some(NEXT) if self.text(name, VOTE).is_none() => self.discard_next(name),
+                // The next one is written over it.
+                Some(UNFINISHED) => drop(fs::remove_file(&path)),
                 _ => {}
             }
         }
-        Ok(plans)
+        Ok(())
+    }
+
+    /// All texts with that ending, by name, or why one cannot be read.
+    pub(crate) fn all(&self, ending: &str) -> io::Result<BTreeMap<String, Result<String, String>>> {
+        let mut all = BTreeMap::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            if path.extension().is_some_and(|end| end == ending) && check_name(name).is_ok() {
+                all.insert(name.to_owned(), read(&path));
+            }
+        }
+        Ok(all)
     }
 }
 

@@ -2,13 +2,15 @@
 
 use campanile_component::{Node, NodeAnswer, NodeRequest, NodeSettings, ServerStatus};
 use rustix::process::{Pid, Signal, kill_process};
+use service::{Config, Service};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testing::{EndInTime as _, TempPath, output_in_time, wait_until};
+use testing::certificates::{Authority, CertificateSpec};
+use testing::{EndInTime as _, TempPath, output_in_time, own_loopback, wait_until};
 
 /// The program of the plan among the examples.
 const OBSERVATORY: &str = env!("CARGO_BIN_EXE_observatory");
@@ -480,4 +482,42 @@ fn plans_with_nothing_too_much_or_an_interpreter_of_their_own_are_refused_before
         ),
         "{refused}"
     );
+}
+
+/// The rest of plans over several nodes is in the tests of `crates/cli`, which kill them.
+#[test]
+fn events_between_nodes_go_by_the_service_of_their_container() {
+    let listen = format!("{}:0", own_loopback());
+    let service = Service::start(Config { listen, ..Config::default() }).unwrap();
+    let authority = Authority::new("component-nodes");
+    let [dome, lab] = ["dome", "lab"].map(|name| {
+        let at = own_loopback().to_string();
+        let certified = authority.certify_as(&CertificateSpec { name, hosts: &[&at], ..CertificateSpec::default() });
+        let (certificate, key, ca) = (certified.certificate, certified.key, authority.file());
+        let stand = Stand::with(&format!(
+            "[tls]\nlisten = '{at}:2810'\ncertificate = {certificate:?}\nkey = {key:?}\nca = {ca:?}\ndeploy = ['CN=dome,*']\n"
+        ));
+        (stand, format!("{at}:2810"))
+    });
+    let log = lab.0.folder.join("mount.log");
+    // The program is in the second of the nodes' folders.
+    let plan = format!(
+        "name = 'far'\n[nodes]\ndome = '{}'\nlab = '{}'\n[containers.wide]\nservice = 'notification'\nat = '{}'\n\
+         [servers.camera]\nprogram = 'observatory'\n[servers.control]\nprogram = 'observatory'\n\
+         [instances.camera]\ncomponent = 'Camera'\nserver = 'camera'\nnode = 'dome'\ncontainer = 'wide'\n\
+         [instances.guider]\ncomponent = 'Guider'\nserver = 'control'\nnode = 'lab'\ncontainer = 'wide'\ngain = 2\n\
+         [instances.mount]\ncomponent = 'Mount'\nserver = 'control'\nnode = 'lab'\nlog = '{}'\n\
+         [connections]\n'camera.frame' = ['guider.frame']\n'guider.offset' = ['mount.offset']\n",
+        dome.1,
+        lab.1,
+        service.address(),
+        log.display()
+    );
+    assert_eq!(changed(dome.0.up(&plan)), "started camera, control");
+    wait_until("the mount to have moved", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(' ')));
+    let servers = dome.0.servers();
+    assert_eq!(["camera", "control"].map(|name| servers[name].node.as_deref()), [Some("dome"), Some("lab")]);
+    assert_eq!(dome.0.differences(&plan), [""; 0]);
+    assert_eq!(changed(dome.0.send(&NodeRequest::Down { name: "far".to_owned() })), "ended camera, control");
+    assert!(lab.0.servers().is_empty());
 }
