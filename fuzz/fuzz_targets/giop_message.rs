@@ -1,6 +1,7 @@
 //! One message: its head is parsed, written again, and parsed again.
 #![no_main]
 
+use giop::bidirectional;
 use giop::cdr::{CharSet, Version};
 use giop::message::{
     CancelRequest, Header, LocateReply, LocateRequest, MessageKind, Reply, ReplyHead, Request, RequestHead, Target,
@@ -45,6 +46,9 @@ fn request(message: &[u8], header: &Header) {
     for (_, data) in &contexts {
         if let Ok(priority) = parse_priority_context(data) {
             assert_eq!(parse_priority_context(&priority_context(priority, header.endian)), Ok(priority));
+        }
+        if let Ok(points) = bidirectional::parse_context(data) {
+            assert!(points.len() <= bidirectional::LISTEN_POINTS_MAX as usize);
         }
     }
     let Target::Key(key) = request.target else {

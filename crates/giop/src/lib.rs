@@ -16,6 +16,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod bidirectional;
 pub mod cdr;
 pub mod client_name;
 pub mod codeset;
