@@ -48,9 +48,9 @@ pub use protocol::{
     AT_ONCE_MAX, Access, Act, ActOutcome, AdvertisedName, CALLBACKS_MAX, ChangedPart, ClientAnswer, ClientCall,
     Compatibility, Creations, DURABLE_NAME_BYTES_MAX, DelayedReplies, DelayedReply, Denied, Directory, Effect, FarName,
     FarNames, Federation, Forbidden, Guard, Idle, KeyNumbers, Line, ListedChannel, ListedLocally, Lives, LocalChannel,
-    LocalChannels, LocalProxy, NAMES_MAX, NOT_PERMITTED, Names, NotRestored, ObjectRequest, Objects, Part, Parting,
-    PeerAddress, Probes, Protocol, ProtocolSettings, ProxyNonces, Published, RegisterError, RestoredClient, Settable,
-    Subscribed, SupplierStatus, Unpublished,
+    LocalChannels, LocalProxy, NAMES_MAX, NOT_PERMITTED, Names, NotRestored, ObjectRequest, Objects, Offer, Offered,
+    Part, Parting, PeerAddress, Probes, Protocol, ProtocolSettings, ProxyNonces, Published, RegisterError,
+    RestoredClient, Settable, Subscribed, SupplierStatus, Unpublished,
 };
 pub use qos::{Declared, START_FROM_RANGE, correlation, dead_letter_channels, parse_time, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};

@@ -100,7 +100,8 @@ mod tests {
     use giop::ior::Ior;
 
     fn address(number: u64) -> Arc<PeerAddress> {
-        Arc::new(PeerAddress { ior: Ior::default(), by: None, name: number.to_string(), operation: "" })
+        let (ior, name, offered) = (Ior::default(), number.to_string(), Arc::default());
+        Arc::new(PeerAddress { ior, by: None, name, operation: "", offered })
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod local_proxies;
 mod names;
 mod nonces;
 mod objects;
+mod offers;
 mod reconnection;
 mod settings;
 mod subscribed;
@@ -46,6 +47,7 @@ pub use self::nonces::{KeyNumbers, ProxyNonces};
 use self::nonces::{Nonces, ObjectNonces};
 pub(super) use self::objects::InContext;
 pub use self::objects::Objects;
+pub use self::offers::{Offer, Offered};
 pub use self::reconnection::CALLBACKS_MAX;
 use self::reconnection::Reconnection;
 pub use self::subscribed::Subscribed;
@@ -270,6 +272,8 @@ pub struct PeerAddress {
     pub name: String,
     /// The operation that transfers events: `push…` of a consumer, `try_pull…` of a supplier. Empty for a client that calls this service.
     pub operation: &'static str,
+    /// Connections that the client has offered for calls to it.
+    pub offered: Arc<Offered>,
 }
 
 impl Protocol {
@@ -460,6 +464,9 @@ impl Protocol {
         let operation = table::find(self.objects.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
         let act = self.guard.act(&self.objects, target, operation.name, &call.args);
         let done = self.guard.authorize(&self.objects, target, operation.name);
+        if let (Ok(()), Target::Proxy(key, side)) = (&done, target) {
+            self.take_up_offer(key, side);
+        }
         let done = done
             .and_then(|()| (operation.handler)(Call { protocol: self, on: target, args: call.args.clone(), reply }));
         if let Some(what) = act {

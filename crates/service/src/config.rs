@@ -8,6 +8,7 @@ mod addresses;
 mod dds;
 mod error;
 pub(crate) mod federation;
+mod giop;
 mod lanes;
 mod limits;
 mod link_zenoh;
@@ -31,6 +32,7 @@ pub(crate) use self::addresses::parse_listen;
 pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue};
 pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
 pub use self::federation::Federation;
+pub use self::giop::Giop;
 pub use self::lanes::{Discipline, Lanes, PriorityMapping, Scheduling};
 pub use self::limits::{Delivery, Limits};
 pub use self::link_zenoh::LinkZenoh;
@@ -77,6 +79,8 @@ pub struct Config {
     pub naming: Naming,
     /// What the service accepts from the network.
     pub limits: Limits,
+    /// How CORBA's messages are exchanged.
+    pub giop: Giop,
     /// How events are pushed to consumers, unless a channel, admin or proxy says otherwise by QoS.
     pub delivery: Delivery,
     /// What a new channel gets, unless its creator says otherwise.
@@ -265,6 +269,7 @@ impl Default for Config {
             log: LogConfig::default(),
             naming: Naming::default(),
             limits: Limits::default(),
+            giop: Giop::default(),
             delivery: Delivery::default(),
             channel: Channel::default(),
             lanes: Lanes::default(),

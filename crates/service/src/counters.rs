@@ -361,6 +361,12 @@ counters! {
     OutgoingIdleClosed = "outgoing_idle_closed",
     /// Connections to consumers that could not be made.
     ConnectsFailed = "connects_failed",
+    /// Open connections that clients made and offered for calls to them.
+    BidirectionalConnections = "giop_bidirectional_connections",
+    /// Pushes sent over connections that their consumers made.
+    BidirectionalPushes = "giop_bidirectional_pushes",
+    /// Offers of connections that were not taken: their addresses could not be read, or were too many.
+    ListenPointsRefused = "giop_listen_points_refused",
     /// Connections ended because their bytes were not GIOP or broke a limit.
     ProtocolErrors = "protocol_errors",
     /// Connections ended because a message was not complete in time.

@@ -49,10 +49,10 @@ pub use admin::values::{
 pub use config::{
     AccessRule, Carrier, Channel, ClientCertificates, ClientEntry, Compatibility, Config, ConfigError,
     ConnectionReliability, Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel,
-    DeclaredLane, DeclaredTimer, DeclaredValue, Delivery, Discipline, Federation, HTTP_TOKEN_NAME, Http, IdlError,
-    Json, Lanes, Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, LinkZenoh, Links, LogConfig, LogFormat,
-    LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType,
-    TimeDriven, Tls, Undeclarable, Unfit, WhenFull,
+    DeclaredLane, DeclaredTimer, DeclaredValue, Delivery, Discipline, Federation, Giop, HTTP_TOKEN_NAME, Http,
+    IdlError, Json, Lanes, Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, LinkZenoh, Links, LogConfig,
+    LogFormat, LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo,
+    TempoType, TimeDriven, Tls, Undeclarable, Unfit, WhenFull,
 };
 pub use corba::NOT_PERMITTED;
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus, near};

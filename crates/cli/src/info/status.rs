@@ -52,6 +52,8 @@ pub(crate) struct ConsumerState {
     /// Seconds for which it has been behind, if it is.
     #[serde(rename = "behind_seconds")]
     pub(crate) behind_s: Option<u64>,
+    /// Whether it is called over a connection that it made.
+    pub(crate) over_its_own_connection: bool,
     /// Another proxy of its channel with the same object connected.
     #[serde(rename = "same_reference_as")]
     pub(crate) same_as: Option<u32>,
@@ -127,10 +129,14 @@ impl ConsumerStatus {
 
     /// State of the consumer, and the suppliers that it blocks, for people.
     pub(crate) fn describe(&self) -> String {
-        let ConsumerState { doing, behind_s, same_as, unreachable_s, holds, restored } = &self.state;
+        let ConsumerState { doing, behind_s, over_its_own_connection, same_as, unreachable_s, holds, restored } =
+            &self.state;
         let mut text = clean(doing);
         if let Some(seconds) = behind_s {
             let _ = write!(text, " for {seconds} s");
+        }
+        if *over_its_own_connection {
+            text.push_str(", over its own connection");
         }
         if let Some(other) = same_as {
             let _ = write!(text, ", SAME REFERENCE as proxy {other}");
@@ -224,9 +230,15 @@ impl ConsumerState {
         let behind_s = take(", BEHIND for ", " s");
         let unreachable_s = take(", UNREACHABLE for ", " s");
         let same_as = take(", SAME REFERENCE as proxy ", "").and_then(|number| u32::try_from(number).ok());
-        Self { doing: word(doing, behind_s.is_some()), behind_s, same_as, unreachable_s, holds, restored: None }
+        let over_its_own_connection = doing.ends_with(OVER_ITS_OWN);
+        doing.truncate(doing.len() - if over_its_own_connection { OVER_ITS_OWN.len() } else { 0 });
+        let doing = word(doing, behind_s.is_some());
+        Self { doing, behind_s, over_its_own_connection, same_as, unreachable_s, holds, restored: None }
     }
 }
+
+/// How the service says that a consumer is called over a connection that the consumer made.
+const OVER_ITS_OWN: &str = ", OVER ITS OWN CONNECTION";
 
 /// A state as metrics have it.
 fn label(doing: &str) -> String {
@@ -354,18 +366,27 @@ mod tests {
             ("failing, UNREACHABLE for 75 s", "retrying", "null", None),
             ("active, SAME REFERENCE as proxy 12", "keeping up", "null", None),
             ("failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s", "retrying", "null", None),
+            ("active, OVER ITS OWN CONNECTION", "keeping up", "null", None),
+            (
+                "failing, OVER ITS OWN CONNECTION, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s",
+                "retrying",
+                "null",
+                None,
+            ),
             ("new, HOLDS SUPPLIERS for ever", "new, HOLDS SUPPLIERS for ever", "null", None),
         ];
         for (told, doing, json, left) in cases {
             let status = ConsumerStatus { state: ConsumerState::parse(told), ..ConsumerStatus::default() };
-            let ConsumerState { behind_s, same_as, unreachable_s, holds, .. } = status.state;
+            let ConsumerState { behind_s, over_its_own_connection, same_as, unreachable_s, holds, .. } = status.state;
+            assert_eq!(over_its_own_connection, told.contains("OVER ITS OWN"));
             assert_eq!((status.state.doing.as_str(), holds.map(|holds| holds.left_s)), (doing, left));
             // It is said in the words of the console, and otherwise as the service does.
             let words = told.replace("active, BEHIND", "behind").replace("active", "keeping up");
+            let words = words.replace("OVER ITS OWN CONNECTION", "over its own connection");
             assert_eq!(status.describe(), words.replace("failing", "retrying"));
             let number = |number: Option<u64>| number.map_or_else(|| "null".to_owned(), |number| number.to_string());
             let expected = format!(
-                "{{\"state\":\"{}\",\"behind_seconds\":{},\"same_reference_as\":{},\"unreachable_seconds\":{},\"holds_suppliers\":{json},\"restored\":null}}",
+                "{{\"state\":\"{}\",\"behind_seconds\":{},\"over_its_own_connection\":{over_its_own_connection},\"same_reference_as\":{},\"unreachable_seconds\":{},\"holds_suppliers\":{json},\"restored\":null}}",
                 doing.replace(' ', "_"),
                 number(behind_s),
                 number(same_as.map(u64::from)),

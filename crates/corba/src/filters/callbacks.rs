@@ -108,7 +108,8 @@ impl InContext<'_, Filters> {
         }
         for (number, to, body) in calls {
             let client_call = ClientCall(CallPurpose::FilterChange { filter: id, callback: number });
-            self.effects.push_back(Effect::Ask { client_call, to, by: None, operation: "subscription_change", body });
+            let (by, offered, operation) = (None, None, "subscription_change");
+            self.effects.push_back(Effect::Ask { client_call, to, by, offered, operation, body });
         }
     }
 

@@ -268,8 +268,8 @@ pub(super) fn add_filter(Call { protocol, on, mut args, reply }: Call<'_, '_>) -
         None => {
             let name = log_name(profile);
             // Which operation it is asked with depends on the event.
-            let address =
-                PeerAddress { ior: reference, by: protocol.objects.ledger.principal(), name, operation: "match" };
+            let (by, offered) = (protocol.objects.ledger.principal(), Arc::default());
+            let address = PeerAddress { ior: reference, by, name, operation: "match", offered };
             protocol.objects.attach_remote_filter(target_of(on)?, address)?
         }
     };

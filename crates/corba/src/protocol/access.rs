@@ -461,7 +461,7 @@ impl Guard {
     }
 
     /// Whether an account owns an object. With rules, an object without an owner needs the right to administer its channel.
-    fn is_own(&self, objects: &Objects, target: Target, account: &Account) -> bool {
+    pub(super) fn is_own(&self, objects: &Objects, target: Target, account: &Account) -> bool {
         let (thing, side) = match target {
             // A channel's default admins have no owner.
             Target::Admin(admin) if admin.admin == engine::AdminId::DEFAULT => return false,

@@ -268,6 +268,7 @@ impl Changes {
             Side::Suppliers => "subscription_change",
         };
         let (to, by) = (client.address.ior.clone(), client.address.by.clone());
+        let offered = Some(Arc::clone(&client.address.offered));
         let (before, chars) = (&client.notifying.last.types, code_set(&to));
         let own = own_types(objects, client.proxy);
         let body = match own {
@@ -283,6 +284,7 @@ impl Changes {
             client_call: ClientCall(CallPurpose::Change(peer)),
             to,
             by,
+            offered,
             operation,
             body,
         });

@@ -39,8 +39,17 @@ pub(super) struct Client {
     pub(super) connected: Time,
     /// Since when deliveries or calls to it fail, if they do.
     pub(super) failing_since: Option<Time>,
+    /// Whether the owner of its proxy, who may have it called over another connection, is still the one that connected it.
+    pub(super) may_offer: bool,
     /// If it is a proxy of this service: the two channels that it links.
     link: Option<Link>,
+}
+
+impl Client {
+    /// Whether it is a proxy of this service.
+    pub(super) const fn is_link(&self) -> bool {
+        self.link.is_some()
+    }
 }
 
 /// Connected clients, and other objects called by the event path.
@@ -127,6 +136,13 @@ impl Objects {
             self.clients.called_changed = true;
             self.effects.push_back(Effect::ReleasePeer(peer));
         }
+    }
+
+    /// Whether the client of a proxy has offered a connection of its own for calls to it.
+    #[must_use]
+    pub fn offers_connection(&self, key: ProxyKey) -> bool {
+        let peer = self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer);
+        peer.and_then(|peer| self.clients.by_peer.get(&peer)).is_some_and(|client| !client.address.offered.is_empty())
     }
 
     /// Time for which the client of a proxy has been unreachable, if announced.
@@ -247,7 +263,10 @@ impl Protocol {
         let operation = kind.event_operation(side);
         if operation.is_some() {
             self.objects.check_called(key, kind, side, &client)?;
-            self.guard.check_outgoing(&self.objects, &client)?;
+            // Without its own connection it is called at its address, which is checked there, too.
+            if !self.is_offered(&client) {
+                self.guard.check_outgoing(&self.objects, &client)?;
+            }
         }
         let link = self.objects.link(key, kind, side, &client)?;
         if let Some(Link { from, to }) = link {
@@ -283,28 +302,42 @@ impl Protocol {
             self.idle.note_caller(&mut self.objects, key, side);
         }
         if let Some(peer) = peer {
-            let name = client.iiop().map(log_name).unwrap_or_default();
-            let notifying = self.changes.initial_progress(&self.objects, key, kind, side, &client);
-            let by = self.objects.ledger.principal();
-            let address = PeerAddress { ior: client, by, name, operation: operation.unwrap_or_default() };
-            let address = Arc::new(address);
-            if operation.is_some() {
-                self.objects.clients.called.insert(peer, Arc::clone(&address));
-                self.objects.clients.called_changed = true;
-            }
-            self.lives.known.note(key, side, &address.ior);
-            let (health, line, connected) = (Health::default(), self.lives.line.clone(), self.objects.clock.time);
-            let client =
-                Client { proxy: key, side, address, notifying, health, line, connected, failing_since: None, link };
-            self.objects.clients.by_peer.insert(peer, client);
-            self.changes.notify_of_changes_since_request(&mut self.objects, peer);
-            self.probes.begin_probes(&mut self.objects, peer);
+            self.note_client(peer, (key, side, kind), client, link);
         }
         self.objects.log_debug(|objects| {
             let from = objects.ledger.principal.as_ref().map_or_else(String::new, |who| format!(" from {}", who.ip()));
             format!("{} is connected{from}", objects.name(side_name(side), key))
         });
         Ok(())
+    }
+
+    /// Notes a client that has connected to a proxy.
+    fn note_client(
+        &mut self,
+        peer: Peer,
+        (key, side, kind): (ProxyKey, Side, ProxyKind),
+        client: Ior,
+        link: Option<Link>,
+    ) {
+        let operation = kind.event_operation(side);
+        let name = client.iiop().map(log_name).unwrap_or_default();
+        let notifying = self.changes.initial_progress(&self.objects, key, kind, side, &client);
+        let by = self.objects.ledger.principal();
+        let (operation_name, offered) = (operation.unwrap_or_default(), Arc::default());
+        let address = Arc::new(PeerAddress { ior: client, by, name, operation: operation_name, offered });
+        if operation.is_some() {
+            self.objects.clients.called.insert(peer, Arc::clone(&address));
+            self.objects.clients.called_changed = true;
+        }
+        self.lives.known.note(key, side, &address.ior);
+        let (health, line, connected) = (Health::default(), self.lives.line.clone(), self.objects.clock.time);
+        let (failing_since, may_offer) = (None, true);
+        let client =
+            Client { proxy: key, side, address, notifying, health, line, connected, failing_since, may_offer, link };
+        self.objects.clients.by_peer.insert(peer, client);
+        self.take_up_offer(key, side);
+        self.changes.notify_of_changes_since_request(&mut self.objects, peer);
+        self.probes.begin_probes(&mut self.objects, peer);
     }
 
     /// Forgets a proxy's former client after another one has taken its place. The former is not called, since it may be the same program.
@@ -332,12 +365,13 @@ impl Protocol {
         let removed = self.objects.hierarchy.destroy_proxy(key)?;
         let counterpart =
             removed.peer.and_then(|peer| self.objects.clients.by_peer.get(&peer)).map(|client| &client.address);
-        if let (Some(PeerAddress { ior, by, .. }), Some(kind)) =
+        if let (Some(PeerAddress { ior, by, offered, .. }), Some(kind)) =
             (counterpart.map(AsRef::as_ref), self.objects.proxies.kinds.get(&key))
             && self.objects.compatibility().tell_on_disconnect
         {
             let operation = kind.disconnect_operation(removed.side);
-            self.partings.push_back(Parting { to: ior.clone(), by: by.clone(), operation });
+            let offered = Some(Arc::clone(offered));
+            self.partings.push_back(Parting { to: ior.clone(), by: by.clone(), offered, operation });
         }
         self.forget(&removed, Tell::No);
         Ok(())
@@ -429,7 +463,8 @@ impl Protocol {
                 Tell::AndWait(delayed_reply) => self.delayed_replies.one_more(delayed_reply),
                 Tell::Yes | Tell::No => None,
             };
-            self.objects.effects.push_back(Effect::Call { to, by, operation, body: Vec::new(), delayed_reply });
+            let (offered, body) = (Some(Arc::clone(&client.address.offered)), Vec::new());
+            self.objects.effects.push_back(Effect::Call { to, by, offered, operation, body, delayed_reply });
         }
         // Only then, so that the call can use the connection that is there.
         if self.objects.clients.called.remove(peer) {

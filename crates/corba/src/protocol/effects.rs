@@ -1,6 +1,6 @@
 //! Effects of requests: actions outside, and clients' answers to calls.
 
-use super::{AdvertisedName, DelayedReply, Subscribed};
+use super::{AdvertisedName, DelayedReply, Offered, Subscribed};
 use accounts::Account;
 use engine::{FilterId, Peer, ProxyKey, Side};
 use giop::ior::Ior;
@@ -17,6 +17,8 @@ pub enum Effect {
         to: Ior,
         /// Account of the client that gave the reference, if known.
         by: Option<Arc<Account>>,
+        /// Connections that the client has offered for calls to the object, if it may be called so.
+        offered: Option<Arc<Offered>>,
         /// The operation.
         operation: &'static str,
         /// The arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty without any.
@@ -33,6 +35,8 @@ pub enum Effect {
         to: Ior,
         /// Account of the client that gave the reference, if known.
         by: Option<Arc<Account>>,
+        /// Offered connections, as in [`Effect::Call`].
+        offered: Option<Arc<Offered>>,
         /// The operation.
         operation: &'static str,
         /// The arguments, as in [`Effect::Call`].
@@ -120,6 +124,8 @@ pub struct Parting {
     pub to: Ior,
     /// The client that gave its reference, if known.
     pub by: Option<Arc<Account>>,
+    /// Connections that the client has offered for calls to it, if it may be called so.
+    pub offered: Option<Arc<Offered>>,
     /// The operation, which has no arguments.
     pub operation: &'static str,
 }

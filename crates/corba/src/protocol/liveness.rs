@@ -149,8 +149,9 @@ impl Probes {
         }
         client.health.probe_pending = true;
         let (to, by) = (client.address.ior.clone(), client.address.by.clone());
-        let client_call = ClientCall(CallPurpose::Probe(peer));
-        objects.effects.push_back(Effect::Ask { client_call, to, by, operation: "_non_existent", body: Vec::new() });
+        let (client_call, offered) = (ClientCall(CallPurpose::Probe(peer)), Some(Arc::clone(&client.address.offered)));
+        let (operation, body) = ("_non_existent", Vec::new());
+        objects.effects.push_back(Effect::Ask { client_call, to, by, offered, operation, body });
         self.unanswered += 1;
     }
 

@@ -275,7 +275,8 @@ impl InContext<'_, Reconnection> {
                 self.references.factory().write(&mut Writer::new(&mut body, Encoding::new(Endian::NATIVE)));
                 (CallPurpose::Reconnect(id), "reconnect")
             };
-            self.effects.push_back(Effect::Ask { client_call: ClientCall(purpose), to, by, operation, body });
+            let client_call = ClientCall(purpose);
+            self.effects.push_back(Effect::Ask { client_call, to, by, offered: None, operation, body });
             self.own.pending_calls += 1;
         }
     }

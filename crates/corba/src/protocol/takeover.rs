@@ -13,6 +13,7 @@
 //! suffices, for an hour.
 
 use super::clients::{Client, Tell, side_name};
+use super::offers::Offer;
 use super::{Named, Objects, Protocol, Thing};
 use crate::exceptions::Raised;
 use crate::log_lines::log_line;
@@ -25,7 +26,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use topology as t;
 
@@ -42,12 +43,25 @@ const AT_ONCE_MAX: usize = 64;
 pub struct Line {
     /// Time of death in nanoseconds of the service's time; 0 while alive.
     died_at: AtomicU64,
+    /// Whether some client is called over it.
+    carries: AtomicBool,
 }
 
 impl Line {
     /// Notes that it ended as the connection of a dying process does.
     pub fn note_death(&self, now: Time) {
         self.died_at.store(now.0.max(1), Ordering::Relaxed);
+    }
+
+    /// Notes that a client is called over it.
+    pub(super) fn note_carries(&self) {
+        self.carries.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether some client has been called over it.
+    #[must_use]
+    pub fn carries(&self) -> bool {
+        self.carries.load(Ordering::Relaxed)
     }
 
     fn died_at(&self) -> Option<Time> {
@@ -148,6 +162,8 @@ pub struct Lives {
     pub(super) given_up: BTreeSet<ProxyKey>,
     /// The connection of the current request, if known.
     pub(super) line: Option<Arc<Line>>,
+    /// What the client has offered on it.
+    pub(super) offer: Option<Arc<Offer>>,
 }
 
 impl Protocol {
@@ -252,7 +268,9 @@ impl Protocol {
         };
         if kind.event_operation(side).is_some() {
             self.objects.check_called(key, kind, side, client)?;
-            self.guard.check_outgoing(&self.objects, client)?;
+            if !self.is_offered(client) {
+                self.guard.check_outgoing(&self.objects, client)?;
+            }
         }
         for other in rest {
             self.give_way(*other, *earlier);
@@ -288,6 +306,7 @@ impl Protocol {
         if proxy.state == ProxyState::Suspended {
             self.objects.hierarchy.resume(earlier)?;
         }
+        let is_own = self.is_askers(earlier, side);
         self.objects.ledger.note_owner(Thing::Proxy(earlier));
         self.guard.permit_connected(&mut self.objects, earlier);
         self.lives.former.remove(&earlier);
@@ -295,9 +314,11 @@ impl Protocol {
         if let Some(client) = peer.and_then(|peer| self.objects.clients.by_peer.get_mut(&peer)) {
             (client.notifying, client.line, client.connected, client.failing_since) =
                 (notifying, self.lives.line.clone(), now, None);
+            client.may_offer &= is_own;
             let health = core::mem::take(&mut client.health);
             peer.into_iter().for_each(|peer| self.probes.forget(peer, health));
         }
+        self.take_up_offer(earlier, side);
         if let Some(activity) = &self.objects.hierarchy.proxy(earlier)?.activity {
             activity.note(now);
         }
@@ -358,9 +379,9 @@ impl Lives {
         }
     }
 
-    /// Sets the connection of the following requests, if known.
-    pub fn on_line(&mut self, line: Option<&Arc<Line>>) {
-        self.line = line.cloned();
+    /// Sets the connection of the following requests, if known, and what its client has offered on it.
+    pub fn on_line(&mut self, line: Option<&Arc<Line>>, offer: Option<&Arc<Offer>>) {
+        (self.line, self.offer) = (line.cloned(), offer.cloned());
     }
 
     /// Notes that a connection to clients at an address has ended as that of a dying process does.

@@ -19,6 +19,8 @@ pub(super) struct OfClient {
     pub(super) unreachable_for: Option<Duration>,
     /// Another proxy of the same channel with the same object connected.
     pub(super) duplicate_of: Option<ProxyKey>,
+    /// Whether the client has offered a connection of its own for calls to it.
+    pub(super) offers_connection: bool,
 }
 
 /// Status of the consumers in one answer.
@@ -143,10 +145,13 @@ pub fn reason_name(reason: DiscardReason) -> &'static str {
     counter.strip_prefix("lane_dropped_").unwrap_or(counter)
 }
 
-/// Status of a consumer in words: its state, whether its object is connected to another proxy too, how long it has been unreachable, and
+/// Status of a consumer in words: its state, whether it is called over a connection that it made, whether its object is connected to another proxy too, how long it has been unreachable, and
 /// how long suppliers have waited and may wait for it.
 fn status((state, client): (OutboxState, OfClient), holds: Option<Holding>, now: Time) -> String {
     let mut text = state_name(state).to_owned();
+    if client.offers_connection {
+        text.push_str(", OVER ITS OWN CONNECTION");
+    }
     if let Some(other) = client.duplicate_of {
         text.push_str(&format!(", SAME REFERENCE as proxy {}", other.proxy.0));
     }

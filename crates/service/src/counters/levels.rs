@@ -15,6 +15,7 @@ impl Counter {
         matches!(
             self,
             Self::ConnectionsOpen
+                | Self::BidirectionalConnections
                 | Self::JsonConnectionsOpen
                 | Self::TempoConnectionsOpen
                 | Self::LinksUp

@@ -6,6 +6,7 @@
 //! All other requests are passed to administration; [`admin_calls`] are its own calls to clients.
 
 pub(crate) mod admin_messages;
+pub(crate) mod bidirectional;
 pub(crate) mod callers;
 pub(crate) mod calls;
 pub(crate) mod claims;
@@ -77,6 +78,8 @@ pub(crate) struct Settings {
     pub(crate) tls: outgoing::Calls,
     /// Silence after which a connection is replaced: [`Outgoings::silence`].
     pub(crate) silence: Duration,
+    /// Whether clients are called over connections that they offer: [`outgoing::Limits::bidirectional`].
+    pub(crate) bidirectional: bool,
     /// Whether the listener outlives the service: [`Listeners::outlive`](crate::protocols::Listeners::outlive).
     pub(crate) address_outlives: bool,
     /// Addresses at which no client is called.
@@ -142,6 +145,7 @@ impl WireProtocol for Protocol {
                 _ => outgoing::Calls::Plain,
             },
             silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
+            bidirectional: config.giop.bidirectional,
             address_outlives: given.address_outlives,
             policy: Arc::clone(&given.policy),
         }
@@ -149,17 +153,17 @@ impl WireProtocol for Protocol {
 
     fn new(common: &Common, _ends: &mut LaneEnds, (): (), _poll: &Poll) -> io::Result<Self> {
         let settings = &common.protocols.giop;
-        let Settings { framing, request_bytes_min, connect_timeout, tls, silence, address_outlives, .. } = *settings;
+        let Settings { framing, request_bytes_min, connect_timeout, tls, silence, bidirectional, .. } = *settings;
         let policy = Arc::clone(&settings.policy);
         Ok(Self {
             header_cache: HeaderCache::default(),
             foreign: ForeignPushes::default(),
             request_bytes_min,
-            address_outlives,
+            address_outlives: settings.address_outlives,
             large_answers: LargeAnswers::default(),
             outgoing: Outgoings::new(
                 common.accounts.account_of(NOBODY),
-                outgoing::Limits { framing, connect_timeout, tls, silence },
+                outgoing::Limits { framing, connect_timeout, tls, silence, bidirectional },
                 policy,
             ),
             pullers: Pullers::default(),

@@ -25,6 +25,7 @@ pub(crate) fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static 
         lane: LaneThread::MAIN,
         connection: Token::from_bits(number),
         line: Arc::new(corba::Line::default()),
+        offer: None,
         message: Vec::new(),
         chars: CharSet::Latin1,
         charge: charge(),

@@ -8,6 +8,7 @@ mod acknowledgements;
 mod addresses;
 mod administering;
 mod audit;
+mod bidirectional;
 mod channel_names;
 mod client_names;
 mod clients;

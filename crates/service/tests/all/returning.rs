@@ -18,7 +18,7 @@ fn next_number(link: &mut Link) -> i32 {
 }
 
 /// What is said of each consumer's state.
-fn states(service: &Service) -> Vec<String> {
+pub(crate) fn states(service: &Service) -> Vec<String> {
     match service.ask(Query::Consumers) {
         Ok(Answer::Consumers(consumers)) => consumers.into_iter().map(|consumer| consumer.state).collect(),
         other => panic!("{other:?}"),

@@ -151,7 +151,8 @@ impl Objects {
     fn restore_remote_filter(&mut self, target: FilterTarget, reference: &str) -> Result<u32, Raised> {
         let ior = reference_from(&self.references, reference)?;
         let name = ior.iiop().map(log_name).ok_or_else(Raised::bad_param)?;
-        self.attach_remote_filter(target, PeerAddress { ior, by: None, name, operation: "match" })
+        let offered = Arc::default();
+        self.attach_remote_filter(target, PeerAddress { ior, by: None, name, operation: "match", offered })
     }
 
     /// Restores a channel's profile and limits, which may be below its contents.

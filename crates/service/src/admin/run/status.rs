@@ -61,6 +61,7 @@ impl Administration {
         let of_client = |key| OfClient {
             unreachable_for: self.objects.unreachable_for(key),
             duplicate_of: self.objects.duplicate_of(key),
+            offers_connection: self.objects.offers_connection(key),
         };
         // Names of thousands of consumers are looked up only for queries of consumers.
         let are_wanted = waiting.iter().any(|(query, _)| *query == Query::Consumers);

@@ -181,6 +181,11 @@ impl Quotas {
         }
     }
 
+    /// Queues a connection to be written to before the others when the round ends: it has events for a consumer.
+    pub(crate) fn write_first(&mut self, socket: Socket) {
+        self.due.push_front(socket);
+    }
+
     /// Queues the rest of a connection's output to be written in the next round.
     pub(crate) fn write_on(&mut self, rounds: &mut Rounds, socket: Socket) {
         if !core::mem::replace(&mut rounds.is_due, true) {

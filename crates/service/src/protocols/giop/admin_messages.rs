@@ -24,6 +24,8 @@ pub(crate) struct Request {
     pub(crate) connection: Token,
     /// The connection's line, as a sign of life.
     pub(crate) line: Arc<corba::Line>,
+    /// What its client has offered on it.
+    pub(crate) offer: Option<Arc<corba::Offer>>,
     /// The whole GIOP message.
     pub(crate) message: Vec<u8>,
     /// Code set of the connection's narrow strings.
@@ -90,6 +92,8 @@ pub(crate) struct Call {
     pub(crate) to: Ior,
     /// The account that gave the object's reference, if known.
     pub(crate) by: Option<Arc<Account>>,
+    /// Connections that the client has offered for calls to the object.
+    pub(crate) offered: Option<Arc<corba::Offered>>,
     pub(crate) operation: &'static str,
     /// Arguments, in native byte order from position 0 of a body of GIOP 1.2.
     pub(crate) body: Vec<u8>,

@@ -17,6 +17,7 @@ use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::io::unfinished::{Claim, ReadingTime, Unfinished};
 use crate::lane::run::Common;
+use crate::protocols::giop::bidirectional::OfferedConnection;
 use crate::protocols::giop::foreign_pushes::ForeignPush;
 use crate::protocols::giop::large_answers::LargeAnswerState;
 use crate::protocols::giop::moving::LaneAffinity;
@@ -61,6 +62,8 @@ pub(crate) struct Caller {
     pub(crate) parked: Option<(LaneId, Box<ForeignPush>)>,
     /// State of requests with possibly large answers.
     pub(crate) large: LargeAnswerState,
+    /// The client's offer of the connection for calls to it.
+    pub(crate) offered: Option<Box<OfferedConnection>>,
     /// Since when the connection is closing: it is closed when its output is written.
     pub(crate) closing: Option<Time>,
     /// When the last input arrived.
@@ -159,6 +162,7 @@ impl Incoming {
                 lane_affinity: LaneAffinity::default(),
                 parked: None,
                 large: LargeAnswerState::default(),
+                offered: None,
                 closing: None,
                 heard: at,
                 uses_proxy: false,
@@ -251,14 +255,14 @@ impl Caller {
         }
     }
 
-    /// Since when the connection is idle; `None` if a request is pending, or if events are pushed or pulled on it, unless
-    /// `whatever_it_uses`.
+    /// Since when the connection is idle; `None` if a request is pending, or its client is called over it, or if events are pushed or
+    /// pulled on it, unless `whatever_it_uses`.
     pub(crate) fn idle_since(&self, whatever_it_uses: bool) -> Option<Time> {
         let Pulling { waits, set_aside, written } = &self.pulls;
         let waits_for_events = !waits.is_empty() || !set_aside.is_empty() || !written.is_empty();
         let is_outstanding = self.unanswered.requests > 0 || !self.output.is_empty() || waits_for_events;
         let is_busy = is_outstanding || self.parked.is_some() || self.input.has_begun || self.closing.is_some();
-        let carries = self.uses_proxy && !whatever_it_uses;
+        let carries = (self.uses_proxy && !whatever_it_uses) || self.line.carries();
         (!is_busy && !carries).then_some(self.heard)
     }
 

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use accounts::Account;
-use corba::PeerAddress;
+use corba::{Offered, PeerAddress};
 use engine::{Peer, Time};
 use giop::cdr::{CharSet, Encoding, Endian, Lacking, Version, Writer};
 use giop::codeset;
@@ -39,6 +39,8 @@ pub(crate) struct PendingCall {
     /// Start of the call.
     since: Time,
     by: Option<Arc<Account>>,
+    /// Connections that the client has offered, until the call is forwarded.
+    offered: Option<Arc<Offered>>,
     operation: &'static str,
     body: Vec<u8>,
     deadline: Time,
@@ -55,10 +57,11 @@ pub(crate) struct AwaitedReply {
 impl Outgoings {
     /// Begins a call of administration.
     pub(crate) fn begin_call(&mut self, id: u64, call: admin_messages::Call, cx: &mut Context) {
-        let admin_messages::Call { to, by, operation, body, timeout } = call;
+        let admin_messages::Call { to, by, offered, operation, body, timeout } = call;
         let deadline = cx.clock.now + timeout;
         let since = cx.clock.now;
-        self.send_call(PendingCall { id, to, target: None, since, by, operation, body, deadline, forwards: 0 }, cx);
+        let (target, forwards) = (None, 0);
+        self.send_call(PendingCall { id, to, target, since, by, offered, operation, body, deadline, forwards }, cx);
     }
 
     /// The connection for a call: to the first usable address of its reference, beginning with one that answered before.
@@ -66,6 +69,9 @@ impl Outgoings {
     /// # Errors
     /// The reason why no address is usable.
     fn connect_for(&mut self, call: &mut PendingCall, cx: &mut Context) -> Result<(Token, Target), String> {
+        if let Some(found) = self.find_accepted_for(call.offered.as_ref(), &call.to) {
+            return Ok(found);
+        }
         let mut failure = "the reference has no IIOP profile".to_owned();
         for _ in 0..ADDRESSES_MAX {
             let Outgoings { reachability, limits, .. } = self;
@@ -145,7 +151,7 @@ impl Outgoings {
             Verdict::Done => Ok(core::mem::take(&mut self.scratch.answer)),
             Verdict::Forward(to) if call.forwards < FORWARDS_MAX => {
                 call.forwards += 1;
-                call.to = to;
+                (call.to, call.offered) = (to, None);
                 return self.send_call(call, cx);
             }
             Verdict::Lost(_) if call.deadline > cx.clock.now && self.has_other_address(&call, cx) => {
@@ -241,7 +247,7 @@ impl Outgoings {
         timeout: Duration,
         cx: &mut Context,
     ) -> Result<(Token, Version, CharSet), String> {
-        let Outgoings { ways, connections, peers, reachability, .. } = self;
+        let Outgoings { ways, connections, peers, .. } = self;
         if !ways.by_peer.contains_key(&peer) {
             let address = peers.get(peer).map(Arc::clone).ok_or("the object has no address")?;
             let target = Target::of(&address.ior).ok_or("the object's reference has no IIOP profile")?;
@@ -263,6 +269,16 @@ impl Outgoings {
         {
             return Ok((token, version, chars));
         }
+        let address = Arc::clone(&way.address);
+        if !way.is_forwarded
+            && let Some((token, target)) = self.find_accepted_for(Some(&address.offered), &address.ior)
+            && let Some(way) = self.ways.by_peer.get_mut(&peer)
+        {
+            (way.target, way.connection) = (target, Some(token));
+            return Ok((token, version, chars));
+        }
+        let Outgoings { ways, reachability, .. } = self;
+        let way = ways.by_peer.get_mut(&peer).ok_or("the object has no address")?;
         if !way.is_forwarded
             && way.target.alternatives > 1
             && let Some((target, left_out)) = reachability.choose(&way.address.ior, cx.clock.now)
@@ -271,11 +287,10 @@ impl Outgoings {
             way.target = target;
             way.tried_since.get_or_insert(cx.clock.now);
         }
-        let by = way.address.by.clone();
         for _ in 0..ADDRESSES_MAX {
             let Some(way) = self.ways.by_peer.get(&peer) else { break };
             let (endpoint, timeout) = (way.target.endpoint(version, chars), way.target.timeout_per_address(timeout));
-            match self.connect(endpoint, timeout, by.as_ref(), cx) {
+            match self.connect(endpoint, timeout, address.by.as_ref(), cx) {
                 Ok(token) => {
                     if let Some(way) = self.ways.by_peer.get_mut(&peer) {
                         way.connection = Some(token);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use corba::event::{self, Source};
 use engine::{Delivery, Event, OutboxId, Outcome, OutputForm, Peer, ProxyKey};
-use giop::cdr::Encoding;
+use giop::cdr::{CharSet, Encoding, Version};
 use giop::realtime::PriorityModel;
 
 use crate::counters::Counter;
@@ -14,7 +14,7 @@ use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
 use crate::protocols::giop::losses::Pending;
 use crate::protocols::giop::outgoing::{Limits, Outgoings, Scratch};
-use crate::protocols::giop::routes::{ADDRESSES_MAX, Head, PushPriority, Route, Sent};
+use crate::protocols::giop::routes::{ADDRESSES_MAX, Endpoint, Head, PushPriority, Route, Sent, Target};
 
 /// Output of a connection above which no sequence is copied to it: the copies are not in the channel's budget, so that sequences wait in
 /// their outboxes instead.
@@ -137,8 +137,7 @@ impl Outgoings {
             self.stop_waiting(waited_for);
         }
         cx.count_unread(unread);
-        self.note_push(token, one_way);
-        cx.counters.add(Counter::PushesSent, 1);
+        self.note_push(token, one_way, cx);
         Ok(())
     }
 
@@ -168,6 +167,9 @@ impl Outgoings {
             return Ok(token);
         }
         let by = route.address.by.clone();
+        if let Some(token) = self.accepted_for(outbox, (version, chars), None) {
+            return Ok(token);
+        }
         let timeout = self.connect_timeout_of(key, cx);
         self.aim_again(outbox, cx);
         for _ in 0..ADDRESSES_MAX {
@@ -186,6 +188,24 @@ impl Outgoings {
             }
         }
         Err("none of its addresses can be called".to_owned())
+    }
+
+    /// The connection that a consumer has offered for calls to it, if there is one but for `but`. Its pushes go there from now on.
+    fn accepted_for(
+        &mut self,
+        outbox: OutboxId,
+        (version, chars): (Version, CharSet),
+        but: Option<Token>,
+    ) -> Option<Token> {
+        let route = self.routes.get_mut(outbox).filter(|route| !route.is_forwarded)?;
+        let address = Arc::clone(&route.address);
+        let token = self.find_accepted(&address.offered, (version, chars), but)?;
+        let (route, home) = (self.routes.get_mut(outbox)?, Target::of(&address.ior)?);
+        if route.target != home || but.is_some() {
+            route.aim(home, false);
+        }
+        route.set_connection(version, chars, token);
+        Some(token)
     }
 
     /// Before a new connection: aims at another address of the consumer's reference, if there is one and the last was not reached.
@@ -251,12 +271,21 @@ impl Outgoings {
         cx.counters.add(Counter::PushTimeouts, 1);
         self.note_failure(outbox, || "no reply in time".to_owned(), cx);
         for token in self.withdraw(outbox, 0, cx) {
-            let Outgoings { routes, connections, limits: Limits { silence, .. }, .. } = self;
+            let Outgoings { connections, limits: Limits { silence, .. }, .. } = self;
             let Some(connection) = connections.get(token) else { continue };
             if cx.clock.now.since(connection.silent_since) >= *silence {
-                self.lose(token, "nothing was heard on the connection for long", cx);
-                continue;
+                let Endpoint { version, chars, .. } = connection.endpoint;
+                if !connection.is_accepted() {
+                    self.lose(token, "nothing was heard on the connection for long", cx);
+                    continue;
+                }
+                // Its client may have other requests on it; keep-alive shows whether the host is there.
+                if self.accepted_for(outbox, (version, chars), Some(token)).is_some() {
+                    continue;
+                }
             }
+            let Outgoings { routes, connections, .. } = self;
+            let Some(connection) = connections.get(token) else { continue };
             if let Some(route) = routes.get_mut(outbox) {
                 route.trouble.given_up = Some((token, connection.output.end()));
             }

@@ -26,6 +26,10 @@ const fn begun(oldest: framing::Incomplete) -> Begun {
     Begun { since: oldest.began, octets: oldest.octets }
 }
 
+/// Why calls over a client's connection end with it.
+const CLOSING: &str = "the connection that it made, and offered for calls to it, is gone; it is called at its address, and over the next \
+    connection on which it uses its proxy";
+
 impl Borrower for Inbound {
     fn is_lent(&self) -> bool {
         self.is_lent()
@@ -111,6 +115,9 @@ impl Clients {
                 Ok(count) => {
                     entry.inbound.filled(count);
                     entry.caller.heard = core.cx.clock.now;
+                    if let Some(offered) = &entry.caller.offered {
+                        core.protocols.giop.outgoing.note_input(offered.outgoing, &core.cx);
+                    }
                     received += count;
                     match self.process(token, core) {
                         None => return,
@@ -284,8 +291,11 @@ impl Clients {
     pub(crate) fn flush_incoming(&mut self, token: Token, core: &mut Core) {
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return };
         caller.rounds.is_due = false;
-        let spares = &mut core.cx.io.spares;
-        let Ok(flushed) = caller.output.flush(&mut caller.stream, spares, Budget::STREAM.bytes) else {
+        // What is written in part of a call is not followed by anything else.
+        let (outgoing, cx) = (&mut core.protocols.giop.outgoing, &mut core.cx);
+        let is_open = caller.closing.is_none() && !outgoing.has_lost(caller);
+        let is_whole = is_open || outgoing.end_offer(caller, CLOSING, cx);
+        let Some(flushed) = is_whole.then(|| outgoing.write_output(caller, cx).ok()).flatten() else {
             return self.close(token, core);
         };
         let written = flushed == Flushed::All;
@@ -333,6 +343,7 @@ impl Clients {
             core.cx.io.buffers.recover(&mut entry.inbound);
             entry.caller.release_room(&mut self.unfinished);
             entry.caller.release_answers();
+            core.protocols.giop.outgoing.end_offer(&mut entry.caller, CLOSING, &mut core.cx);
             core.protocols.giop.forget_caller(token, &mut entry.caller, &mut core.cx);
             core.cx.io.quotas.leave(entry.caller.rounds.quota);
             self.note_open(-1, core);
@@ -482,7 +493,9 @@ impl Clients {
 
     /// Sends `CloseConnection` to a client, and closes the connection.
     pub(crate) fn say_and_close(&mut self, token: Token, core: &mut Core) {
-        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) {
+        if let Some(Incoming { caller, .. }) = self.incoming.get_mut(token)
+            && core.protocols.giop.outgoing.end_offer(caller, CLOSING, &mut core.cx)
+        {
             message::close_connection(caller.output.bytes(), caller.speech.version);
             let _ = caller.output.flush(&mut caller.stream, &mut core.cx.io.spares, usize::MAX);
         }

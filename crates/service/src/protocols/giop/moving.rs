@@ -26,14 +26,14 @@ pub(crate) struct LaneAffinity {
     /// Lane of the latest pushes, and their number in a row.
     latest: Option<LaneId>,
     in_a_row: u32,
-    /// Whether events are pulled on it.
-    pulls: bool,
+    /// Whether it is served by the main lane only: events are pulled on it, or its client is called over it.
+    stays: bool,
 }
 
 impl LaneAffinity {
     /// Notes that the connection has moved to another lane.
     pub(crate) fn arrive(&mut self) {
-        *self = Self { pulls: self.pulls, ..Self::default() };
+        *self = Self { stays: self.stays, ..Self::default() };
     }
 
     /// Notes a push for the connection's lane.
@@ -45,14 +45,14 @@ impl LaneAffinity {
     pub(crate) fn note_other(&mut self, lane: LaneId, is_more_important: bool) {
         self.in_a_row = if self.latest == Some(lane) { self.in_a_row.saturating_add(1) } else { 1 };
         self.latest = Some(lane);
-        if !self.pulls && (is_more_important || self.in_a_row >= DOWN_AFTER) {
+        if !self.stays && (is_more_important || self.in_a_row >= DOWN_AFTER) {
             self.bound_for = Some(lane);
         }
     }
 
-    /// Notes that events are pulled on the connection.
-    pub(crate) fn note_pull(&mut self) {
-        self.pulls = true;
+    /// Has the connection stay with the main lane.
+    pub(crate) fn stay(&mut self) {
+        self.stays = true;
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_connection_on_which_events_are_pulled_stays() {
         let mut lane_affinity = LaneAffinity::default();
-        lane_affinity.note_pull();
+        lane_affinity.stay();
         lane_affinity.note_other(HIGH, true);
         assert_eq!(lane_affinity.bound_for, None);
     }

@@ -33,8 +33,8 @@ use corba::log_lines::{LogLines, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
     AT_ONCE_MAX, AddedLink, ChangedPart, ChannelFigures, ClientAnswer, ClientCall, Creations, Declared, DelayedReply,
-    Exception, Forbidden, ListedChannel, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Protocol, RegisterError,
-    RestoredClient, Settable, SupplierStatus, Unpublished,
+    Exception, Forbidden, ListedChannel, LocalChannels, LocalProxy, Monitor, OBJECT_NOT_EXIST, Offered, Protocol,
+    RegisterError, RestoredClient, Settable, SupplierStatus, Unpublished,
 };
 
 /// Time limit for a client to answer a call such as `disconnect_push_consumer`.
@@ -140,7 +140,7 @@ impl Objects {
     /// Executes a request on the objects, which may cause up to `lines` log lines. Returns the number that it caused.
     pub(crate) fn execute_giop(&mut self, request: &Request, lines: u32) -> (Option<Answered>, LogLines) {
         self.protocol.objects.handle_utc(time::utc());
-        self.protocol.lives.on_line(Some(&request.line));
+        self.protocol.lives.on_line(Some(&request.line), request.offer.as_ref());
         with_lines(lines, || self.answer_own(request))
     }
 
@@ -359,6 +359,11 @@ impl Objects {
         self.protocol.probes.unreachable_clients()
     }
 
+    /// Whether a proxy's client has offered a connection of its own for calls to it.
+    pub(crate) fn offers_connection(&self, key: ProxyKey) -> bool {
+        self.protocol.objects.offers_connection(key)
+    }
+
     /// How long a proxy's client has been unreachable, if that is announced.
     pub(crate) fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
         self.protocol.objects.unreachable_for(key)
@@ -569,12 +574,12 @@ impl Objects {
         }
         while let Some(effect) = self.protocol.poll_effect() {
             return Some(match effect {
-                corba::Effect::Call { to, by, operation, body, delayed_reply } => {
+                corba::Effect::Call { to, by, offered, operation, body, delayed_reply } => {
                     let whom = to.iiop().map_or_else(String::new, |p| format!("{}:{}", printable(&p.host), p.port));
-                    self.begin((to, by), operation, body, Purpose::Telling { operation, whom, delayed_reply })
+                    self.begin((to, by, offered), operation, body, Purpose::Telling { operation, whom, delayed_reply })
                 }
-                corba::Effect::Ask { client_call, to, by, operation, body } => {
-                    self.begin((to, by), operation, body, Purpose::Asking(client_call))
+                corba::Effect::Ask { client_call, to, by, offered, operation, body } => {
+                    self.begin((to, by, offered), operation, body, Purpose::Asking(client_call))
                 }
                 corba::Effect::Reaped { proxy, name, unreachable_for } => {
                     Effect::Reaped { proxy, name, unreachable_for }
@@ -609,17 +614,17 @@ impl Objects {
 
     /// The next call, and its number, that follows the answer to the last request.
     pub(crate) fn poll_parting(&mut self) -> Option<(u64, Call)> {
-        let corba::Parting { to, by, operation } = self.protocol.poll_parting()?;
-        match self.begin((to, by), operation, Vec::new(), Purpose::Parting) {
+        let corba::Parting { to, by, offered, operation } = self.protocol.poll_parting()?;
+        match self.begin((to, by, offered), operation, Vec::new(), Purpose::Parting) {
             Effect::Call(call, what) => Some((call, what)),
             _ => None,
         }
     }
 
-    /// Registers a call of an object, with the account that gave its reference if known.
+    /// Registers a call of an object, with the account that gave its reference if known, and the connections that it offered.
     fn begin(
         &mut self,
-        (to, by): (Ior, Option<Arc<Account>>),
+        (to, by, offered): (Ior, Option<Arc<Account>>, Option<Arc<Offered>>),
         operation: &'static str,
         body: Vec<u8>,
         purpose: Purpose,
@@ -627,7 +632,7 @@ impl Objects {
         let id = self.next_call;
         self.next_call += 1;
         self.calls.insert(id, purpose);
-        Effect::Call(id, Call { to, by, operation, body, timeout: CALL_TIMEOUT })
+        Effect::Call(id, Call { to, by, offered, operation, body, timeout: CALL_TIMEOUT })
     }
 
     /// Handles the end of a call.
@@ -682,7 +687,7 @@ impl Objects {
         writer.string(naming.name());
         writer.string("");
         bound.write(&mut writer);
-        let effect = self.begin((context, None), "rebind", body, Purpose::Naming);
+        let effect = self.begin((context, None, None), "rebind", body, Purpose::Naming);
         self.effects.push_back(effect);
     }
 }

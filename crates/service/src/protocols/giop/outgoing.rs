@@ -3,7 +3,10 @@
 //! One connection serves all consumers at the same host, port, GIOP version and code set: the code set belongs to a connection (CORBA 3.3
 //! part 2, 9.7.2.6), and some ORBs settle the version with the first message. Connecting never blocks: names are looked up by the
 //! resolver's thread, and messages wait meanwhile in the connection's output, bounded by the consumers' windows.
+//!
+//! A connection that a client made and offered for calls to it (`accepted`) is one of these, too; its socket is its maker's.
 
+mod accepted;
 mod connecting;
 mod reachability;
 
@@ -58,6 +61,8 @@ enum State {
     /// Connected, and probing for a GIOP server.
     Probing(Probe),
     Open(Stream),
+    /// The client made it, as this connection of the lane's, and offered it.
+    Accepted(Token),
 }
 
 /// A connection to a client.
@@ -143,7 +148,7 @@ impl Outgoing {
     fn stream(&self) -> Option<&Stream> {
         match &self.state {
             State::Open(stream) => Some(stream),
-            State::Resolving | State::Found(_) | State::Connecting(_) | State::Shaking | State::Probing(_) => None,
+            _ => None,
         }
     }
 
@@ -155,20 +160,30 @@ impl Outgoing {
 
     /// Whether it is connected.
     pub(crate) const fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        matches!(self.state, State::Open(_) | State::Accepted(_))
+    }
+
+    /// Whether the client made it.
+    pub(crate) const fn is_accepted(&self) -> bool {
+        matches!(self.state, State::Accepted(_))
     }
 
     /// The socket and the input, once the connection is open.
     pub(crate) fn stream_and_inbound(&mut self) -> Option<(&mut Stream, &mut Inbound)> {
         match &mut self.state {
             State::Open(stream) => Some((stream, &mut self.inbound)),
-            State::Resolving | State::Found(_) | State::Connecting(_) | State::Shaking | State::Probing(_) => None,
+            _ => None,
         }
     }
 
     /// The account that its place is charged to.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
+    }
+
+    /// Whether a request of that number has been sent on it, since the numbers began anew at the latest.
+    pub(crate) const fn has_sent(&self, request_id: u32) -> bool {
+        request_id % 2 == 1 && request_id < self.next_request
     }
 
     /// Since when the connection is idle; `None` if it is in use.
@@ -184,7 +199,7 @@ impl Outgoing {
 
     /// Whether the socket had taken everything after the last write, and not too much was gathered since.
     pub(crate) fn has_room(&self) -> bool {
-        !self.rounds.interest.write && self.stream().is_some() && self.output.queued_bytes() < Budget::GATHERED.bytes
+        !self.rounds.interest.write && self.is_open() && self.output.queued_bytes() < Budget::GATHERED.bytes
     }
 
     /// Charges the client for its unread output.
@@ -194,13 +209,14 @@ impl Outgoing {
 
     /// Charges for added output if no flush will do so: the socket is full, or not connected yet.
     pub(crate) fn note_added(&mut self, now: Time) -> Result<(), Spent> {
-        if self.rounds.interest.write || self.stream().is_none() { self.note_unread(now) } else { Ok(()) }
+        if self.rounds.interest.write || !self.is_open() { self.note_unread(now) } else { Ok(()) }
     }
 
-    /// The number of the next request, and whether it carries the code sets.
+    /// The number of the next request, and whether it carries the code sets. On a connection that the client made, it is odd, since the
+    /// client's are even (CORBA 3.3 part 2, 9.8).
     pub(crate) fn next_request(&mut self, now: Time) -> (u32, bool) {
         let request_id = self.next_request;
-        self.next_request = self.next_request.wrapping_add(1);
+        self.next_request = self.next_request.wrapping_add(1 + u32::from(self.is_accepted()));
         let tell = self.endpoint.negotiates && !self.sent_code_sets;
         self.sent_code_sets = true;
         if self.pending.is_empty() {
@@ -237,6 +253,8 @@ pub(crate) struct Outgoings {
     pub(crate) losses: Losses,
     /// Remote filter calls under way.
     pub(crate) filter_calls: OpenFilterCalls,
+    /// Number of open connections that clients made and offered.
+    accepted: u64,
     pub(crate) scratch: Scratch,
 }
 
@@ -248,6 +266,8 @@ pub(crate) struct Limits {
     pub(crate) tls: Calls,
     /// Silence of a connection with pending replies after which it is replaced when a push on it is given up.
     pub(crate) silence: Duration,
+    /// Whether clients are called over connections that they offer (`giop.bidirectional`).
+    pub(crate) bidirectional: bool,
 }
 
 /// Use of TLS for calls to clients.
@@ -324,6 +344,7 @@ impl Outgoings {
             resting: VecDeque::new(),
             losses: Losses::default(),
             filter_calls: OpenFilterCalls::default(),
+            accepted: 0,
             scratch: Scratch::default(),
         }
     }
@@ -386,15 +407,17 @@ impl Outgoings {
         self.gathered.note_due(token);
     }
 
-    /// Notes that a push was gathered for a connection.
-    pub(crate) fn note_push(&mut self, token: Token, one_way: bool) {
+    /// Notes and counts a push that was gathered for a connection.
+    pub(crate) fn note_push(&mut self, token: Token, one_way: bool, cx: &Context) {
         self.note_due(token);
         self.gathered.note_push(one_way);
-        let is_overfull = |connection: &Outgoing| {
-            !connection.rounds.interest.write && connection.output.queued_bytes() >= Budget::GATHERED.bytes
-        };
-        if self.connections.get(token).is_some_and(is_overfull) {
+        cx.counters.add(Counter::PushesSent, 1);
+        let Some(connection) = self.connections.get(token) else { return };
+        if !connection.rounds.interest.write && connection.output.queued_bytes() >= Budget::GATHERED.bytes {
             self.gathered.note_overfull(token);
+        }
+        if connection.is_accepted() {
+            cx.counters.add(Counter::BidirectionalPushes, 1);
         }
     }
 
@@ -462,7 +485,11 @@ impl Outgoings {
         let Outgoings { connections, .. } = self;
         let Some(connection) = connections.get_mut(token) else { return };
         connection.rounds.is_due = false;
-        let State::Open(stream) = &mut connection.state else { return };
+        let stream = match &mut connection.state {
+            State::Open(stream) => stream,
+            State::Accepted(incoming) => return cx.io.quotas.write_first(Socket::Incoming(Tag::Giop, *incoming)),
+            _ => return,
+        };
         if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
             return self.lose(token, &error.to_string(), cx);
         }
@@ -654,8 +681,14 @@ impl Outgoings {
         let Some(mut connection) = self.connections.remove(token) else { return };
         cx.io.quotas.leave(connection.rounds.quota);
         self.upkeep.longest_idle.remove(token);
-        self.by_endpoint.remove(&connection.endpoint);
-        let was_open = connection.stream().is_some();
+        let was_open = connection.is_open();
+        if let State::Accepted(incoming) = connection.state {
+            self.note_accepted(-1, cx);
+            // It is closed with what was being written.
+            cx.io.quotas.write_first(Socket::Incoming(Tag::Giop, incoming));
+        } else {
+            self.by_endpoint.remove(&connection.endpoint);
+        }
         if !was_open {
             self.upkeep.connecting -= 1;
             cx.counters.add(Counter::ConnectsFailed, 1);

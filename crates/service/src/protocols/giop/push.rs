@@ -103,7 +103,8 @@ impl Core {
                 self.distrust(caller, "the client says that we sent a message it cannot read");
                 Ok(())
             }
-            MessageKind::Reply | MessageKind::LocateReply | MessageKind::Fragment => {
+            MessageKind::Reply => self.take_in_reply(&message, caller),
+            MessageKind::LocateReply | MessageKind::Fragment => {
                 Err("a client sent a message that only a server sends".into())
             }
         }
@@ -142,6 +143,9 @@ impl Core {
             }
         }
         caller.speech.chars = announced.unwrap_or(caller.speech.chars);
+        if self.must_move_for_offer(connection, &message, &request, caller) {
+            return Ok(());
+        }
         if let Some(context) = request.contexts.find(ServiceContexts::CLIENT_NAME) {
             // The request is served whatever becomes of the name.
             let _ = self.cx.name_client(caller.account(), giop::client_name::parse_context(context));
@@ -172,7 +176,7 @@ impl Core {
                 answer_exception(caller, answer, exception);
                 return Ok(());
             }
-            caller.lane_affinity.note_pull();
+            caller.lane_affinity.stay();
             caller.uses_proxy = true;
             if self.cx.identity.id == LaneId::MAIN {
                 self.pull(connection, &message, &request, caller, answer, pull);
@@ -183,6 +187,27 @@ impl Core {
             self.pass_request_on(connection, message, &request, caller, answer);
         }
         Ok(())
+    }
+
+    /// Takes a client's offer to be called over its connection, if a request has one. True if the request waits until the connection is on
+    /// the main lane.
+    fn must_move_for_offer(
+        &mut self,
+        connection: Token,
+        message: &Message<'_>,
+        request: &Request<'_>,
+        caller: &mut Caller,
+    ) -> bool {
+        let outgoing = &mut self.protocols.giop.outgoing;
+        if let Some(offered) = &caller.offered {
+            outgoing.set_chars(offered.outgoing, caller.speech.chars);
+        }
+        let Some(context) = request.contexts.find(ServiceContexts::BI_DIR_IIOP) else { return false };
+        let moves = outgoing.take_offer(connection, (message.header.version, context), caller, &mut self.cx);
+        if moves {
+            self.park_message(message, caller);
+        }
+        moves
     }
 
     /// Recognises a push to a connected proxy. Administration answers any other request, and errors.
@@ -380,7 +405,9 @@ impl Core {
             Ok(charge) => {
                 let (lane, chars, message) = (self.cx.identity.thread, caller.speech.chars, message.bytes.to_vec());
                 let line = Arc::clone(&caller.line);
-                let request = admin_messages::Request { lane, connection, line, message, chars, charge, may_be_large };
+                let offer = caller.offered.as_ref().map(|offered| Arc::clone(&offered.offer));
+                let request =
+                    admin_messages::Request { lane, connection, line, offer, message, chars, charge, may_be_large };
                 self.cx.update_counters();
                 self.cx
                     .reporting

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use engine::{OutboxId, Outcome};
+use engine::{LaneId, OutboxId, Outcome};
 use giop::cdr::{CharSet, Reader};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
@@ -19,6 +19,7 @@ use crate::lane::reports::printable;
 use crate::lane::run::Core;
 use crate::protocols::giop::Protocol;
 use crate::protocols::giop::admin_messages;
+use crate::protocols::giop::callers::Caller;
 use crate::protocols::giop::calls::Asker;
 use crate::protocols::giop::losses::{LossRecipient, Lost, Pending};
 use crate::protocols::giop::outgoing::{Outgoing, Outgoings, Scratch};
@@ -200,6 +201,29 @@ impl Core {
         true
     }
 
+    /// Takes in a client's reply to a call over its connection.
+    ///
+    /// # Errors
+    /// The reason why the connection cannot be trusted any further.
+    pub(crate) fn take_in_reply(&mut self, message: &Message<'_>, caller: &Caller) -> Result<(), String> {
+        let unasked = || "a client sent a message that only a server sends".to_owned();
+        let Some(offered) = &caller.offered else { return Err(unasked()) };
+        let Protocol { outgoing: Outgoings { connections, scratch: Scratch { answer, .. }, .. }, pullers, .. } =
+            &mut self.protocols.giop;
+        let Some(connection) = connections.get_mut(offered.outgoing) else { return Ok(()) };
+        let pending = &connection.pending;
+        let needed = |request_id| pending.get(request_id).map_or(Needed::Nothing, |by| Needed::of(by, pullers));
+        match hear(message, caller.speech.chars, needed, answer) {
+            Heard::Reply(request_id, verdict) => match connection.pending.remove(request_id) {
+                Some(pending) => self.conclude(pending, verdict),
+                None if connection.has_sent(request_id) => self.cx.counters.add(Counter::LateReplies, 1),
+                None => return Err(format!("a client answered request {request_id}, which it was not sent")),
+            },
+            Heard::Closing(why) => return Err(why.to_owned()),
+        }
+        Ok(())
+    }
+
     /// Reports to the sender of a request how it ended.
     pub(crate) fn conclude(&mut self, pending: Pending, verdict: Verdict) {
         let verdict = match verdict {
@@ -294,13 +318,25 @@ impl Outgoings {
         cx: &mut Context,
     ) {
         self.withdraw(outbox, 0, cx);
-        self.note_failure(outbox, why, cx);
+        let advice = if outcome == Outcome::Unreachable { self.advice(outbox, cx) } else { "" };
+        self.note_failure(outbox, || why() + advice, cx);
         #[cfg(test)]
         let outcome = match crate::simulation::goes_wrong(crate::simulation::Break::ForgottenEvents) {
             true => Outcome::Delivered,
             false => outcome,
         };
         cx.lane.handle_outcome(outbox, serial, outcome, cx.clock.now);
+    }
+
+    /// What to do for a consumer that cannot be reached.
+    fn advice(&mut self, outbox: OutboxId, cx: &Context) -> &'static str {
+        let is_on = self.limits.bidirectional;
+        match self.routes.get_mut(outbox).map(|route| route.address.offered.is_empty()) {
+            Some(true) if is_on => NOT_OFFERED,
+            Some(false) if cx.identity.id != LaneId::MAIN => OFFERED_ELSEWHERE,
+            Some(false) => OFFER_IS_GONE,
+            _ => "",
+        }
     }
 
     /// Notes the reason of an episode of failures, for the log, and that a forwarded consumer is tried at its own address again.
@@ -312,6 +348,13 @@ impl Outgoings {
         }
     }
 }
+
+/// What a consumer behind a firewall or NAT has to do.
+const NOT_OFFERED: &str = "; if a firewall or NAT is between, have it offer its own connection (omniORB: -ORBofferBiDirectionalGIOP 1 and \
+    -ORBclientTransportRule \"* bidir,tcp\"; JacORB: BiDirConnectionInitializer; each, and TAO: a POA with BidirectionalPolicy BOTH)";
+/// Why the connection of a consumer that offered one is of no use.
+const OFFER_IS_GONE: &str = "; it cannot be reached, and its connection that it offered is gone";
+const OFFERED_ELSEWHERE: &str = "; it offered its own connection, over which a thread pool's lanes do not call";
 
 /// Size of a reply, in octets, above which it is examined before it is complete, so that unneeded parts are not stored.
 const LOOKED_AT_ON_ARRIVAL: usize = 16 << 10;

@@ -84,6 +84,7 @@ fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, connect
                 connect_timeout: Duration::from_secs(5),
                 tls: crate::protocols::giop::outgoing::Calls::Plain,
                 silence: Duration::from_secs(30),
+                bidirectional: true,
                 address_outlives: false,
             },
             ..crate::protocols::Settings::new(&Given {
@@ -541,7 +542,7 @@ fn requests(bench: &mut Bench) -> Vec<admin_messages::Request> {
 
 /// A call of administration's.
 fn call(to: Ior, by: Option<Arc<Account>>, body: Vec<u8>) -> admin_messages::Call {
-    admin_messages::Call { to, by, operation: "operation", body, timeout: Duration::from_secs(10) }
+    admin_messages::Call { to, by, offered: None, operation: "operation", body, timeout: Duration::from_secs(10) }
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl Outgoings {
                 }
                 Chunk::Connections(places) => {
                     for (token, connection) in connections.range_mut(places) {
-                        if connection.usage.used_in == look {
+                        if connection.usage.used_in == look || connection.is_accepted() {
                             connection.usage.unused_since = None;
                         } else if *connection.usage.unused_since.get_or_insert(now) + LINGER <= now {
                             closed.push(token);

@@ -1,0 +1,169 @@
+//! Offers of clients to be called over connections that they made: bidirectional GIOP (CORBA 3.3 part 2, 9.8).
+//!
+//! A client behind a firewall or NAT cannot be called at its address. It lists the address on a connection of its own and may then be called
+//! over it. A listing is never believed beyond that: it holds for the clients of proxies that were connected by a request over the very
+//! connection, and a later connection counts for a proxy only by a request on the proxy by the same owner. So no listing has another
+//! client's calls go elsewhere, whatever addresses it names.
+
+use super::Protocol;
+use crate::table::Target;
+use engine::{ProxyKey, Side};
+use giop::bidirectional::ListenPoint;
+use giop::cdr::Version;
+use giop::ior::Ior;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A client's offer on one connection.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// Handle of the connection.
+    pub connection: NonZeroU64,
+    /// Whether the connection is over TLS.
+    pub is_secure: bool,
+    /// Addresses of the client's objects that may be called over it.
+    pub listed: Vec<ListenPoint>,
+}
+
+impl Offer {
+    /// Whether an object may be called over the connection: its address is listed, it speaks GIOP 1.2, and if it has an address for TLS, so
+    /// has the connection.
+    fn covers(&self, reference: &Ior) -> bool {
+        let Some(profile) = reference.iiop() else { return false };
+        let secure = profile.secure_transport();
+        if profile.version < Version::V1_2 || (secure.is_some() && !self.is_secure) {
+            return false;
+        }
+        let lists = |host: &str, port: u16| self.listed.iter().any(|point| point.is(host, port));
+        profile.addresses().any(|(host, port)| lists(&host, port))
+            || secure.is_some_and(|secure| lists(&profile.host, secure.port))
+    }
+}
+
+/// Connections that a client has offered for calls to it, the latest first. They may have ended.
+///
+/// Administration adds to them, and lanes read them.
+#[derive(Debug, Default)]
+pub struct Offered([AtomicU64; CONNECTIONS_MAX]);
+
+/// Maximum connections remembered of one client: an ORB has a few to one server. Beyond it the one offered longest ago is forgotten.
+const CONNECTIONS_MAX: usize = 4;
+
+impl Offered {
+    /// Handles of the connections, the latest first.
+    pub fn connections(&self) -> impl Iterator<Item = NonZeroU64> {
+        self.0.iter().filter_map(|connection| NonZeroU64::new(connection.load(Ordering::Relaxed)))
+    }
+
+    /// Whether there was any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.connections().next().is_none()
+    }
+
+    /// Adds a connection, or puts it before the others.
+    fn add(&self, connection: NonZeroU64) {
+        let others = self.connections().filter(|other| *other != connection);
+        let now: Vec<NonZeroU64> = core::iter::once(connection).chain(others).take(CONNECTIONS_MAX).collect();
+        // From the last to the first, so that a lane which reads meanwhile misses none of those that stay.
+        for (place, connection) in self.0.iter().zip(now).rev() {
+            place.store(connection.get(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl PartialEq for Offered {
+    fn eq(&self, other: &Self) -> bool {
+        self.connections().eq(other.connections())
+    }
+}
+
+impl Eq for Offered {}
+
+impl Protocol {
+    /// Whether the current request's connection may carry calls to an object.
+    pub(super) fn is_offered(&self, reference: &Ior) -> bool {
+        self.lives.offer.as_ref().is_some_and(|offer| offer.covers(reference))
+    }
+
+    /// Whether the requesting client owns a proxy.
+    pub(super) fn is_askers(&self, key: ProxyKey, side: Side) -> bool {
+        let asker = self.objects.ledger.principal.as_ref();
+        asker.is_some_and(|asker| self.guard.is_own(&self.objects, Target::Proxy(key, side), asker))
+    }
+
+    /// Has a proxy's client called over the connection of the current request, if that offers it and the client owns the proxy.
+    pub(super) fn take_up_offer(&mut self, key: ProxyKey, side: Side) {
+        let Some(offer) = &self.lives.offer else { return };
+        let peer = self.objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer);
+        let Some(client) = peer.and_then(|peer| self.objects.clients.by_peer.get(&peer)) else { return };
+        let offered = &client.address.offered;
+        let is_new = offered.connections().next() != Some(offer.connection);
+        let may_be = client.may_offer && !client.is_link() && offer.covers(&client.address.ior);
+        if !is_new || !may_be || !self.is_askers(key, side) {
+            return;
+        }
+        offered.add(offer.connection);
+        if let Some(line) = &self.lives.line {
+            line.note_carries();
+        }
+        let name = client.address.name.clone();
+        self.objects.log_debug(|_| format!("{name} is called over a connection that it made"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giop::ior::{IiopProfile, Profile};
+
+    fn numbers(offered: &Offered) -> Vec<u64> {
+        offered.connections().map(NonZeroU64::get).collect()
+    }
+
+    #[test]
+    fn the_latest_connection_comes_first_and_the_one_offered_longest_ago_is_forgotten() {
+        let offered = Offered::default();
+        assert!(offered.is_empty());
+        for (added, now) in [
+            (1, &[1][..]),
+            (2, &[2, 1]),
+            (1, &[1, 2]),
+            (1, &[1, 2]),
+            (3, &[3, 1, 2]),
+            (2, &[2, 3, 1]),
+            (4, &[4, 2, 3, 1]),
+            (5, &[5, 4, 2, 3]),
+            (3, &[3, 5, 4, 2]),
+        ] {
+            offered.add(NonZeroU64::new(added).unwrap());
+            assert_eq!(numbers(&offered), now, "after {added}");
+        }
+    }
+
+    #[test]
+    fn an_offer_covers_what_it_lists_in_the_version_and_the_layer_of_the_reference() {
+        let reference = |version, components| {
+            let (host, key) = ("client.example".to_owned(), b"object".to_vec());
+            let profile = IiopProfile { version, host, port: 7, key, components };
+            Ior { type_id: String::new(), profiles: vec![Profile::Iiop(profile)] }
+        };
+        let offer = |is_secure, listed: &[(&str, u16)]| {
+            let listed = listed.iter().map(|(host, port)| ListenPoint { host: (*host).to_owned(), port: *port });
+            Offer { connection: NonZeroU64::MIN, is_secure, listed: listed.collect() }
+        };
+        let plain = reference(Version::V1_2, Vec::new());
+        assert!(offer(false, &[("other", 1), ("client.example", 7)]).covers(&plain));
+        assert!(offer(true, &[("client.example", 7)]).covers(&plain));
+        for listed in [&[("client.example", 8)][..], &[("other", 7)], &[]] {
+            assert!(!offer(true, listed).covers(&plain), "{listed:?}");
+        }
+        assert!(!offer(false, &[("client.example", 7)]).covers(&reference(Version::V1_1, Vec::new())));
+        assert!(!offer(false, &[("client.example", 7)]).covers(&Ior::default()));
+        let secure = giop::ior::SecureTransport { supports: 2, requires: 0, port: 8 };
+        let secure = reference(Version::V1_2, vec![secure.to_component()]);
+        assert!(offer(true, &[("client.example", 7)]).covers(&secure));
+        assert!(offer(true, &[("client.example", 8)]).covers(&secure));
+        assert!(!offer(false, &[("client.example", 7), ("client.example", 8)]).covers(&secure));
+    }
+}
