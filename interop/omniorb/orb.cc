@@ -24,6 +24,10 @@ std::vector<std::string> orb_words(const Args& args) {
   std::string published;
   for (const std::string& address : args.all("publish")) published += (published.empty() ? "giop:tcp:" : ",giop:tcp:") + address;
   if (!published.empty()) option("endPointPublish", published);
+  if (args.has("bidirectional")) {
+    option("offerBiDirectionalGIOP", "1");
+    option("clientTransportRule", "* bidir,tcp,ssl");
+  }
   if (args.has("giop")) option("maxGIOPVersion", args.text("giop", ""));
   if (args.text("chars", "latin-1") == "utf-8") option("nativeCharCodeSet", "UTF-8");
   for (const std::string& initial : args.all("initref")) option("InitRef", initial);
@@ -84,9 +88,17 @@ Orb::Orb(const Args& args)
   manager->activate();
   CORBA::PolicyList policies;
   // With --persistent its references are the same when it is started again, if its end point is.
-  policies.length(args.has("persistent") ? 2 : 1);
-  policies[0] = root->create_id_assignment_policy(PortableServer::USER_ID);
-  if (args.has("persistent")) policies[1] = root->create_lifespan_policy(PortableServer::PERSISTENT);
+  const auto add = [&policies](CORBA::Policy_ptr policy) {
+    policies.length(policies.length() + 1);
+    policies[policies.length() - 1] = policy;
+  };
+  add(root->create_id_assignment_policy(PortableServer::USER_ID));
+  if (args.has("persistent")) add(root->create_lifespan_policy(PortableServer::PERSISTENT));
+  if (args.has("bidirectional")) {
+    CORBA::Any both;
+    both <<= BiDirPolicy::BOTH;
+    add(orb_->create_policy(BiDirPolicy::BIDIRECTIONAL_POLICY_TYPE, both));
+  }
   poa_ = root->create_POA("peer", manager, policies);
 }
 

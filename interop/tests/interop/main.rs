@@ -9,6 +9,8 @@ mod addresses;
 #[cfg(test)]
 mod alma;
 #[cfg(test)]
+mod bidirectional;
+#[cfg(test)]
 mod code_sets;
 #[cfg(test)]
 mod dds;

@@ -1,7 +1,11 @@
 package campanile.peer;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
+import org.omg.BiDirPolicy.BIDIRECTIONAL_POLICY_TYPE;
+import org.omg.BiDirPolicy.BOTH;
+import org.omg.BiDirPolicy.BidirectionalPolicyValueHelper;
 import org.omg.CORBA.Any;
 import org.omg.CORBA.ORB;
 import org.omg.CORBA.Policy;
@@ -44,6 +48,11 @@ final class Peer {
             properties.setProperty("jacorb.ior_proxy_port", published[1]);
             if (all.size() > 1) properties.setProperty("jacorb.iiop.alternate_addresses", String.join(",", all.subList(1, all.size())));
         }
+        boolean bidirectional = args.has("bidirectional");
+        if (bidirectional) {
+            properties.setProperty(
+                    "org.omg.PortableInterceptor.ORBInitializerClass.bidir_init", "org.jacorb.orb.giop.BiDirConnectionInitializer");
+        }
         if (args.has("giop")) {
             properties.setProperty("jacorb.giop_minor_version", args.text("giop", "").substring(2));
         }
@@ -71,8 +80,13 @@ final class Peer {
         root.the_POAManager().activate();
         Policy named = root.create_id_assignment_policy(IdAssignmentPolicyValue.USER_ID);
         Policy kept = root.create_lifespan_policy(persistent ? LifespanPolicyValue.PERSISTENT : LifespanPolicyValue.TRANSIENT);
-        Policy[] policies = {named, kept};
-        poa = root.create_POA("peer", root.the_POAManager(), policies);
+        List<Policy> policies = new ArrayList<>(List.of(named, kept));
+        if (bidirectional) {
+            Any both = orb.create_any();
+            BidirectionalPolicyValueHelper.insert(both, BOTH.value);
+            policies.add(orb.create_policy(BIDIRECTIONAL_POLICY_TYPE.value, both));
+        }
+        poa = root.create_POA("peer", root.the_POAManager(), policies.toArray(new Policy[0]));
     }
 
     org.omg.CORBA.Object resolve(String url) {
