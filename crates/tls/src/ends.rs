@@ -16,6 +16,7 @@ use rustls::{
 };
 
 use crate::error::{LoadError, Trouble};
+use crate::name::is_for;
 use crate::session::Session;
 use crate::stream::Stream;
 
@@ -61,6 +62,12 @@ impl Identity {
         let chain = certificates(certificate)?;
         let key = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, format!("no private key: {error}")))?;
         Ok(Self { chain, key })
+    }
+
+    /// Whether the certificate is for a host, a name or an address.
+    #[must_use]
+    pub fn is_for(&self, host: &str) -> bool {
+        self.chain.first().is_some_and(|certificate| is_for(certificate, host))
     }
 }
 

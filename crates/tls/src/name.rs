@@ -3,6 +3,9 @@
 use core::fmt::Write;
 use std::net::IpAddr;
 
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::ParsedCertificate;
 use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Name};
 
@@ -24,6 +27,14 @@ impl CertificateNames {
         let names = certificate.subject_alternative_name().ok().flatten();
         let sans = names.iter().flat_map(|names| &names.value.general_names).filter_map(alternative).collect();
         Some(Self { subject, sans })
+    }
+}
+
+/// Whether a certificate is for a host, a name or an address, as clients check it.
+pub(crate) fn is_for(certificate: &CertificateDer<'_>, host: &str) -> bool {
+    match (ParsedCertificate::try_from(certificate), ServerName::try_from(host)) {
+        (Ok(certificate), Ok(host)) => verify_server_name(&certificate, &host).is_ok(),
+        _ => false,
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::io::{self, Read, Write};
 
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 
-use crate::name::CertificateNames;
+use crate::name::{CertificateNames, is_for};
 
 /// A connection with TLS over a socket. [`Trouble::of_stream`](crate::Trouble::of_stream) has the TLS error in an I/O error.
 #[derive(Debug)]
@@ -39,11 +40,21 @@ impl<T: Read + Write> Stream<T> {
     /// The names in the peer's certificate, after the handshake. `None` if it has shown none, or that has none.
     #[must_use]
     pub fn peer_names(&self) -> Option<CertificateNames> {
+        CertificateNames::of(self.peer_certificate()?)
+    }
+
+    /// Whether the peer's certificate is for a host, a name or an address.
+    #[must_use]
+    pub fn peer_is(&self, host: &str) -> bool {
+        self.peer_certificate().is_some_and(|certificate| is_for(certificate, host))
+    }
+
+    fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
         let certificates = match &self.0 {
             Side::Server(stream) => stream.conn.peer_certificates(),
             Side::Client(stream) => stream.conn.peer_certificates(),
         };
-        CertificateNames::of(certificates?.first()?)
+        certificates?.first()
     }
 
     /// The socket.

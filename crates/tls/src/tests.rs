@@ -74,6 +74,13 @@ fn seal(session: &mut Session, plain: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn a_certificate_is_for_the_hosts_among_its_alternative_names() {
+    let identity = identity(&Authority::new("hosts").certify("plant 7"));
+    let is_for = ["localhost", "127.0.0.1", "127.0.0.2", "plant 7", ""].map(|host| identity.is_for(host));
+    assert_eq!(is_for, [true, true, false, false, false]);
+}
+
+#[test]
 fn handshake_and_records_pass_whatever_pieces_they_come_in() {
     let authority = Authority::new("pieces");
     let (server, client) = ends(&authority);
