@@ -25,6 +25,9 @@ pub const PLAN_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The most instances of a plan.
 const INSTANCES_MAX: usize = 10_000;
 
+/// Keys of instances, which are no properties.
+pub(crate) const INSTANCE_KEYS: [&str; 5] = ["component", "server", "container", "lane", "node"];
+
 /// The server of instances for which the plan names none.
 pub const FIRST_SERVER: &str = "main";
 
@@ -660,14 +663,21 @@ impl Checked<'_> {
             return self.problem(&place, format!("the server {server} has no component {component}; {known}"));
         };
         let component = component.clone();
+        self.check_properties(&place, instance, &component);
+    }
+
+    fn check_properties(&mut self, place: &str, instance: &InstancePlan, component: &Description) {
         for property in instance.properties.keys().filter(|key| !component.properties.contains_key(*key)) {
             let known = names(&component.properties);
             let of = &instance.component;
-            self.problem(&place, format!("the component {of} has no property {property}; it has: {known}"));
+            self.problem(place, format!("the component {of} has no property {property}; it has: {known}"));
         }
         for (property, of) in &component.properties {
-            if !component.optional.contains(property) && !instance.properties.contains_key(property) {
-                self.problem(&place, format!("the property {property} is missing: give it, a {of}"));
+            if INSTANCE_KEYS.contains(&property.as_str()) {
+                let reason = format!("plans have the key {property} for themselves: give the property another name");
+                self.problem(place, reason);
+            } else if !component.optional.contains(property) && !instance.properties.contains_key(property) {
+                self.problem(place, format!("the property {property} is missing: give it, a {of}"));
             }
         }
     }

@@ -4,6 +4,7 @@ use super::abi::{self, Append, Event, Host, SendOptions, Table};
 use super::c_string;
 use crate::declaration::{EventType, PortKind, PropertyDeclaration, Setup};
 use crate::error::{Error, Failure, SendError};
+use crate::plan::INSTANCE_KEYS;
 use crate::port;
 use crate::route::Route;
 use crate::server::check_name;
@@ -34,9 +35,6 @@ const IDL_BYTES_MAX: usize = 64 * 1024;
 const INTERVAL_NS_MAX: u64 = 3_600_000_000_000;
 /// Characters of a line of the log, or of a failure's reason, that are kept.
 const TEXT_CHARACTERS_MAX: usize = 400;
-
-/// Keys of an instance in a plan, which are no properties.
-const RESERVED: [&str; 4] = ["component", "server", "container", "lane"];
 
 const SYMBOL: &CStr = c"campanile_component_v1";
 
@@ -247,7 +245,7 @@ fn read_component(component: &abi::Component, table: &'static Table) -> Result<F
             let name = self::name(property.name, "the name of a property").map_err(within)?;
             (name, text(property.what, NAME_BYTES_MAX, &format!("the type of the property {name}")).map_err(within)?)
         };
-        if RESERVED.contains(&name) {
+        if INSTANCE_KEYS.contains(&name) {
             return Err(within(format!("plans have the key {name} for themselves: give the property another name")));
         }
         if of.properties.iter().any(|known| known.name == name) {

@@ -3,12 +3,10 @@
 use super::Report;
 use super::value::{self, text_of_property};
 use super::xml::Element;
+use crate::plan::INSTANCE_KEYS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use toml::Table;
-
-/// Keys of instances, which are no properties.
-const INSTANCE_KEYS: [&str; 5] = ["component", "server", "container", "lane", "node"];
 
 /// What names begin with that only CIAO and DAnCE act upon, and such names of old CIAO.
 const OWN_NAMES: [&str; 2] = ["edu.vanderbilt.dre.CIAO.", "edu.vanderbilt.dre.DAnCE."];

@@ -124,6 +124,16 @@ fn each_mistake_is_said_with_its_place_and_what_to_do() {
 }
 
 #[test]
+fn a_property_that_is_called_as_a_key_of_instances_is_refused() {
+    let mut components = components();
+    let camera = components.get_mut("main").unwrap().get_mut("Camera").unwrap();
+    camera.properties.insert("node".to_owned(), "String".to_owned());
+    let problems: Vec<_> = Plan::parse(PLAN).unwrap().check(&components).iter().map(ToString::to_string).collect();
+    let key = "instances.camera: plans have the key node for themselves: give the property another name";
+    assert_eq!(problems, [key]);
+}
+
+#[test]
 fn what_is_no_plan_is_refused_by_line() {
     for (text, expected) in [
         ("[instances.a]\ncomponent = 3", "line 2"),
