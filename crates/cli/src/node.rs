@@ -85,7 +85,8 @@ pub(crate) fn up(options: &DeployNodeOptions) -> Result<(), Failure> {
 }
 
 pub(crate) fn down(options: &DeployDownOptions) -> Result<(), Failure> {
-    let answer = send(&NodeRequest::Down { name: options.name.clone() }, &options.node)?;
+    let answer =
+        send(&NodeRequest::Down { name: options.name.clone(), without: options.without.clone() }, &options.node)?;
     changed(answer, &format!("{} is down", options.name))
 }
 

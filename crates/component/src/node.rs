@@ -31,7 +31,7 @@ use self::coordinator::Coordinator;
 use self::manager::{Event, Manager};
 use self::network::Network;
 use self::settings::Policy;
-use self::store::Store;
+use self::store::{RECORD, Store};
 use rustix::process::geteuid;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -74,10 +74,17 @@ impl Node {
         let of_state = |error: &dyn std::fmt::Display| format!("state, {}: {error}", settings.state.display());
         let nodes = network.map(|network| Coordinator::new(network, store.clone())).transpose();
         let nodes = nodes.map_err(|error| of_state(&error))?;
+        let has_records = !store.all(RECORD).map_err(|error| of_state(&error))?.is_empty();
         let (sender, events) = channel();
         let mut manager = Manager::new(policy.clone(), store, (sender.clone(), events));
         manager.restart().map_err(|error| of_state(&error))?;
         let voted = manager.voted.clone();
+        if nodes.is_none() && (!voted.is_empty() || has_records) {
+            log::error!(
+                "there are plans over several nodes in {}, and no [tls]: add it again",
+                settings.state.display()
+            );
+        }
         let clients = Arc::new(Clients::new(policy, sender.clone(), nodes));
         let mut node = Self {
             socket,

@@ -94,6 +94,12 @@ impl Plan {
             }
         }
         self.check_reach(problem);
+        if problems.is_empty() {
+            let used: BTreeSet<_> = self.instances.values().filter_map(|instance| instance.node.as_ref()).collect();
+            let unused = self.nodes.keys().filter(|node| !used.contains(node));
+            problems
+                .extend(unused.map(|node| Problem::new(format!("nodes.{node}"), "no instance is on it: leave it out")));
+        }
         problems
     }
 
@@ -183,6 +189,8 @@ mod tests {
             "{all:?}"
         );
         assert!(problems("'dome.obs:2810'", "'dome.obs'")[0].contains("is no HOST:PORT"));
+        let unused = problems("node = 'lab'", "node = 'dome'");
+        assert_eq!(unused, ["nodes.lab: no instance is on it: leave it out"]);
         let twice = "nodes.lab: it is at lab.obs:2810, as dome is: give each node manager one name";
         assert_eq!(problems("dome.obs", "lab.obs"), [twice]);
     }
@@ -196,7 +204,8 @@ mod tests {
         // Nodes that are all on one machine; and what stays on one node.
         let one = PLAN.replace("dome.obs", "127.0.0.2").replace("lab.obs", "127.0.0.3").replace("events.obs", "[::1]");
         assert_eq!(Plan::parse(&one).unwrap().node_problems(), []);
-        let here = PLAN.replace("'lab'", "'dome'").replace("events.obs", "127.0.0.1");
+        let here =
+            PLAN.replace("'lab'", "'dome'").replace("lab = 'lab.obs:2810'", "").replace("events.obs", "127.0.0.1");
         assert_eq!(Plan::parse(&here).unwrap().node_problems(), []);
         assert_eq!(
             ["tcp://[::1]:28", "a.b:1", "::1", "udp://127.0.0.9:1"].map(host),

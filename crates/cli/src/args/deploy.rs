@@ -118,6 +118,7 @@ Exit status: 0 all servers are started; 1 one is not, or that cannot be said;
 const DOWN_EXAMPLES: &str = "\
 Examples:
   campanile deploy down guiding
+  campanile deploy down guiding --without lab
 
 Passivates all instances of the plan, ends its processes, and forgets it.";
 
@@ -287,6 +288,9 @@ pub(crate) struct DeployDownOptions {
     /// The plan
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+    /// A node of the plan that is gone for good, and is not called; may be repeated
+    #[arg(long, value_name = "NODE")]
+    pub(crate) without: Vec<String>,
     #[command(flatten)]
     pub(crate) node: NodeArg,
 }

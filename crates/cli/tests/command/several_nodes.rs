@@ -13,9 +13,12 @@ use std::thread::{self, JoinHandle};
 use testing::certificates::{Authority, CertificateSpec};
 use testing::{EndInTime as _, Killed, NextInTime as _, lines_of, output_in_time, own_loopback, wait_until};
 
-/// A program that does what the files beside it say: it refuses to be configured, hangs at its start, or stalls there, and may end then.
+/// A program that does what the files beside it say: it refuses to be configured, hangs at its start, or stalls there, and may end then, or
+/// lingers at its end. What has run where, and ended, is in a file for all nodes.
 const SCRIPT: &str = r#"#!/bin/sh
 folder=${0%/*}
+site=${folder%/opt}
+for server; do :; done
 [ "$1" = --describe ] && exec cat "$folder/description.toml"
 [ -e "$folder/refuse" ] && { echo "not today" >&2; exit 3; }
 echo configured
@@ -24,8 +27,12 @@ read -r line || exit 0
 [ -e "$folder/stall" ] && echo > "$folder/stalled"
 while [ -e "$folder/stall" ]; do read -r line < "$folder/pipe"; done
 [ -e "$folder/break" ] && exit 4
+echo "$server started at ${site##*/}" >> "$site/../life"
 echo started
-exec cat > /dev/null
+cat > /dev/null
+[ -e "$folder/linger" ] && echo > "$folder/stalled"
+while [ -e "$folder/linger" ]; do read -r line < "$folder/pipe"; done
+echo "$server ended at ${site##*/}" >> "$site/../life"
 "#;
 
 const DESCRIPTION: &str = "[Thing]\nsinks = { down = 'struct Water { long depth; };' }\nsources = { up = 'struct Water { long depth; };' }\n\
@@ -78,14 +85,18 @@ impl Site {
         fs::remove_file(self.folder.join("opt").join(fault)).unwrap();
     }
 
-    /// Waits for a server that stalls or hangs at its start.
+    /// Waits for a server that stalls or hangs at its start, or lingers at its end.
     fn await_stalled(&self) {
         wait_until("a server that stalls", || self.folder.join("opt/stalled").exists());
     }
 
     /// Has a server that stalls go on, until something holds.
-    fn release(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        self.unset("stall");
+    fn release(&self, what: &str, holds: impl FnMut() -> bool) {
+        self.release_from("stall", what, holds);
+    }
+
+    fn release_from(&self, fault: &str, what: &str, mut holds: impl FnMut() -> bool) {
+        self.unset(fault);
         // Its reader is there, or finds the file gone.
         wait_until(what, || {
             let pipe = OpenOptions::new().read(true).write(true).open(self.folder.join("opt/pipe"));
@@ -174,6 +185,12 @@ impl Stand {
             );
         }
         self.write(does, &plan)
+    }
+
+    /// What has become of a server, in order.
+    fn life(&self, server: &str) -> Vec<String> {
+        let life = fs::read_to_string(self.folder.join("life")).unwrap();
+        life.lines().filter_map(|line| line.strip_prefix(server)).map(|line| line.trim().to_owned()).collect()
     }
 
     fn write(&self, name: &str, plan: &str) -> String {
@@ -540,6 +557,126 @@ fn of_two_changes_the_second_is_refused_and_a_name_belongs_to_one_coordinator() 
     let said =
         format!("nodes: only the part of this node is down: the plan was brought up at {}\n", stand.dome.address);
     assert!(text(&output.stderr).ends_with(&said), "{}", text(&output.stderr));
+    // The name is taken by another plan there, which the first node leaves alone.
+    let alone = fs::read_to_string(alone).unwrap();
+    fs::write(stand.tower.folder.join("opt/alone.toml"), alone).unwrap();
+    let output = stand.tower.deploy(&["up", stand.tower.folder.join("opt/alone.toml").to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = stand.dome.deploy(&["down", "guiding"]);
+    let said = (output.status.code(), text(&output.stdout));
+    assert_eq!(said, (Some(0), "guiding is down: ended a, b\n".to_owned()), "{}", text(&output.stderr));
+    assert!(stand.tower.deploy(&["status", "guiding"]).status.success());
+}
+
+#[test]
+fn a_node_that_is_left_out_and_cut_off_after_its_vote_runs_nothing_twice() {
+    let mut stand = Stand::new("nodes-left");
+    stand.lab.kill();
+    let cut = Cut::before(&mut stand);
+    stand.lab.start();
+    stand.up_first();
+    let whole = fs::read_to_string(stand.plan("second")).unwrap();
+    let without = |server: &str| {
+        let (head, rest) = whole.split_once(&format!("[servers.{server}]")).unwrap();
+        let rest = rest.split_once("[servers.").map_or(String::new(), |(_, rest)| format!("[servers.{rest}"));
+        head.replace(&format!("lab = '{}'\n", cut.address), "") + &rest
+    };
+    let (second, record) = (stand.write("second", &without("b")), stand.dome.record());
+    stand.tower.set("stall");
+    let up = stand.begin(&second);
+    stand.tower.await_stalled();
+    stand.lab.await_vote();
+    cut.set(true);
+    stand.tower.release("the decision", || stand.dome.record() != record);
+    stand.lab.kill();
+    let output = up.end_in_time();
+    let missing = format!("nodes.{0}: the connection was closed; the plan is up", cut.address);
+    assert!(text(&output.stderr).contains(&missing), "{}", text(&output.stderr));
+    // It takes part in what comes next, and is not forgotten.
+    let third = stand.write("third", &without("b").replace("second", "third"));
+    let refused = refusal(&stand.dome.deploy(&["up", &third]));
+    assert!(refused.contains(&format!("nodes.{0}: the node manager at {0}: ", cut.address)), "{refused}");
+    let output = stand.dome.deploy(&["down", "guiding"]);
+    assert_eq!(text(&output.stdout), "guiding is down: ended a, c\n");
+    let again = text(&output.stderr);
+    assert!(again.contains(&format!("nodes.{}: ", cut.address)) && again.contains("until it is taken down"), "{again}");
+    stand.lab.start();
+    let files = |site: &Site| fs::read_dir(site.folder.join("state")).unwrap().count();
+    wait_until("the lab to have nothing but the lock", || files(&stand.lab) == 1);
+    assert_eq!(stand.life("b"), ["started at lab", "ended at lab"]);
+    cut.set(false);
+    let output = stand.dome.deploy(&["down", "guiding"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!((files(&stand.dome), stand.lab.status().as_str()), (1, "no server is up\n"));
+}
+
+#[test]
+fn a_server_that_moves_ends_at_one_node_before_it_is_started_at_another() {
+    let stand = Stand::new("nodes-moves");
+    let moved = fs::read_to_string(stand.up_first()).unwrap().replace("node = 'tower'", "node = 'lab'");
+    let moved = stand.write("moved", &moved.replace(&format!("tower = '{}'\n", stand.tower.address), ""));
+    stand.tower.set("linger");
+    let up = stand.begin(&moved);
+    stand.tower.await_stalled();
+    stand.tower.release_from("linger", "the end of the change", || up.is_finished());
+    let output = up.end_in_time();
+    let said = format!("{moved} is up: replaced c; unchanged a, b\n");
+    assert_eq!(text(&output.stdout), said, "{}", text(&output.stderr));
+    assert_eq!(stand.life("c"), ["started at tower", "ended at tower", "started at lab"]);
+}
+
+#[test]
+fn a_plan_goes_down_without_a_node_that_is_gone() {
+    let mut stand = Stand::new("nodes-gone");
+    stand.up_first();
+    stand.lab.kill();
+    let refused = refusal(&stand.dome.deploy(&["down", "guiding", "--without", "attic"]));
+    assert_eq!(refused, "campanile: guiding: it has no node attic; there are: dome, lab, tower\n");
+    let output = stand.dome.deploy(&["down", "guiding", "--without", "lab"]);
+    assert_eq!(text(&output.stdout), "guiding is down: ended a, c\n", "{}", text(&output.stderr));
+    let at = &stand.lab.address;
+    let said = format!(
+        "campanile: nodes.lab: the node manager at {at} is not called: if it returns, take guiding down there as well\n"
+    );
+    assert_eq!(text(&output.stderr), said);
+    assert_eq!(stand.dome.record(), "");
+    stand.lab.start();
+    wait_until("its part", || stand.lab.status().contains("started"));
+    assert_eq!(text(&stand.lab.deploy(&["down", "guiding"]).stdout), "guiding is down: ended b\n");
+    stand.up_first();
+}
+
+#[test]
+fn a_node_that_is_found_at_another_host_than_that_of_its_certificate_is_refused() {
+    let mut stand = Stand::new("nodes-address");
+    let plan = fs::read_to_string(stand.up_first()).unwrap().replace("node = 'dome'", "node = 'lab'");
+    let plan = plan.replace(&format!("dome = '{}'\n", stand.dome.address), "").replace("'guiding'", "'seeing'");
+    let plan = stand.write("other", &plan);
+    // The files are read for each connection.
+    let elsewhere = own_loopback().to_string();
+    let other = CertificateSpec { name: "dome", hosts: &[&elsewhere], ..CertificateSpec::default() };
+    let _ = stand.authority.certify_as(&other);
+    let refused = refusal(&stand.dome.deploy(&["up", &plan]));
+    let says = format!(
+        "CN=dome,O=Tests is found at {}, and has no certificate for that host: set tls.address",
+        stand.dome.address
+    );
+    for node in ["lab", "tower"] {
+        assert!(refused.contains(&format!("nodes.{node}: node: {says}")), "{refused}");
+    }
+    let output = stand.dome.deploy(&["down", "guiding"]);
+    assert_eq!(text(&output.stdout), "guiding is down: no servers\n");
+    assert!(text(&output.stderr).contains(&format!("nodes.lab: node: {says}")), "{}", text(&output.stderr));
+    // It does not call itself for this.
+    let output = stand.dome.deploy(&["status", "guiding"]);
+    assert!(output.status.success() && text(&output.stdout).contains(" a "), "{}", text(&output.stderr));
+    stand.dome.kill();
+    let mut command = Command::new(PROGRAM);
+    let output = output_in_time(command.arg("node").arg("--config").arg(stand.dome.folder.join("node.toml")));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let wrong = format!("tls.address, {}: ", stand.dome.address);
+    assert!(said.contains(&wrong) && said.contains("is for another host"), "{said}");
 }
 
 #[test]

@@ -217,11 +217,20 @@ impl Manager {
         self.step(name, |this, pending| this.configure(pending))
     }
 
-    /// The third step: the old servers are replaced, and the vote is written, from which on another node decides.
+    /// The third step: the old servers end, at all nodes before any has new ones started.
+    pub(crate) fn end_part(&mut self, name: &str) -> NodeAnswer {
+        self.step(name, |this, pending| {
+            this.end(&pending.old_ids());
+            Ok(())
+        })
+    }
+
+    /// The fourth step: the new servers are started, and the vote is written, from which on another node decides.
     pub(crate) fn start_part(&mut self, name: &str) -> NodeAnswer {
         self.step(name, |this, pending| {
             this.exchange(pending)?;
-            this.store.replace(name, VOTE, &pending.vote)?;
+            // One that may be lost at a power cut is none.
+            this.store.replace(name, VOTE, &pending.vote).inspect_err(|_| this.store.forget(name, VOTE))?;
             pending.has_voted = true;
             Ok(())
         })
@@ -234,6 +243,10 @@ impl Manager {
         carry_out: impl FnOnce(&mut Self, &mut Pending) -> Result<(), Problem>,
     ) -> NodeAnswer {
         let Some(mut pending) = self.pending.remove(name) else { return self.unknown(name) };
+        if let Some(vote) = pending.vote.clone().filter(|_| pending.has_voted) {
+            self.pending.insert(name.to_owned(), pending);
+            return NodeAnswer::refused(name, format!("this node has voted, and {}", vote.waits()));
+        }
         if let Err(problem) = carry_out(self, &mut pending) {
             let undone = self.undo(&pending).and_then(Result::err);
             return NodeAnswer::Refused(std::iter::once(problem).chain(undone).collect());
@@ -306,8 +319,9 @@ impl Manager {
         match coordinator {
             None if !is_known => return self.unknown(name),
             Some(_) if !is_known => return NodeAnswer::Changed(Changed::default()),
-            Some(at) if own.as_deref() != Some(at) && !self.refused.contains_key(name) => {
-                return NodeAnswer::refused(name, "the plan of this name is not of the node manager that ends it");
+            // The name is another one's meanwhile.
+            Some(at) if own.as_deref().map_or(!self.refused.contains_key(name), |own| own != at) => {
+                return NodeAnswer::Changed(Changed::default());
             }
             _ => {}
         }

@@ -1,9 +1,10 @@
 //! Clients of a node manager, at the unix socket, and other node managers over TLS: threads that accept connections, and one for each
 //! connection.
 
-use crate::node::connection::{CLIENT_LIMIT, Connection};
+use crate::node::connection::{CLIENT_LIMIT, Connection, LINE_BYTES_MAX, understand};
 use crate::node::coordinator::{Coordinator, STEPS_LIMIT};
 use crate::node::manager::{Event, Order, Vote};
+use crate::node::network::host;
 use crate::node::protocol::{NodeAnswer, NodeRequest, PeerAnswer, PeerRequest};
 use crate::node::release::{Assignment, Release};
 use crate::node::settings::Policy;
@@ -25,6 +26,9 @@ use std::time::Duration;
 /// The most connections at a time, at the unix socket and over TLS: many of these do not keep the users of this machine out.
 const CLIENTS_MAX: usize = 16;
 const NODES_MAX: usize = 128;
+
+/// The most octets of a line that are stored of a node without the right to deploy: it may ask for decisions.
+const DECISION_BYTES_MAX: usize = 256;
 
 /// Pause before another node is queried again for its decision: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
@@ -239,8 +243,11 @@ impl Clients {
                     self.change(&name, client, || self.prepare(&text, &folder, Order::Up))
                 }
             },
-            NodeRequest::Down { name } => match self.nodes.as_ref().filter(|nodes| nodes.has(&name)) {
-                Some(nodes) => nodes.down(&name, client),
+            NodeRequest::Down { name, without } => match self.nodes.as_ref().filter(|nodes| nodes.has(&name)) {
+                Some(nodes) => nodes.down(&name, &without, client),
+                None if !without.is_empty() => {
+                    NodeAnswer::refused(&name, "no plan of this name was brought up here over several nodes")
+                }
                 None => self.change(&name, client, || self.order(Order::Down(name.clone(), None))),
             },
         }
@@ -329,11 +336,30 @@ impl Clients {
     ) -> Result<(), String> {
         // Where the certificate is refused, the alert comes instead of this, before the peer has sent anything.
         connection.send(&PeerAnswer::Ready)?;
-        let request = connection.receive(CLIENT_LIMIT)?;
+        let may_deploy = nodes.network.may_deploy(name);
+        let line = connection.read_line(CLIENT_LIMIT, if may_deploy { LINE_BYTES_MAX } else { DECISION_BYTES_MAX })?;
+        let request = understand(&line);
+        drop(line);
         // Decisions are for all nodes: the transaction is a secret of those that voted.
-        if !matches!(request, PeerRequest::Decision { .. }) && !nodes.network.may_deploy(name) {
+        if !matches!(request, Ok(PeerRequest::Decision { .. })) && !may_deploy {
             let reason = format!(
                 "{name} has not the right to deploy: tls.deploy of this node's node.toml names those that have"
+            );
+            self.count_refused(&reason);
+            return connection.send(&PeerAnswer::Node(NodeAnswer::refused("node", reason)));
+        }
+        let request = request?;
+        let coordinator = match &request {
+            PeerRequest::Prepare { assignment, .. } | PeerRequest::Diff { assignment, .. } => {
+                Some(&assignment.coordinator)
+            }
+            PeerRequest::Down { coordinator, .. } => Some(coordinator),
+            _ => None,
+        };
+        if let Some(at) = coordinator.filter(|at| !connection.peer_is(host(at))) {
+            let reason = format!(
+                "{name} is found at {at}, and has no certificate for that host: set tls.address of its node.toml to a HOST:PORT with a \
+                 host among the certificate's alternative names"
             );
             self.count_refused(&reason);
             return connection.send(&PeerAnswer::Node(NodeAnswer::refused("node", reason)));
@@ -356,9 +382,11 @@ impl Clients {
                 let order = || self.order(Order::Down(name.clone(), Some(coordinator)));
                 PeerAnswer::Node(self.change(&name, &client, order))
             }
-            PeerRequest::Configure | PeerRequest::Start | PeerRequest::Commit | PeerRequest::Abort => {
-                PeerAnswer::Node(NodeAnswer::refused("request", "a change begins with prepare"))
-            }
+            PeerRequest::Configure
+            | PeerRequest::End
+            | PeerRequest::Start
+            | PeerRequest::Commit
+            | PeerRequest::Abort => PeerAnswer::Node(NodeAnswer::refused("request", "a change begins with prepare")),
         };
         connection.send(&answer)
     }
@@ -417,6 +445,7 @@ impl Clients {
             let decide = |is_commit| Order::Decide(name.to_owned(), vote.transaction.clone(), is_commit);
             let order = match request {
                 PeerRequest::Configure => Order::Configure(name.to_owned()),
+                PeerRequest::End => Order::End(name.to_owned()),
                 PeerRequest::Start => Order::Start(name.to_owned()),
                 PeerRequest::Commit => decide(true),
                 PeerRequest::Abort => decide(false),
@@ -430,6 +459,7 @@ impl Clients {
                 PeerRequest::Commit if is_refused => return Err("what was decided cannot be stored".to_owned()),
                 // It is over, whether or not the answer was read.
                 PeerRequest::Commit | PeerRequest::Abort => return Ok(()),
+                _ if is_refused && *has_voted => return Err("a step came after the vote".to_owned()),
                 // The step has undone all.
                 _ if is_refused => return Ok(()),
                 _ => sent?,

@@ -3,7 +3,7 @@
 use crate::plan::PLAN_BYTES_MAX;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -73,17 +73,28 @@ impl<S: Socket> Write for Timed<S> {
 /// What lines go over.
 trait Carrier: Read + Write + Send {
     fn set_until(&mut self, moment: Instant);
+
+    /// Whether the peer has shown a certificate for a host.
+    fn peer_is(&self, host: &str) -> bool;
 }
 
 impl<S: Socket> Carrier for Timed<S> {
     fn set_until(&mut self, moment: Instant) {
         self.until = moment;
     }
+
+    fn peer_is(&self, _: &str) -> bool {
+        false
+    }
 }
 
 impl<S: Socket> Carrier for tls::Stream<Timed<S>> {
     fn set_until(&mut self, moment: Instant) {
         self.socket_mut().until = moment;
+    }
+
+    fn peer_is(&self, host: &str) -> bool {
+        Self::peer_is(self, host)
     }
 }
 
@@ -103,26 +114,33 @@ impl Connection {
         Self { carrier: Box::new(stream), rest: Vec::new() }
     }
 
-    /// Reads a line, for so long at most.
-    pub(crate) fn receive<T: DeserializeOwned>(&mut self, within: Duration) -> Result<T, String> {
-        let line = self.read_line(within)?;
-        serde_json::from_slice(&line).map_err(|error| format!("the line is not understood: {error}"))
+    /// Whether the peer has shown a certificate for a host.
+    pub(crate) fn peer_is(&self, host: &str) -> bool {
+        self.carrier.peer_is(host)
     }
 
-    fn read_line(&mut self, within: Duration) -> Result<Vec<u8>, String> {
+    /// Reads a line, for so long at most.
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self, within: Duration) -> Result<T, String> {
+        self.read_line(within, LINE_BYTES_MAX).and_then(|line| understand(&line))
+    }
+
+    /// Reads a line. Of one that has more octets than are stored, some in its middle are lost, so that it is not understood.
+    pub(crate) fn read_line(&mut self, within: Duration, stored_max: usize) -> Result<Vec<u8>, String> {
         self.carrier.set_until(Instant::now() + within);
         let (mut line, mut chunk) = (std::mem::take(&mut self.rest), vec![0; 64 * 1024]);
-        let mut searched = 0;
+        let (mut searched, mut lost) = (0, 0);
         loop {
             if let Some(end) = line.iter().skip(searched).position(|octet| *octet == b'\n') {
                 self.rest = line.split_off(searched + end + 1);
                 line.pop();
                 return Ok(line);
             }
-            searched = line.len();
-            if line.len() > LINE_BYTES_MAX {
+            if lost + line.len() > LINE_BYTES_MAX {
                 return Err(format!("a line has at most {LINE_BYTES_MAX} octets"));
             }
+            lost += line.len().saturating_sub(stored_max);
+            line.truncate(stored_max);
+            searched = line.len();
             match self.carrier.read(&mut chunk) {
                 Ok(0) if line.is_empty() => return Err("the connection was closed".to_owned()),
                 Ok(0) => return Err("the connection ended within a line".to_owned()),
@@ -135,13 +153,19 @@ impl Connection {
 
     /// Writes a line. A peer that does not read it in time does not get it.
     pub(crate) fn send(&mut self, value: &impl Serialize) -> Result<(), String> {
-        let line = serde_json::to_string(value).map_err(|error| error.to_string())? + "\n";
         self.carrier.set_until(Instant::now() + CLIENT_LIMIT);
-        self.carrier
-            .write_all(line.as_bytes())
-            .and_then(|()| self.carrier.flush())
+        let mut out = BufWriter::with_capacity(64 * 1024, &mut self.carrier);
+        serde_json::to_writer(&mut out, value)
+            .map_err(io::Error::from)
+            .and_then(|()| out.write_all(b"\n"))
+            .and_then(|()| out.flush())
             .map_err(|error| words(&error, || format!("a line was not read within {} s", CLIENT_LIMIT.as_secs())))
     }
+}
+
+/// What a line says.
+pub(crate) fn understand<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| format!("the line is not understood: {error}"))
 }
 
 /// What has gone wrong with a connection.
@@ -167,14 +191,20 @@ mod tests {
         let mut node = Connection::unix(node);
         client.write_all(b"{}\n[]\nmore").unwrap();
         let far = Duration::from_secs(60);
-        assert_eq!(node.read_line(far).as_deref(), Ok(&b"{}"[..]));
-        assert_eq!(node.read_line(far).as_deref(), Ok(&b"[]"[..]));
+        assert_eq!(node.read_line(far, 256).as_deref(), Ok(&b"{}"[..]));
+        assert_eq!(node.read_line(far, 256).as_deref(), Ok(&b"[]"[..]));
         // Less than a line, and its time is over.
-        assert_eq!(node.read_line(Duration::ZERO).unwrap_err(), "no line came within 0 s");
+        assert_eq!(node.read_line(Duration::ZERO, 256).unwrap_err(), "no line came within 0 s");
         std::thread::scope(|scope| {
+            let mut other = client.try_clone().unwrap();
+            // It is read to its end, and not stored.
+            scope.spawn(move || other.write_all(&[&vec![b' '; 1 << 20][..], b"\n{}\n"].concat()));
+            let line = node.read_line(far, 256).unwrap();
+            assert!(line.len() < 128 * 1024 && line.capacity() < 256 * 1024, "{} octets", line.capacity());
+            assert_eq!(node.read_line(far, 256).as_deref(), Ok(&b"{}"[..]));
             // It is not read to its end.
             scope.spawn(|| client.write_all(&vec![b' '; LINE_BYTES_MAX + (1 << 20)]));
-            assert!(node.read_line(far).unwrap_err().contains("a line has at most"));
+            assert!(node.read_line(far, LINE_BYTES_MAX).unwrap_err().contains("a line has at most"));
             drop(node);
         });
     }

@@ -1,12 +1,12 @@
 //! Plans over several nodes, at the node manager where they are brought up.
 //!
 //! A change goes in steps, each at all nodes at once: the parts are prepared, the plan is checked as a whole, new servers are made beside the
-//! old ones, those end and the new ones start. A node that has done so has voted. When all have, a record in the store decides that the
+//! old ones, those end, and the new ones start. A node that has done so has voted. When all have, a record in the store decides that the
 //! change stays; until it is written, whatever goes wrong undoes all. So a change of which there is no record is undone (presumed abort), and
 //! a node that does not learn what was decided asks for it.
 //!
 //! A record stays until the next one of its plan, for which all nodes of both have to vote, or until the plan is down. None of them waits for
-//! the decision of the former one then.
+//! the decision of the former one then. Nodes that a plan leaves out are in its record, by their addresses, until they have acknowledged.
 
 use crate::node::clients::Changing;
 use crate::node::connection::{CLIENT_LIMIT, Connection};
@@ -18,7 +18,8 @@ use crate::node::store::{RECORD, Store};
 use crate::plan::{Descriptions, Plan, Problem};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use std::time::Duration;
 const PREPARE_LIMIT: Duration = Duration::from_secs(180);
 
 /// How long a node may take for each other step: to end old servers, and to start others, twice where it undoes that.
-const STEP_LIMIT: Duration = Duration::from_secs(150);
+const STEP_LIMIT: Duration = Duration::from_secs(200);
 
 /// How long a node waits for the next step, in which another one may take as long.
 pub(crate) const STEPS_LIMIT: Duration = Duration::from_secs(240);
@@ -46,6 +47,8 @@ pub(crate) struct Coordinator {
     records: Mutex<BTreeMap<String, Record>>,
     /// Whether all could be read: otherwise a change may have been decided of which there is none.
     has_all: bool,
+    /// Changes whose records were written, and may be lost at a power cut: the next node manager knows.
+    unknown: Mutex<BTreeSet<String>>,
     changing: Changing,
 }
 
@@ -61,7 +64,12 @@ impl Coordinator {
                 }
             }
         }
-        Ok(Self { network, store, records: Mutex::new(records), has_all, changing: Changing::default() })
+        let (records, unknown) = (Mutex::new(records), Mutex::default());
+        Ok(Self { network, store, records, has_all, unknown, changing: Changing::default() })
+    }
+
+    fn unknown(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn records(&self) -> MutexGuard<'_, BTreeMap<String, Record>> {
@@ -80,7 +88,7 @@ impl Coordinator {
 
     /// What was decided of a change; `None` while that is open.
     pub(crate) fn decision(&self, transaction: &str) -> Option<bool> {
-        if self.changing.is(transaction) {
+        if self.changing.is(transaction) || self.unknown().contains(transaction) {
             return None;
         }
         let is_commit = self.records().values().any(|record| record.transaction == transaction);
@@ -89,6 +97,9 @@ impl Coordinator {
 
     /// What another node has decided.
     pub(crate) fn ask(&self, vote: &Vote) -> Result<Option<bool>, String> {
+        if vote.coordinator == self.network.address {
+            return Ok(self.decision(&vote.transaction));
+        }
         let mut connection = self.open(&vote.coordinator)?;
         match call(&mut connection, &PeerRequest::Decision { transaction: vote.transaction.clone() }, CLIENT_LIMIT)? {
             PeerAnswer::Decided(decision) => Ok(decision),
@@ -110,7 +121,8 @@ impl Coordinator {
             Ok(change) => change,
             Err(busy) => return busy,
         };
-        let (peers, problems) = each(self.nodes(plan), |_, address| self.open(&address).map_err(of_connection));
+        let nodes = self.nodes(plan);
+        let (peers, problems) = each(nodes.clone(), |_, address| self.open(&address).map_err(of_connection));
         if !problems.is_empty() {
             return NodeAnswer::Refused(problems);
         }
@@ -118,7 +130,7 @@ impl Coordinator {
         let (prepared, mut problems) = each(peers, |node, mut connection| {
             let (transaction, assignment) = (transaction.clone(), self.assignment(node));
             let request =
-                PeerRequest::Prepare { transaction, assignment, client: client.clone(), plan: text.to_owned() };
+                PeerRequest::Prepare { transaction, assignment, client: client.clone(), plan: Cow::Borrowed(text) };
             match call(&mut connection, &request, PREPARE_LIMIT) {
                 Ok(PeerAnswer::Prepared { components, .. }) => Ok((connection, components)),
                 other => Err(refusal(other)),
@@ -133,17 +145,21 @@ impl Coordinator {
             problems = plan.check(&components);
         }
         let mut changed = Changed::default();
-        for request in [PeerRequest::Configure, PeerRequest::Start] {
+        for request in [PeerRequest::Configure, PeerRequest::End, PeerRequest::Start] {
             if problems.is_empty() {
                 (peers, changed, problems) = step(peers, &request);
             }
         }
         if problems.is_empty() {
-            problems.extend(self.decide(plan, transaction).err());
+            problems.extend(self.decide(plan, &transaction, nodes).err());
+            if self.unknown().contains(&transaction) {
+                return NodeAnswer::Refused(problems);
+            }
         }
         let is_commit = problems.is_empty();
-        let (_, _, late) = step(peers, if is_commit { &PeerRequest::Commit } else { &PeerRequest::Abort });
+        let (acknowledged, _, late) = step(peers, if is_commit { &PeerRequest::Commit } else { &PeerRequest::Abort });
         if is_commit {
+            self.drop_left_out(plan, |node| acknowledged.contains_key(node));
             log::info!("plan {} is up on {} nodes: {changed}", plan.name, plan.nodes.len());
             let asks = "; the plan is up, and this node carries that out when it asks";
             NodeAnswer::Changed(changed).beside(late.into_iter().map(|it| with(it, asks)).collect())
@@ -169,12 +185,35 @@ impl Coordinator {
         Assignment { node: node.to_owned(), coordinator: self.network.address.clone() }
     }
 
-    /// Decides that a change stays.
-    fn decide(&self, plan: &Plan, transaction: String) -> Result<(), Problem> {
-        let record = Record { transaction, nodes: plan.nodes.clone() };
-        self.store.replace(&plan.name, RECORD, &record)?;
-        self.records().insert(plan.name.clone(), record);
+    /// Decides that a change of these nodes stays.
+    fn decide(&self, plan: &Plan, transaction: &str, nodes: BTreeMap<String, String>) -> Result<(), Problem> {
+        self.write(&plan.name, Record { transaction: transaction.to_owned(), nodes }).map_err(|problem| {
+            let text = self.store.text(&plan.name, RECORD);
+            if !text.is_some_and(|text| text.is_ok_and(|text| text.contains(transaction))) {
+                return problem;
+            }
+            self.unknown().insert(transaction.to_owned());
+            let open = "; whether the change stays is not known until the node manager is started again, and its nodes wait for that";
+            with(problem, open)
+        })
+    }
+
+    fn write(&self, name: &str, record: Record) -> Result<(), Problem> {
+        self.store.replace(name, RECORD, &record)?;
+        self.records().insert(name.to_owned(), record);
         Ok(())
+    }
+
+    /// Drops nodes from a record that its plan has left out, and that know it.
+    fn drop_left_out(&self, plan: &Plan, knows: impl Fn(&str) -> bool) {
+        let Some(mut record) = self.records().get(&plan.name).cloned() else { return };
+        let all = record.nodes.len();
+        record.nodes.retain(|node, _| plan.nodes.contains_key(node) || !knows(node));
+        if record.nodes.len() < all
+            && let Err(problem) = self.write(&plan.name, record)
+        {
+            log::error!("plan {}: nodes that it has left out take part in its next change: {problem}", plan.name);
+        }
     }
 
     /// Says what `up` would change at the nodes that answer.
@@ -184,7 +223,7 @@ impl Coordinator {
             return NodeAnswer::Refused(problems);
         }
         let (found, mut problems) = each(self.nodes(plan), |node, address| {
-            let request = PeerRequest::Diff { assignment: self.assignment(node), plan: text.to_owned() };
+            let request = PeerRequest::Diff { assignment: self.assignment(node), plan: Cow::Borrowed(text) };
             let mut connection = self.open(&address).map_err(of_connection)?;
             match call(&mut connection, &request, PREPARE_LIMIT) {
                 Ok(PeerAnswer::Prepared { components, differences }) => Ok((components, differences)),
@@ -207,14 +246,21 @@ impl Coordinator {
             other if records.is_empty() => return other,
             _ => NodeStatus::default(),
         };
-        status.plans.retain(|plan| !records.contains_key(&plan.name));
+        let (own, local): (Vec<_>, _) = status.plans.into_iter().partition(|plan| records.contains_key(&plan.name));
+        status.plans = local;
         let mut problems = Vec::new();
         for (name, record) in records {
             let request = PeerRequest::Status { name: name.clone() };
-            let (found, more) = each(record.nodes, |_, address| {
+            let (found, more) = each(record.nodes, |node, address| {
+                let here: Vec<_> = own.iter().filter(|plan| plan.name == name).cloned().collect();
+                if address == self.network.address && !here.is_empty() {
+                    return Ok(here);
+                }
                 let mut connection = self.open(&address).map_err(of_connection)?;
                 match call(&mut connection, &request, CLIENT_LIMIT) {
                     Ok(PeerAnswer::Node(NodeAnswer::Status(status))) => Ok(status.plans),
+                    // The plan has left it out.
+                    Ok(PeerAnswer::Node(NodeAnswer::Refused(_))) if node == address => Ok(Vec::new()),
                     other => Err(refusal(other)),
                 }
             });
@@ -232,8 +278,8 @@ impl Coordinator {
         NodeAnswer::Status(status).beside(problems)
     }
 
-    /// Takes a plan down at the nodes that answer. The others have it as long as they do not.
-    pub(crate) fn down(&self, name: &str, client: &str) -> NodeAnswer {
+    /// Takes a plan down at the nodes that answer. The others have it as long as they do not, but for those without which it is to go down.
+    pub(crate) fn down(&self, name: &str, without: &[String], client: &str) -> NodeAnswer {
         let _change = match self.changing.begin(name, client, "") {
             Ok(change) => change,
             Err(busy) => return busy,
@@ -241,6 +287,16 @@ impl Coordinator {
         let Some(mut record) = self.records().get(name).cloned() else {
             return NodeAnswer::refused(name, "no such plan is up");
         };
+        let mut dropped = Vec::new();
+        for node in without {
+            let Some(address) = record.nodes.remove(node) else {
+                let names: Vec<_> = record.nodes.into_keys().collect();
+                return NodeAnswer::refused(name, format!("it has no node {node}; there are: {}", names.join(", ")));
+            };
+            let reason =
+                format!("the node manager at {address} is not called: if it returns, take {name} down there as well");
+            dropped.push(Problem::new(format!("nodes.{node}"), reason));
+        }
         let client = format!("{client}, at {}", self.network.address);
         let (found, problems) = each(record.nodes.clone(), |_, address| {
             let (name, coordinator) = (name.to_owned(), self.network.address.clone());
@@ -255,14 +311,12 @@ impl Coordinator {
         if record.nodes.is_empty() {
             self.records().remove(name);
             self.store.forget(name, RECORD);
-        } else if let Err(problem) = self.store.replace(name, RECORD, &record) {
+        } else if let Err(problem) = self.write(name, record) {
             return NodeAnswer::Refused(vec![problem]);
-        } else {
-            self.records().insert(name.to_owned(), record);
         }
-        let again = "; it has the plan until it is taken down again";
-        NodeAnswer::Changed(merged(found.into_values()))
-            .beside(problems.into_iter().map(|it| with(it, again)).collect())
+        let again = "; it has the plan until it is taken down again, --without it if it is gone for good";
+        let problems = problems.into_iter().map(|it| with(it, again)).chain(dropped).collect();
+        NodeAnswer::Changed(merged(found.into_values())).beside(problems)
     }
 
     /// Connects with another node manager, which waits for a request then.
@@ -286,7 +340,7 @@ fn transaction() -> std::io::Result<String> {
     }
 }
 
-fn call(connection: &mut Connection, request: &PeerRequest, within: Duration) -> Result<PeerAnswer, String> {
+fn call(connection: &mut Connection, request: &PeerRequest<'_>, within: Duration) -> Result<PeerAnswer, String> {
     connection.send(request).and_then(|()| connection.receive(within))
 }
 
@@ -341,7 +395,7 @@ fn each<P: Send, T: Send>(
 /// Has all nodes do a step. Returns those that have, what that changed, and what went wrong.
 fn step(
     peers: BTreeMap<String, Connection>,
-    request: &PeerRequest,
+    request: &PeerRequest<'_>,
 ) -> (BTreeMap<String, Connection>, Changed, Vec<Problem>) {
     let (done, problems) = each(peers, |_, mut connection| match call(&mut connection, request, STEP_LIMIT) {
         Ok(PeerAnswer::Node(NodeAnswer::Changed(changed))) => Ok((connection, changed)),
@@ -359,6 +413,11 @@ fn merged(all: impl Iterator<Item = Changed>) -> Changed {
         whole.ended.extend(part.ended);
         whole
     });
+    // Those that move from one node to another.
+    let moved: BTreeSet<_> = merged.started.iter().filter(|server| merged.ended.contains(server)).cloned().collect();
+    merged.started.retain(|server| !moved.contains(server));
+    merged.ended.retain(|server| !moved.contains(server));
+    merged.replaced.extend(moved);
     for servers in [&mut merged.unchanged, &mut merged.replaced, &mut merged.started, &mut merged.ended] {
         servers.sort_unstable();
     }

@@ -32,6 +32,7 @@ pub(crate) enum Order {
     /// The steps of a change of a part of a plan, by its name.
     Prepare(Arc<Release>, Vote),
     Configure(String),
+    End(String),
     Start(String),
     /// The end of a change, by its transaction: whether it stays.
     Decide(String, String, bool),
@@ -213,6 +214,7 @@ impl Manager {
                     Order::Down(name, coordinator) => self.down(&name, coordinator.as_deref()),
                     Order::Prepare(release, vote) => self.prepare_part(release, vote),
                     Order::Configure(name) => self.configure_part(&name),
+                    Order::End(name) => self.end_part(&name),
                     Order::Start(name) => self.start_part(&name),
                     Order::Decide(name, transaction, is_commit) => self.decide(&name, &transaction, is_commit),
                     other => self.look(other),

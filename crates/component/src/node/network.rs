@@ -79,6 +79,15 @@ impl Network {
         };
         let network = Self { settings: settings.clone(), deploy, address };
         network.server().and_then(|_| network.client()).map_err(|error| format!("tls: {error}"))?;
+        let (identity, _) = network.ends().map_err(|error| format!("tls: {error}"))?;
+        if !identity.is_for(host(&network.address)) {
+            return Err(format!(
+                "tls.address, {}: the certificate {} is for another host: set tls.address to a HOST:PORT with a host among the \
+                 certificate's alternative names, or have a certificate made for this one",
+                network.address,
+                settings.certificate.display()
+            ));
+        }
         log::info!("other node managers are served at {at}, and find this one at {}", network.address);
         Ok((network, listener))
     }
@@ -118,24 +127,30 @@ impl Network {
         let end = self.client().map_err(|error| format!("[tls] of node.toml: {error}"))?;
         let socket = reach(address).map_err(|error| words(&error, || "it does not answer".to_owned()))?;
         probe(&socket).map_err(|error| error.to_string())?;
-        let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
-        let mut stream = end.stream(host, Timed::new(socket, CLIENT_LIMIT)).map_err(|trouble| trouble.to_string())?;
+        let mut stream =
+            end.stream(host(address), Timed::new(socket, CLIENT_LIMIT)).map_err(|trouble| trouble.to_string())?;
         stream.handshake().map_err(|error| words(&error, late))?;
         Ok(Connection::tls(stream))
     }
+}
+
+/// The host of `HOST:PORT`.
+pub(crate) fn host(address: &str) -> &str {
+    address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']'])
 }
 
 fn late() -> String {
     format!("its TLS handshake was not over within {} s", CLIENT_LIMIT.as_secs())
 }
 
-/// Connects with one of the addresses of a host.
+/// Connects with one of the addresses of a host. Each has its part of the time.
 fn reach(address: &str) -> io::Result<TcpStream> {
     let limit = Instant::now() + CLIENT_LIMIT;
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for address in address.to_socket_addrs()? {
-        let left = limit.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        match TcpStream::connect_timeout(&address, left) {
+    let addresses: Vec<_> = address.to_socket_addrs()?.collect();
+    for (address, others) in addresses.iter().zip((0..addresses.len()).rev()) {
+        let left = limit.saturating_duration_since(Instant::now()) / u32::try_from(others + 1).unwrap_or(u32::MAX);
+        match TcpStream::connect_timeout(address, left.max(Duration::from_millis(1))) {
             Ok(socket) => return Ok(socket),
             Err(error) => failure = error,
         }

@@ -4,6 +4,7 @@
 use crate::node::release::{Assignment, Difference};
 use crate::plan::{Descriptions, Problem};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -37,6 +38,9 @@ pub enum NodeRequest {
     Down {
         /// The plan.
         name: String,
+        /// Nodes of the plan that are gone for good, and are not called.
+        #[serde(default)]
+        without: Vec<String>,
     },
 }
 
@@ -173,12 +177,14 @@ impl NodeRequest {
 /// What one node manager wants of another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase", deny_unknown_fields)]
-pub(crate) enum PeerRequest {
+pub(crate) enum PeerRequest<'p> {
     /// Prepares a part of a plan: the first step of a change, with nothing running touched.
-    Prepare { transaction: String, assignment: Assignment, client: String, plan: String },
+    Prepare { transaction: String, assignment: Assignment, client: String, plan: Cow<'p, str> },
     /// Makes new servers beside the old ones.
     Configure,
-    /// Ends the old servers and starts the new ones: a yes is the vote.
+    /// Ends the old servers.
+    End,
+    /// Starts the new servers: a yes is the vote.
     Start,
     /// The change is decided, and stays.
     Commit,
@@ -187,7 +193,7 @@ pub(crate) enum PeerRequest {
     /// What was decided?
     Decision { transaction: String },
     /// What would a change do?
-    Diff { assignment: Assignment, plan: String },
+    Diff { assignment: Assignment, plan: Cow<'p, str> },
     /// What is up of a plan?
     Status { name: String },
     /// Ends a part of a plan, and forgets it.

@@ -264,7 +264,8 @@ fn part(plan: &Plan, table: &Table, server: &str) -> Part {
     add("servers", server, |_| true);
     let is_here = |instance: &str| plan.instances.get(instance).is_some_and(|instance| instance.server == server);
     for (name, instance) in plan.instances.iter().filter(|(name, _)| is_here(name)) {
-        add("instances", name, |_| true);
+        // It runs on under another name of its node.
+        add("instances", name, |key| key != "node");
         if let Some(container) = &instance.container {
             add("containers", container, |_| true);
         }

@@ -94,15 +94,13 @@ impl Store {
         file.sync_all()
     }
 
-    /// Writes what goes with a plan, in place of what there was.
+    /// Writes what goes with a plan, in place of what there was. After an error it may be in its place, and may be lost at a power cut.
     pub(crate) fn replace(&self, name: &str, ending: &str, value: &impl Serialize) -> Result<(), Problem> {
         let path = self.folder.join(format!("{name}.{ending}"));
         let unfinished = self.folder.join(format!("{name}.{ending}.{UNFINISHED}"));
         let text = serde_json::to_string(value).map_err(|error| failed(&path, &error.into()))?;
         let written = self.write(&unfinished, &text).and_then(|()| fs::rename(&unfinished, &path));
-        written.map_err(|error| failed(&path, &error))?;
-        self.sync(name);
-        Ok(())
+        written.and_then(|()| self.directory.sync_all()).map_err(|error| failed(&path, &error))
     }
 
     /// The text of a file, if there is one.
@@ -236,5 +234,24 @@ fn read(path: &Path) -> Result<String, String> {
             Err("the file is damaged, its checksum is not that of its text: bring the plan up again, or down"
                 .to_owned())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RECORD, Store};
+    use std::fs::File;
+    use testing::TempPath;
+
+    #[test]
+    fn a_record_that_may_be_lost_at_a_power_cut_is_an_error() {
+        let folder = TempPath::folder("store");
+        let mut store = Store::open(&folder.join("state"), None).unwrap();
+        store.replace("far", RECORD, &1).unwrap();
+        // Nothing there can be synchronised.
+        store.directory = File::open("/dev/null").unwrap();
+        let refused = store.replace("far", RECORD, &2).unwrap_err().to_string();
+        assert!(refused.contains("far.nodes: Invalid argument"), "{refused}");
+        assert_eq!(store.text("far", RECORD), Some(Ok("2".to_owned())));
     }
 }

@@ -174,7 +174,7 @@ fn only_what_differs_is_replaced_and_down_leaves_no_process() {
     assert_eq!(stand.differences(&second), [""; 0]);
 
     let processes: Vec<u32> = stand.servers().values().map(|server| server.pid.unwrap()).collect();
-    let down = NodeRequest::Down { name: "guiding".to_owned() };
+    let down = down("guiding");
     assert_eq!(changed(stand.send(&down)), "ended b, c, control");
     assert!(!processes.into_iter().any(is_running) && stand.servers().is_empty());
     let NodeAnswer::Refused(problems) = stand.send(&down) else { panic!("it was down") };
@@ -338,7 +338,7 @@ fn of_two_changes_at_once_the_second_is_answered_that_it_is_busy() {
         );
         let busy = stand.refused(&plan(&[("b", "run")]));
         assert!(busy.starts_with("guiding: busy: guiding is being changed by user "), "{busy}");
-        let down = stand.send(&NodeRequest::Down { name: "guiding".to_owned() });
+        let down = stand.send(&down("guiding"));
         assert!(format!("{down:?}").contains("busy: guiding is being changed by user "), "{down:?}");
         std::fs::remove_file(stand.opt("stall")).unwrap();
         // Its reader is there, or finds the file gone.
@@ -398,7 +398,7 @@ fn plans_come_up_with_the_node_manager_but_for_damaged_ones() {
     assert!(refused.starts_with("the file is damaged"), "{refused}");
     assert!(!state.join("seeing.next").exists());
     assert_eq!(changed(stand.up(&plan(&[("c", "run")]).replace("guiding", "dome"))), "started c");
-    let down = stand.send(&NodeRequest::Down { name: "dome".to_owned() });
+    let down = stand.send(&down("dome"));
     assert_eq!(changed(down), "ended c");
 }
 
@@ -416,7 +416,7 @@ fn what_a_server_has_started_ends_with_it() {
     wait_until("the server", || stand.servers()["a"].state == "started");
     let second = left();
     assert!(second != first && is_running(second));
-    changed(stand.send(&NodeRequest::Down { name: "guiding".to_owned() }));
+    changed(stand.send(&down("guiding")));
     wait_until("the end of what it has started", || !is_running(second));
 }
 
@@ -463,7 +463,7 @@ fn a_plan_that_cannot_be_written_leaves_the_old_one_up_and_one_without_its_file_
     assert!(refused.contains("mend that, as by room on the disk, and try again"), "{refused}");
     assert_eq!((stand.pid("a"), stand.differences(&old)), (before, vec![]));
     std::fs::remove_file(stand.folder.join("state/guiding.toml")).unwrap();
-    assert_eq!(changed(stand.send(&NodeRequest::Down { name: "guiding".to_owned() })), "ended a");
+    assert_eq!(changed(stand.send(&down("guiding"))), "ended a");
 }
 
 #[test]
@@ -482,6 +482,10 @@ fn plans_with_nothing_too_much_or_an_interpreter_of_their_own_are_refused_before
         ),
         "{refused}"
     );
+}
+
+fn down(name: &str) -> NodeRequest {
+    NodeRequest::Down { name: name.to_owned(), without: Vec::new() }
 }
 
 /// The rest of plans over several nodes is in the tests of `crates/cli`, which kill them.
@@ -518,6 +522,6 @@ fn events_between_nodes_go_by_the_service_of_their_container() {
     let servers = dome.0.servers();
     assert_eq!(["camera", "control"].map(|name| servers[name].node.as_deref()), [Some("dome"), Some("lab")]);
     assert_eq!(dome.0.differences(&plan), [""; 0]);
-    assert_eq!(changed(dome.0.send(&NodeRequest::Down { name: "far".to_owned() })), "ended camera, control");
+    assert_eq!(changed(dome.0.send(&down("far"))), "ended camera, control");
     assert!(lab.0.servers().is_empty());
 }
