@@ -19,5 +19,6 @@ int destroy(const Args& args);
 int naming(const Args& args);
 int plan(const Args& args);
 int alma(const Args& args);
+int deploy(const Args& args);
 
 }  // namespace peer

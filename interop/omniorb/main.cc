@@ -28,6 +28,7 @@ const std::map<std::string, std::function<int(const peer::Args&)>>& commands() {
       {"naming", peer::naming},
       {"plan", peer::plan},
       {"alma", peer::alma},
+      {"deploy", peer::deploy},
   };
   return all;
 }

@@ -28,6 +28,9 @@ pub(crate) fn run(options: &NodeOptions) -> Result<(), Failure> {
     let node = Node::start(&settings, &socket, deploy::objects()?).map_err(Failure::Message)?;
     let ready = format!("node manager ready at {}", node.socket().display());
     writeln!(io::stdout(), "campanile: {ready}")?;
+    if let Some(address) = node.execution_manager() {
+        writeln!(io::stdout(), "campanile: execution manager at {address}")?;
+    }
     let supervisor = Supervisor::of(&environment);
     supervisor.tell_status(&["READY=1"], &ready);
     while let Some(Wake::HangUp) = waiter.wait(None) {}

@@ -18,7 +18,7 @@ use crate::wire::Wire;
 use core::convert::Infallible;
 use giop::cdr::{CharSet, Endian, ReadError, Reader, Version, Writer};
 use giop::codeset;
-use giop::connection::{Connection, Event, Side};
+use giop::connection::{Closed, Connection, Event, Side};
 use giop::exception::{Completed, Kind, OMG_MINOR, SystemException};
 use giop::framing::{Inbound, Message};
 use giop::message::{
@@ -53,6 +53,8 @@ pub(crate) struct Conversation<'a> {
 /// Unsent replies, and the state that they depend on.
 struct Answers<'a> {
     table: &'a Table,
+    /// Whether the peer may call servants.
+    is_admitted: bool,
     output: Vec<u8>,
     chars: CharSet,
     gathering_since: Option<Instant>,
@@ -83,9 +85,10 @@ struct RequestContext {
 }
 
 impl<'a> Conversation<'a> {
-    pub(crate) fn new(stream: &'a Wire, table: &'a Table) -> Self {
+    pub(crate) fn new(stream: &'a Wire, table: &'a Table, is_admitted: bool) -> Self {
         let answers = Answers {
             table,
+            is_admitted,
             output: Vec::new(),
             chars: CharSet::Latin1,
             gathering_since: None,
@@ -102,7 +105,7 @@ impl<'a> Conversation<'a> {
         let mut inbound = Inbound::new(limits(self.table.message_bytes_max));
         let mut connection = Connection::<Infallible>::new(Side::Server);
         loop {
-            if self.table.answers_early() && self.answers.answer_ahead(inbound.ahead()) {
+            if self.answers.is_admitted && self.table.answers_early() && self.answers.answer_ahead(inbound.ahead()) {
                 self.flush()?;
             }
             while let Some(event) = connection.poll(&mut inbound) {
@@ -115,13 +118,23 @@ impl<'a> Conversation<'a> {
             connection.refuse(&mut self.answers.output);
             self.answers.tell_counts();
             self.flush()?;
-            if connection.closed().is_some() {
+            if let Some(closed) = connection.closed() {
+                if matches!(closed, Closed::Violation(_)) {
+                    self.table.counters.connections_dropped.fetch_add(1, Ordering::Relaxed);
+                }
                 return Ok(());
             }
             match self.stream.read(inbound.space()) {
                 Ok(0) => return Ok(()),
                 Ok(n) => inbound.filled(n),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Nothing came for too long. What has come in part is not carried out.
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    let is_cut = !inbound.ahead().is_empty();
+                    self.table.counters.connections_dropped.fetch_add(u64::from(is_cut), Ordering::Relaxed);
+                    connection.close(Version::V1_2, &mut self.answers.output);
+                    return self.flush();
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -298,6 +311,10 @@ impl Answers<'_> {
         let mut args = request.body(message.bytes, header, self.chars);
         let called = request.target.key().and_then(|key| self.directory.find(key, self.table));
         let outcome = match called {
+            _ if !self.is_admitted => {
+                self.counts.refused += 1;
+                Err(ServantError::system(Kind::NoPermission))
+            }
             Some(called) => {
                 let mut reply = open.body(&mut self.output, self.chars);
                 if called.flow.stops(&request, context.starts_flow) {

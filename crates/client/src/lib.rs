@@ -48,7 +48,7 @@ pub use simple::{
     SimpleConsumer, SimpleSupplier, SupplierOptions,
 };
 pub use typed::{Marshal, Unmarshal};
-pub use wire::OrbTls;
+pub use wire::{OrbTls, ServantTls};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -52,6 +52,8 @@ pub struct OrbOptions {
     pub message_bytes_max: usize,
     /// Connections to servants accepted at a time; further ones are closed at once. Default 256.
     pub connections_max: usize,
+    /// Longest time for which a connection to servants may send nothing, or take no reply; then it is closed. Default: no limit.
+    pub idle_limit: Option<Duration>,
     /// TLS for all calls and for all connections to servants. Default: none, everything in the clear.
     pub tls: Option<OrbTls>,
 }
@@ -67,6 +69,7 @@ impl Default for OrbOptions {
             reply_timeout: Some(Duration::from_secs(60)),
             message_bytes_max: 64 * 1024 * 1024,
             connections_max: 256,
+            idle_limit: None,
             tls: None,
         }
     }
@@ -90,8 +93,13 @@ pub struct Served {
     pub one_ways: u64,
     /// Requests answered before they were carried out ([`Servant::early_operations`]).
     pub answered_early: u64,
-    /// Requests refused without calling the servant, since an earlier one had been refused: the caller repeats them behind it.
+    /// Requests refused without calling the servant: an earlier one had been refused, and the caller repeats them behind it; or the caller
+    /// is not admitted ([`ServantTls::admits`]).
     pub refused: u64,
+    /// Connections closed at once, beyond [`OrbOptions::connections_max`].
+    pub connections_refused: u64,
+    /// Connections ended for what came: it was not GIOP, too large, or did not come to its end in time.
+    pub connections_dropped: u64,
 }
 
 /// Resolves references, shares connections among the objects at one address, and holds the program's servants.
@@ -113,6 +121,8 @@ struct OrbInner {
     local_ip: Mutex<Option<IpAddr>>,
     /// TLS configuration, once needed, or the error of reading it.
     ends: OnceLock<Result<Ends, String>>,
+    /// TLS of connections to servants, instead of that of the options.
+    servant_tls: Option<Arc<dyn ServantTls>>,
     /// The watch over consumers; woken when a connection to servants ends.
     watch: Watch,
 }
@@ -170,6 +180,12 @@ impl Orb {
     /// Makes an orb. Opens nothing yet.
     #[must_use]
     pub fn new(options: OrbOptions) -> Self {
+        Self::with_servant_tls(options, None)
+    }
+
+    /// Makes an orb whose servants have a TLS of their own, instead of that of the options.
+    #[must_use]
+    pub fn with_servant_tls(options: OrbOptions, servant_tls: Option<Arc<dyn ServantTls>>) -> Self {
         let name = options.name.clone().unwrap_or_else(default_name);
         Self {
             inner: Arc::new(OrbInner {
@@ -179,6 +195,7 @@ impl Orb {
                 server: Mutex::default(),
                 local_ip: Mutex::default(),
                 ends: OnceLock::new(),
+                servant_tls,
                 watch: Watch::default(),
             }),
         }
@@ -262,13 +279,16 @@ impl Orb {
         let slot = lock(&self.inner.server);
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
         slot.as_ref().map_or_else(Served::default, |server| {
-            let Counters { requests, one_ways, answered_early, refused } = server.counters();
+            let Counters { requests, one_ways, answered_early, refused, connections_refused, connections_dropped } =
+                server.counters();
             // In this order: a request that is in `requests` is in the other counts, too.
             Served {
                 requests: read(requests),
                 one_ways: read(one_ways),
                 answered_early: read(answered_early),
                 refused: read(refused),
+                connections_refused: read(connections_refused),
+                connections_dropped: read(connections_dropped),
             }
         })
     }
@@ -283,6 +303,15 @@ impl Orb {
         self.activate_at(servant, None)
     }
 
+    /// Makes a servant callable as [`activate`](Self::activate) does, with a key that callers know, as in `corbaloc`. A servant that has the
+    /// key already is replaced.
+    ///
+    /// # Errors
+    /// The same as of [`activate`](Self::activate).
+    pub fn activate_as(&self, key: &str, servant: Arc<dyn Servant>) -> Result<Activation, InvokeError> {
+        self.with_server(|server| server.activate_as(self.clone(), key.into(), servant, None))
+    }
+
     /// Makes a servant callable as [`activate`](Self::activate) does, with a Real-time CORBA priority model in the reference. With
     /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) its callers send their priority, which
     /// [`Servant::invoke_at`] gets. The thread that serves a connection keeps its scheduling.
@@ -294,6 +323,11 @@ impl Orb {
         servant: Arc<dyn Servant>,
         policy: Option<PriorityModelPolicy>,
     ) -> Result<Activation, InvokeError> {
+        self.with_server(|server| server.activate(self.clone(), servant, policy))
+    }
+
+    /// Calls a function with the server, which is started for the first one.
+    fn with_server<T>(&self, call: impl FnOnce(&Server) -> T) -> Result<T, InvokeError> {
         let mut slot = lock(&self.inner.server);
         if slot.is_none() {
             *slot = Some(self.listen()?);
@@ -301,7 +335,7 @@ impl Orb {
         let Some(server) = slot.as_ref() else {
             return Err(InvokeError::Listen { address: String::new(), error: io::Error::other("no socket") });
         };
-        Ok(server.activate(self.clone(), servant, policy))
+        Ok(call(server))
     }
 
     /// The watch over the orb's consumers.
@@ -314,11 +348,12 @@ impl Orb {
         let reached_from = lock(&self.inner.local_ip).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let address = options.listen.clone().unwrap_or_else(|| SocketAddr::new(reached_from, 0).to_string());
         let waker = self.inner.watch.waker().clone();
-        let end = match self.ends() {
-            None => Ok(None),
-            Some(Ok(Ends { server: Some(end), .. })) => Ok(Some(end.clone())),
-            Some(Ok(_)) => Err("over TLS, servants need a certificate and its key".to_owned()),
-            Some(Err(why)) => Err(why.clone()),
+        let end: Result<Option<Arc<dyn ServantTls>>, _> = match (&self.inner.servant_tls, self.ends()) {
+            (Some(tls), _) => Ok(Some(tls.clone())),
+            (None, None) => Ok(None),
+            (None, Some(Ok(Ends { server: Some(end), .. }))) => Ok(Some(Arc::new(end.clone()))),
+            (None, Some(Ok(_))) => Err("over TLS, servants need a certificate and its key".to_owned()),
+            (None, Some(Err(why))) => Err(why.clone()),
         };
         let started =
             end.map_err(io::Error::other).and_then(|end| Server::start(&address, reached_from, options, end, waker));

@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
-use tls::ServerEnd;
 
 /// Pause after a failed `accept`, for example for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -47,8 +46,9 @@ pub(crate) struct Table {
     stopped: Condvar,
     pub(crate) message_bytes_max: usize,
     connections_max: usize,
+    idle_limit: Option<Duration>,
     /// TLS; if set, no connection is served in the clear.
-    tls: Option<ServerEnd>,
+    tls: Option<Arc<dyn ServantTls>>,
     /// Changes with each change of the servants.
     version: AtomicU64,
     pub(crate) counters: Counters,
@@ -63,6 +63,8 @@ pub(crate) struct Counters {
     pub(crate) one_ways: AtomicU64,
     pub(crate) answered_early: AtomicU64,
     pub(crate) refused: AtomicU64,
+    pub(crate) connections_refused: AtomicU64,
+    pub(crate) connections_dropped: AtomicU64,
 }
 
 impl Table {
@@ -92,6 +94,11 @@ impl Table {
         self.version.load(Ordering::Acquire)
     }
 
+    /// Whether the peer of a connection may call servants.
+    fn admits(&self, wire: &Wire) -> bool {
+        self.tls.as_ref().is_none_or(|tls| tls.admits(wire.peer_names().as_ref()))
+    }
+
     pub(crate) fn find(&self, key: &[u8]) -> Option<Arc<dyn Servant>> {
         self.servants.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
@@ -104,7 +111,7 @@ impl Server {
         listen: &str,
         reached_from: IpAddr,
         options: &OrbOptions,
-        tls: Option<ServerEnd>,
+        tls: Option<Arc<dyn ServantTls>>,
         waker: Arc<Waker>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
@@ -117,6 +124,7 @@ impl Server {
             stopped: Condvar::new(),
             message_bytes_max: options.message_bytes_max,
             connections_max: options.connections_max,
+            idle_limit: options.idle_limit,
             tls,
             version: AtomicU64::new(0),
             counters: Counters::default(),
@@ -145,6 +153,17 @@ impl Server {
     ) -> Activation {
         let mut key = self.prefix.clone();
         key.extend_from_slice(self.next_key.fetch_add(1, Ordering::Relaxed).to_string().as_bytes());
+        self.activate_as(orb, key, servant, policy)
+    }
+
+    /// Activates a servant with that key.
+    pub(crate) fn activate_as(
+        &self,
+        orb: Orb,
+        key: Vec<u8>,
+        servant: Arc<dyn Servant>,
+        policy: Option<PriorityModelPolicy>,
+    ) -> Activation {
         let code_sets = CodeSetInfo::preferring(CharSet::Utf8).to_component();
         let port = self.address.port();
         let secure = self.table.tls.as_ref().map(|_| {
@@ -208,9 +227,12 @@ fn accept(listener: &TcpListener, table: &Arc<Table>) {
 
 fn open(stream: TcpStream, id: u64, table: &Arc<Table>) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    stream.set_read_timeout(table.idle_limit)?;
+    stream.set_write_timeout(table.idle_limit)?;
     {
         let mut connections = lock(&table.connections);
         if connections.len() >= table.connections_max {
+            table.counters.connections_refused.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         connections.insert(id, stream.try_clone()?);
@@ -218,11 +240,13 @@ fn open(stream: TcpStream, id: u64, table: &Arc<Table>) -> io::Result<()> {
     let shared = table.clone();
     let spawned = thread::Builder::new().name("client-servant".to_owned()).spawn(move || {
         let _registered = Registered { id, table: shared.clone() };
+        let Ok(wire) = wire(stream, &shared) else {
+            shared.counters.connections_dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
         // However the connection ended, no error is reported: the peer sees it closed.
-        if let Ok(wire) = wire(stream, &shared) {
-            let _ = Conversation::new(&wire, &shared).run();
-            let _ = wire.shutdown();
-        }
+        let _ = Conversation::new(&wire, &shared, shared.admits(&wire)).run();
+        let _ = wire.shutdown();
     });
     if spawned.is_err() {
         lock(&table.connections).remove(&id);
@@ -232,7 +256,8 @@ fn open(stream: TcpStream, id: u64, table: &Arc<Table>) -> io::Result<()> {
 
 /// The connection, after its handshake if TLS is on.
 fn wire(stream: TcpStream, table: &Table) -> io::Result<Wire> {
-    let Some(end) = &table.tls else { return Ok(Wire::Plain(stream)) };
+    let Some(tls) = &table.tls else { return Ok(Wire::Plain(stream)) };
+    let end = tls.end().map_err(io::Error::other)?;
     let session = end.session().map_err(io::Error::other)?;
     Wire::secure(stream, session, Some(HANDSHAKE))
 }

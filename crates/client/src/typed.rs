@@ -92,6 +92,7 @@ written_by! {
     AnyValue: |value, writer| value.write(writer);
     Ior: |ior, writer| { ior.write(writer); Ok(()) };
     ObjectRef: |object, writer| object.ior().marshal(writer);
+    TypeCode: |type_code, writer| { type_code.write(writer); Ok(()) };
 }
 
 macro_rules! read_by {

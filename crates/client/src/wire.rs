@@ -12,7 +12,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Session, Trouble, Trust, sealed_bytes_max};
+use tls::{
+    CertificateNames, ClientEnd, Clients, Identity, LoadError, ServerEnd, Session, Trouble, Trust, sealed_bytes_max,
+};
 
 /// Octets read from a socket, or encrypted for one, at once.
 const AT_ONCE: usize = 16 << 10;
@@ -50,6 +52,29 @@ impl OrbTls {
         let client = ClientEnd::new(trust.clone(), self.check_names, identity.clone())?;
         let server = identity.map(|identity| ServerEnd::new(identity, Clients::Required(trust))).transpose()?;
         Ok(Ends { client, server })
+    }
+}
+
+/// TLS of connections to servants, of a program that decides on them itself.
+pub trait ServantTls: Send + Sync {
+    /// The accepting side for the next connection.
+    ///
+    /// # Errors
+    /// Its files are not right: the connection is closed.
+    fn end(&self) -> Result<ServerEnd, LoadError>;
+
+    /// Whether a client with these names in its certificate may call servants; `None` if they cannot be read. Others get `NO_PERMISSION`.
+    fn admits(&self, names: Option<&CertificateNames>) -> bool;
+}
+
+/// One for all connections, and for all clients with valid certificates.
+impl ServantTls for ServerEnd {
+    fn end(&self) -> Result<ServerEnd, LoadError> {
+        Ok(self.clone())
+    }
+
+    fn admits(&self, _: Option<&CertificateNames>) -> bool {
+        true
     }
 }
 
@@ -148,6 +173,14 @@ impl Wire {
         match self {
             Self::Plain(tcp) => tcp,
             Self::Tls(secure) => &secure.tcp,
+        }
+    }
+
+    /// The names in the peer's verified certificate, if it showed one.
+    pub(crate) fn peer_names(&self) -> Option<CertificateNames> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(secure) => lock(&secure.state).session.peer_names(),
         }
     }
 

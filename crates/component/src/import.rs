@@ -5,9 +5,11 @@
 
 mod connections;
 mod instances;
+mod structs;
 mod value;
 mod xml;
 
+use crate::node::omg::plan::DeploymentPlan;
 use crate::plan::{PLAN_BYTES_MAX, Plan, Problem};
 use connections::Connections;
 use instances::{Instances, Kind, plain_name};
@@ -73,19 +75,32 @@ pub fn import_plan(plan: &Descriptor, events: Option<&Descriptor>) -> Result<Imp
     };
     let root = read(plan)?;
     let of_events = events.map(read).transpose()?;
+    let origin = format!("{} by `campanile deploy import`", one_line(&plan.name));
+    import(&origin, &root, events.zip(of_events.as_ref()))
+}
+
+/// Makes a plan of a deployment plan that came over GIOP, as [`import_plan`] does of a file.
+///
+/// # Errors
+/// What is refused, by element.
+pub(crate) fn import_struct(plan: &DeploymentPlan) -> Result<Imported, Vec<Problem>> {
+    import("a deployment plan that came over GIOP", &structs::root_of(plan), None)
+}
+
+fn import(origin: &str, root: &Element, events: Option<(&Descriptor, &Element)>) -> Result<Imported, Vec<Problem>> {
     let mut report = Report::default();
     if !["DeploymentPlan", "deploymentPlan"].contains(&root.local_name()) {
-        report.refuse(&root, "it is no deployment plan: its first element is Deployment:DeploymentPlan");
+        report.refuse(root, "it is no deployment plan: its first element is Deployment:DeploymentPlan");
         return Err(report.refused);
     }
-    let name = read_plan(&root, events, &mut report);
-    let instances = Instances::read(&root, &mut report);
-    let connections = Connections::read(&root, of_events.as_ref(), &instances, &mut report);
+    let name = read_plan(root, events.map(|(file, _)| file), &mut report);
+    let instances = Instances::read(root, &mut report);
+    let connections = Connections::read(root, events.map(|(_, element)| element), &instances, &mut report);
     if !report.refused.is_empty() {
         return Err(report.refused);
     }
-    let failed = |reason: String| vec![problem(&plan.name, reason)];
-    let mut text = format!("# Made of {} by `campanile deploy import`.\n", one_line(&plan.name));
+    let failed = |reason: String| vec![problem(root.file(), reason)];
+    let mut text = format!("# Made of {origin}.\n");
     for note in &report.notes {
         let _ = writeln!(text, "# Note: {note}");
     }
@@ -112,7 +127,7 @@ fn read_plan(root: &Element, events: Option<&Descriptor>, report: &mut Report) -
                     |events: &Descriptor| Path::new(&events.name).file_name() == Path::new(&file).file_name();
                 match events {
                     None => {
-                        let reason = "event services are in a descriptor of their own: give it as --events";
+                        let reason = "event services are in a descriptor of their own: give it to campanile deploy import as --events";
                         report.refuse(property, format_args!("{reason} {file}"));
                     }
                     Some(events) if !is_named(events) => {

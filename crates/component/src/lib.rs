@@ -113,8 +113,8 @@ pub use import::{Descriptor, Imported, import_plan};
 pub use launch::{PlanFile, Running};
 pub use life::{Life, Lifecycle, Step};
 pub use node::{
-    Changed, Difference, Digests, Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus, NodeTls, PlanStatus,
-    ServerStatus,
+    Changed, Difference, Digests, GiopSettings, Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus, NodeTls,
+    PlanStatus, ServerStatus,
 };
 pub use notice::{Change, NeighbourChange, Notice};
 pub use plan::{

@@ -6,6 +6,7 @@
 //! - Plans over several nodes are brought up by one of them ([`coordinator`]), over TLS ([`network`]).
 //! - A plan that is up is a file in a folder ([`store`]), replaced as a whole when all its servers have started. The next node manager brings
 //!   up what it finds there.
+//! - Launchers of CORBA find it over GIOP, where its settings say so ([`omg`]).
 //!
 //! Its servers end when it does, since their standard input does; the next one waits for them ([`orphans`]).
 
@@ -15,6 +16,7 @@ mod connection;
 mod coordinator;
 mod manager;
 mod network;
+pub(crate) mod omg;
 mod orphans;
 mod protocol;
 mod release;
@@ -22,6 +24,7 @@ mod settings;
 mod store;
 
 pub use network::NodeTls;
+pub use omg::GiopSettings;
 pub use protocol::{Changed, NodeAnswer, NodeRequest, NodeStatus, PlanStatus, ServerStatus};
 pub use release::Difference;
 pub use settings::{Digests, NodeSettings};
@@ -30,6 +33,7 @@ use self::clients::{Clients, Listener};
 use self::coordinator::Coordinator;
 use self::manager::{Event, Manager};
 use self::network::Network;
+use self::omg::EndPoint;
 use self::settings::Policy;
 use self::store::{RECORD, Store};
 use rustix::process::geteuid;
@@ -51,6 +55,7 @@ pub struct Node {
     clients: Arc<Clients>,
     manager: Sender<Event>,
     threads: Vec<JoinHandle<()>>,
+    giop: Option<EndPoint>,
 }
 
 impl Node {
@@ -69,11 +74,12 @@ impl Node {
         // Others than the user of the socket's file are told apart when they connect.
         let mode = if settings.users.is_empty() { 0o600 } else { 0o666 };
         let (network, tcp) = settings.tls.as_ref().map(Network::listen).transpose()?.unzip();
+        let (network, tcp) = (network.map(Arc::new), tcp.flatten());
         let listener = listen(&socket, mode).map_err(|error| format!("socket, {}: {error}", socket.display()))?;
-        let listeners = [Some(Listener::Unix(listener)), tcp.map(Listener::Tls)].into_iter().flatten().map(Arc::new);
         let of_state = |error: &dyn std::fmt::Display| format!("state, {}: {error}", settings.state.display());
-        let nodes = network.map(|network| Coordinator::new(network, store.clone())).transpose();
-        let nodes = nodes.map_err(|error| of_state(&error))?;
+        let nodes = network.clone().filter(|_| tcp.is_some()).map(|network| Coordinator::new(network, store.clone()));
+        let nodes = nodes.transpose().map_err(|error| of_state(&error))?;
+        let listeners = [Some(Listener::Unix(listener)), tcp.map(Listener::Tls)].into_iter().flatten().map(Arc::new);
         let has_records = !store.all(RECORD).map_err(|error| of_state(&error))?.is_empty();
         let (sender, events) = channel();
         let mut manager = Manager::new(policy.clone(), store, (sender.clone(), events));
@@ -81,7 +87,7 @@ impl Node {
         let voted = manager.voted.clone();
         if nodes.is_none() && (!voted.is_empty() || has_records) {
             log::error!(
-                "there are plans over several nodes in {}, and no [tls]: add it again",
+                "there are plans over several nodes in {}, and no [tls] with listen: add it again",
                 settings.state.display()
             );
         }
@@ -92,6 +98,7 @@ impl Node {
             clients: clients.clone(),
             manager: sender,
             threads: Vec::new(),
+            giop: None,
         };
         let named = |name: &str| Builder::new().name(name.to_owned());
         let failed = |error: io::Error| error.to_string();
@@ -103,6 +110,10 @@ impl Node {
         for (name, vote) in voted {
             clients.await_decision(name, vote);
         }
+        if let Some(giop) = &settings.giop {
+            let folder = settings.artifacts.first().map_or(Path::new("/"), PathBuf::as_path);
+            node.giop = Some(EndPoint::start(giop, network, folder, clients)?);
+        }
         Ok(node)
     }
 
@@ -110,6 +121,12 @@ impl Node {
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// The `corbaloc` of the OMG's execution manager, if the settings have it.
+    #[must_use]
+    pub fn execution_manager(&self) -> Option<&str> {
+        self.giop.as_ref().map(|giop| giop.address.as_str())
     }
 }
 
@@ -134,6 +151,7 @@ fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
 impl Drop for Node {
     fn drop(&mut self) {
         self.clients.is_stopping.store(true, Ordering::Relaxed);
+        self.giop = None;
         // All threads wake up.
         let _ = self.manager.send(Event::Stop);
         self.listeners.iter().for_each(|listener| listener.close());

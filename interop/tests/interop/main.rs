@@ -15,6 +15,8 @@ mod code_sets;
 #[cfg(test)]
 mod dds;
 #[cfg(test)]
+mod deployment;
+#[cfg(test)]
 mod discovery;
 #[cfg(test)]
 mod failures;

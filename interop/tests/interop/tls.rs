@@ -37,7 +37,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// The words with which a program of an orb speaks TLS alone and shows a certificate that is called so.
-fn words(orb: Orb, authority: &Authority, trusted: &Authority, name: &str) -> String {
+pub(crate) fn words(orb: Orb, authority: &Authority, trusted: &Authority, name: &str) -> String {
     let Certified { certificate, key, .. } = authority.certify(name);
     match orb {
         Orb::OmniOrb => {

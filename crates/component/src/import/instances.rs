@@ -133,7 +133,7 @@ impl<'d> Instances<'d> {
             Some(found) => {
                 report.refuse(reference, format_args!("{id:?} is the id of {}, and here {kind} is needed", found.name));
             }
-            None => report.refuse(reference, format_args!("there is no {kind} with the id {id:?}: is the file whole?")),
+            None => report.refuse(reference, format_args!("there is no {kind} with the id {id:?}: is the plan whole?")),
         }
         None
     }

@@ -1,8 +1,9 @@
 //! Values of properties, which come with their types, as TOML.
 //!
-//! One type may be that of each of many data. So it is looked at as far as the data go, and no further: the time is that of the data's size.
+//! In files, one type may be that of each of many data. So it is looked at as far as the data go, and no further: the time is that of the data's size.
 
 use super::xml::Element;
+use giop::value::Value as Wire;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use toml::{Table, Value};
@@ -15,6 +16,9 @@ const CONTENT_MAX: usize = 4;
 
 /// The value of a property: `value`, which has a type and data.
 pub(super) fn of_property(property: &Element) -> Result<Value, Refusal<'_>> {
+    if let Some(value) = &property.value {
+        return (**value).clone().map_err(|reason| (property, reason));
+    }
     let value = property.child("value").unwrap_or(property);
     match &*value.children {
         [of, data] if of.name == "type" && data.name == "value" => read(of, data),
@@ -25,6 +29,48 @@ pub(super) fn of_property(property: &Element) -> Result<Value, Refusal<'_>> {
 /// A text that is the value of a property.
 pub(super) fn text_of_property(property: &Element) -> Option<String> {
     Some(of_property(property).ok()?.as_str()?.trim().to_owned())
+}
+
+/// The value of a property that came over GIOP.
+pub(super) fn of_wire(value: &Wire) -> Result<Value, String> {
+    Ok(match value {
+        Wire::Bool(value) => Value::Boolean(*value),
+        Wire::Octet(value) => Value::Integer((*value).into()),
+        Wire::Short(value) => Value::Integer((*value).into()),
+        Wire::UShort(value) => Value::Integer((*value).into()),
+        Wire::Long(value) => Value::Integer((*value).into()),
+        Wire::ULong(value) => Value::Integer((*value).into()),
+        Wire::LongLong(value) => Value::Integer(*value),
+        Wire::ULongLong(value) => Value::Integer(i64::try_from(*value).map_err(|_| beyond(value))?),
+        Wire::Float(value) => Value::Float((*value).into()),
+        Wire::Double(value) => Value::Float(*value),
+        // Characters are strings in plans.
+        Wire::Char(value) | Wire::Wchar(value) => Value::String(value.to_string()),
+        Wire::String(value) | Wire::Wstring(value) => Value::String(value.clone()),
+        Wire::Enum { label, .. } => Value::String(label.clone()),
+        Wire::Struct { fields, .. } => {
+            let mut members = Table::new();
+            for (name, value) in fields {
+                if members.insert(name.clone(), of_wire(value)?).is_some() {
+                    return Err(format!("a second member is called {name}: rename one"));
+                }
+            }
+            Value::Table(members)
+        }
+        Wire::Octets(octets) => octets.iter().map(|octet| Value::Integer((*octet).into())).collect::<Vec<_>>().into(),
+        Wire::Sequence(values) | Wire::Array(values) => {
+            Value::Array(values.iter().map(of_wire).collect::<Result<_, _>>()?)
+        }
+        _ => {
+            return Err(format!(
+                "{value} is not taken: give numbers, strings, enums, structs, sequences or arrays of these"
+            ));
+        }
+    })
+}
+
+fn beyond(number: impl std::fmt::Display) -> String {
+    format!("{number} is more than TOML's largest number, {}", i64::MAX)
 }
 
 /// Data of a type, which is that of a property, a member or an element.
@@ -95,7 +141,7 @@ fn number<'e, N: FromStr + TryInto<i64>>(name: &str, data: &'e Element) -> Resul
     let number: N =
         text.parse().map_err(|_| (data, format!("{text:?} is no {name}: give a whole number in its range")))?;
     let in_toml = number.try_into().map(Value::Integer);
-    in_toml.map_err(|_| (data, format!("{text} is more than TOML's largest number, {}", i64::MAX)))
+    in_toml.map_err(|_| (data, beyond(text)))
 }
 
 fn read_struct<'e>(declared: &'e Element, data: &'e Element) -> Result<Value, Refusal<'e>> {

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
+use toml::Value;
 
 /// The most octets of a descriptor.
 pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -24,7 +25,9 @@ const DEPTH_MAX: usize = 64;
 const TEXT_MAX: usize = 64 * 1024;
 
 pub(super) struct Element {
+    /// The file, or for an element of none where it stands.
     file: Rc<str>,
+    /// 0 for an element of no file.
     line: usize,
     pub(super) name: String,
     pub(super) id: Option<String>,
@@ -34,12 +37,64 @@ pub(super) struct Element {
     /// The content without the spaces around it: to look for them at each use would take long for many of them.
     trimmed: Range<usize>,
     pub(super) children: Vec<Element>,
+    /// The value of a property that stands in no file, or why it has none in a plan.
+    pub(super) value: Option<Box<Result<Value, String>>>,
 }
 
 impl Element {
     /// The file, line and element, for people.
     pub(super) fn place(&self) -> String {
-        format!("{}:{}: {}", self.file, self.line, self.name)
+        match self.line {
+            0 => format!("{}: {}", self.file, self.name),
+            line => format!("{}:{line}: {}", self.file, self.name),
+        }
+    }
+
+    /// An element of no file.
+    pub(super) fn made(place: &Rc<str>, name: &str, children: Vec<Self>) -> Self {
+        Self { children, ..Self::new(place, 0, name.to_owned()) }
+    }
+
+    fn new(file: &Rc<str>, line: usize, name: String) -> Self {
+        Self {
+            file: file.clone(),
+            line,
+            name,
+            id: None,
+            idref: None,
+            content: String::new(),
+            trimmed: 0..0,
+            children: Vec::new(),
+            value: None,
+        }
+    }
+
+    pub(super) fn with_text(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.content);
+        self.trim();
+        self
+    }
+
+    pub(super) fn with_id(self, id: String) -> Self {
+        Self { id: Some(id), ..self }
+    }
+
+    pub(super) fn with_target(self, id: String) -> Self {
+        Self { idref: Some(id), ..self }
+    }
+
+    pub(super) fn with_value(self, value: Result<Value, String>) -> Self {
+        Self { value: Some(Box::new(value)), ..self }
+    }
+
+    /// Finds the content without the spaces around it.
+    fn trim(&mut self) {
+        let start = self.content.len() - self.content.trim_start().len();
+        self.trimmed = start..start + self.content.trim().len();
+    }
+
+    pub(super) fn file(&self) -> &str {
+        &self.file
     }
 
     pub(super) fn local_name(&self) -> &str {
@@ -184,16 +239,7 @@ impl Tree {
         if self.open.is_empty() && self.root.is_some() {
             return Err(format!("{name} stands behind the end of the first element"));
         }
-        let mut element = Element {
-            file: self.file.clone(),
-            line: self.line + 1,
-            name,
-            id: None,
-            idref: None,
-            content: String::new(),
-            trimmed: 0..0,
-            children: Vec::new(),
-        };
+        let mut element = Element::new(&self.file, self.line + 1, name);
         for attribute in start.attributes() {
             let attribute = attribute.map_err(|error| format!("{}: {error}", element.name))?;
             let whole = attribute.key.into_inner();
@@ -225,8 +271,7 @@ impl Tree {
 
     fn end(&mut self) -> Result<(), String> {
         let Some(mut done) = self.open.pop() else { return Ok(()) };
-        let start = done.content.len() - done.content.trim_start().len();
-        done.trimmed = start..start + done.content.trim().len();
+        done.trim();
         if !done.children.is_empty() {
             if !done.text().is_empty() {
                 return Err(format!("{} has text between its elements: remove {:?}", done.name, done.text()));

@@ -10,6 +10,7 @@ use crate::node::release::{Assignment, Release};
 use crate::node::settings::Policy;
 use crate::plan::{Descriptions, Plan};
 use accounts::CertifiedName;
+use client::Orb;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{Shutdown, shutdown};
 use std::collections::BTreeMap;
@@ -117,6 +118,8 @@ pub(crate) struct Clients {
     refused: AtomicU64,
     dropped: AtomicU64,
     pub(crate) is_stopping: AtomicBool,
+    /// What serves launchers over GIOP.
+    orb: Mutex<Option<Orb>>,
 }
 
 impl Clients {
@@ -129,7 +132,13 @@ impl Clients {
             refused: AtomicU64::default(),
             dropped: AtomicU64::default(),
             is_stopping: AtomicBool::default(),
+            orb: Mutex::default(),
         }
+    }
+
+    /// Counts what an orb refuses as well, from now on.
+    pub(crate) fn serve_by(&self, orb: Option<Orb>) {
+        *self.orb.lock().unwrap_or_else(PoisonError::into_inner) = orb;
     }
 
     /// Accepts connections until it is to stop.
@@ -260,8 +269,7 @@ impl Clients {
         match (plan.nodes.is_empty(), &self.nodes) {
             (false, Some(_)) => Ok(Some(plan)),
             (false, None) => {
-                let reason =
-                    "the plan is over several nodes, and node.toml has no [tls], by which this one reaches the others";
+                let reason = "the plan is over several nodes, and node.toml has no [tls] with `listen`, by which they reach each other";
                 Err(NodeAnswer::refused("nodes", reason))
             }
             (true, _) if is_up => {
@@ -285,8 +293,10 @@ impl Clients {
         if let NodeAnswer::Status(status) = inner {
             let of_nodes = self.nodes.as_ref().and_then(Coordinator::changing);
             status.changing = of_nodes.or_else(|| self.changing.current());
-            status.clients_refused = self.refused.load(Ordering::Relaxed);
-            status.clients_dropped = self.dropped.load(Ordering::Relaxed);
+            let orb = self.orb.lock().unwrap_or_else(PoisonError::into_inner);
+            let served = orb.as_ref().map(Orb::served).unwrap_or_default();
+            status.clients_refused = self.refused.load(Ordering::Relaxed) + served.connections_refused + served.refused;
+            status.clients_dropped = self.dropped.load(Ordering::Relaxed) + served.connections_dropped;
         }
         answer
     }

@@ -42,7 +42,7 @@ struct Record {
 
 /// The node manager where plans over several nodes are brought up.
 pub(crate) struct Coordinator {
-    pub(crate) network: Network,
+    pub(crate) network: Arc<Network>,
     store: Arc<Store>,
     records: Mutex<BTreeMap<String, Record>>,
     /// Whether all could be read: otherwise a change may have been decided of which there is none.
@@ -53,7 +53,7 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    pub(crate) fn new(network: Network, store: Arc<Store>) -> Result<Self, String> {
+    pub(crate) fn new(network: Arc<Network>, store: Arc<Store>) -> Result<Self, String> {
         let (mut records, mut has_all) = (BTreeMap::new(), true);
         for (name, text) in store.all(RECORD).map_err(|error| error.to_string())? {
             match text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string())) {

@@ -3,6 +3,7 @@
 use crate::node::connection::{CLIENT_LIMIT, Connection, Timed, words};
 use access::CertificatePattern;
 use accounts::CertifiedName;
+use client::ServantTls;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
 };
@@ -11,7 +12,7 @@ use std::io;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Trust};
+use tls::{CertificateNames, ClientEnd, Clients, Identity, LoadError, ServerEnd, Trust};
 
 /// Keep-alive of TCP: idle time before the first probe, time between probes, and unanswered probes until the connection is broken.
 const PROBE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(5), 3);
@@ -21,8 +22,8 @@ const PROBE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::fro
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct NodeTls {
-    /// Address and port at which other node managers are served.
-    pub listen: String,
+    /// Address and port at which other node managers are served. Default: they are not, and this one takes no part in plans over several.
+    pub listen: Option<String>,
     /// Host and port by which they find this one: plans and the others' records name it. Default: `listen`.
     pub address: Option<String>,
     /// PEM file with the node's certificate, and those that vouch for it behind it. It is shown to both sides' peers.
@@ -49,21 +50,26 @@ impl NodeTls {
 pub(crate) struct Network {
     settings: NodeTls,
     deploy: Vec<CertificatePattern>,
-    /// The address by which others find this node manager.
+    /// The address by which others find this node manager, where it listens.
     pub(crate) address: String,
 }
 
 impl Network {
-    /// Listens, where the settings and their files are right.
-    pub(crate) fn listen(settings: &NodeTls) -> Result<(Self, TcpListener), String> {
+    /// Listens, where the settings say so, and they and their files are right.
+    pub(crate) fn listen(settings: &NodeTls) -> Result<(Self, Option<TcpListener>), String> {
         let pattern = |name: &String| {
             name.parse().map_err(|()| {
                 format!("tls.deploy: {name:?} is no name of certificates: give a subject as CN=dome,O=Obs, or dns:NAME")
             })
         };
         let deploy = settings.deploy.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
-        let failed = |error: &dyn std::fmt::Display| format!("tls.listen, {}: {error}", settings.listen);
-        let listener = TcpListener::bind(&settings.listen).map_err(|error| failed(&error))?;
+        let Some(listen) = &settings.listen else {
+            let network = Self { settings: settings.clone(), deploy, address: String::new() };
+            network.check()?;
+            return Ok((network, None));
+        };
+        let failed = |error: &dyn std::fmt::Display| format!("tls.listen, {listen}: {error}");
+        let listener = TcpListener::bind(listen).map_err(|error| failed(&error))?;
         let at = listener.local_addr().map_err(|error| failed(&error))?;
         let address = match &settings.address {
             Some(address) if address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) => {
@@ -78,7 +84,7 @@ impl Network {
             None => at.to_string(),
         };
         let network = Self { settings: settings.clone(), deploy, address };
-        network.server().and_then(|_| network.client()).map_err(|error| format!("tls: {error}"))?;
+        network.check()?;
         let (identity, _) = network.ends().map_err(|error| format!("tls: {error}"))?;
         if !identity.is_for(host(&network.address)) {
             return Err(format!(
@@ -89,7 +95,11 @@ impl Network {
             ));
         }
         log::info!("other node managers are served at {at}, and find this one at {}", network.address);
-        Ok((network, listener))
+        Ok((network, Some(listener)))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.server().and_then(|_| self.client()).map(drop).map_err(|error| format!("tls: {error}"))
     }
 
     fn ends(&self) -> Result<(Identity, Trust), LoadError> {
@@ -131,6 +141,19 @@ impl Network {
             end.stream(host(address), Timed::new(socket, CLIENT_LIMIT)).map_err(|trouble| trouble.to_string())?;
         stream.handshake().map_err(|error| words(&error, late))?;
         Ok(Connection::tls(stream))
+    }
+}
+
+/// Connections over GIOP: as those of other node managers.
+impl ServantTls for Network {
+    fn end(&self) -> Result<ServerEnd, LoadError> {
+        self.server()
+    }
+
+    fn admits(&self, names: Option<&CertificateNames>) -> bool {
+        names.is_some_and(|CertificateNames { subject, sans }| {
+            self.may_deploy(&CertifiedName { subject: subject.clone(), sans: sans.clone() })
+        })
     }
 }
 

@@ -106,9 +106,10 @@ pub struct NodeStatus {
     pub plans: Vec<PlanStatus>,
     /// Which plan is being changed, and by which client.
     pub changing: Option<String>,
-    /// Connections refused since the start: of users that may not use the socket, or beyond the most at a time.
+    /// Connections refused since the start: of users that may not use the socket, or beyond the most at a time; and requests over GIOP with
+    /// a certificate that may not deploy.
     pub clients_refused: u64,
-    /// Connections closed since the start for lines that were too late, too long, cut off or not understood.
+    /// Connections closed since the start for lines, or messages of GIOP, that were too late, too long, cut off or not understood.
     pub clients_dropped: u64,
 }
 

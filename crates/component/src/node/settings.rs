@@ -3,6 +3,7 @@
 use crate::artifacts::DigestCache;
 use crate::launch::{Programs, User};
 use crate::node::network::NodeTls;
+use crate::node::omg::GiopSettings;
 use crate::plan::{Plan, Problem};
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -33,8 +34,10 @@ pub struct NodeSettings {
     /// Names of users that may use the socket beside root and the node manager's own. Default: none.
     #[serde(default)]
     pub users: Vec<String>,
-    /// Where other node managers are served, for plans over several nodes. Default: nowhere.
+    /// Certificates of this node, and what others may do: for plans over several nodes, and over GIOP. Default: none.
     pub tls: Option<NodeTls>,
+    /// The OMG's deployment interfaces over GIOP. Default: none.
+    pub giop: Option<GiopSettings>,
 }
 
 fn python() -> String {
@@ -71,10 +74,18 @@ impl NodeSettings {
     /// The text is no TOML, or says what there is not.
     pub fn parse(text: &str) -> Result<Self, String> {
         let settings: Self = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
-        let files = settings.tls.iter().flat_map(NodeTls::files);
+        let files =
+            settings.tls.iter().flat_map(NodeTls::files).chain(settings.giop.iter().flat_map(|it| &it.ior_folder));
         let paths = settings.artifacts.iter().chain([&settings.state]).chain(&settings.socket).chain(files);
         if let Some(path) = paths.into_iter().find(|path| !path.is_absolute()) {
             return Err(format!("the path {} is relative: give an absolute one", path.display()));
+        }
+        match (&settings.giop, &settings.tls) {
+            (Some(giop), tls) => giop.check(tls.as_ref())?,
+            (None, Some(NodeTls { listen: None, .. })) => {
+                return Err("tls.listen is missing: nothing uses [tls]".to_owned());
+            }
+            _ => {}
         }
         Ok(settings)
     }
@@ -211,6 +222,19 @@ mod tests {
         assert_eq!((all.digests, all.user.as_deref()), (super::Digests::Optional, Some("observer")));
         assert_eq!(all.python, settings.python);
         assert_eq!((settings.tls.is_none(), all.tls.unwrap().deploy.len()), (true, 2));
+        assert_eq!((settings.giop.is_none(), all.giop.unwrap().plain), (true, false));
+        let giop = |keys: &str| NodeSettings::parse(&format!("state = '/a'\n{keys}"));
+        let plain = |listen: &str| giop(&format!("[giop]\nlisten = '{listen}'\nplain = true"));
+        assert!(plain("127.0.0.1:0").is_ok() && plain("[::1]:0").is_ok());
+        assert!(plain("0.0.0.0:0").unwrap_err().contains("takes an address of loopback"));
+        assert!(plain("dome:1").is_err());
+        assert!(giop("[giop]\nlisten = '127.0.0.1:0'").unwrap_err().contains("every program of this machine may"));
+        let tls = "[tls]\ncertificate = '/c'\nkey = '/k'\nca = '/a'\n";
+        let deploy = "deploy = ['CN=launcher']\n";
+        assert!(giop(tls).unwrap_err().contains("nothing uses [tls]"));
+        assert!(giop(&format!("{tls}{deploy}[giop]\nlisten = '127.0.0.1:0'")).is_ok());
+        assert!(giop(&format!("{tls}[giop]\nlisten = '127.0.0.1:0'")).unwrap_err().contains("names no certificate"));
+        assert!(giop(&format!("{tls}{deploy}[giop]\nlisten = '0.0.0.0:0'")).unwrap_err().contains("by `advertise`"));
         assert!(NodeSettings::parse("state = 'here'\n").unwrap_err().contains("is relative"));
         assert!(NodeSettings::parse("state = '/a'\nstat = 1\n").unwrap_err().contains("unknown field `stat`"));
     }

@@ -242,7 +242,7 @@ fn what_a_plan_cannot_say_is_refused_by_element_and_line() {
     let refused = refused(PLAN.as_bytes());
     assert_eq!(
         refused[0],
-        "plan.cdp:166: infoProperty: event services are in a descriptor of their own: give it as --events observatory.ced"
+        "plan.cdp:166: infoProperty: event services are in a descriptor of their own: give it to campanile deploy import as --events observatory.ced"
     );
     let swapped = import(EVENTS.as_bytes(), Some(PLAN)).unwrap_err();
     assert_eq!(
