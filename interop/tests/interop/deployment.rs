@@ -138,7 +138,7 @@ fn over_tls_a_launcher_takes_a_certificate_that_the_node_manager_names() {
         "[tls]\ncertificate = '{certificate}'\nkey = '{key}'\nca = '{}'\ndeploy = ['CN=launcher,O=Tests']",
         ca.display()
     ));
-    let refused = node.launcher("launch", &tls::words(Orb::OmniOrb, &authority, &authority, "somebody")).end();
+    let refused = node.launcher("launch", &tls::words(Orb::OmniOrb, &authority, &authority, "stranger")).end();
     assert!(refused.lines.iter().any(|line| line.contains("NO_PERMISSION")), "{refused}");
     let words = tls::words(Orb::OmniOrb, &authority, &authority, "launcher");
     assert_said(&node.launcher("launch", &words).end().well().lines, &["launched: 0", "finishLaunch: done"]);

@@ -457,7 +457,7 @@ fn over_tls_only_certificates_that_the_settings_name_may_deploy() {
         show(key),
         show(authority.file())
     );
-    let mut stand = Stand::with(&tls, options("somebody"));
+    let mut stand = Stand::with(&tls, options("stranger"));
     assert!(stand.address().starts_with("corbaloc:ssliop:1.2@127.0.0.1:"), "{}", stand.address());
     let refused = stand.prepare(&plan("guiding")).unwrap_err();
     assert!(refused.contains("NO_PERMISSION"), "{refused}");
