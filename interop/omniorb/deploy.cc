@@ -114,7 +114,7 @@ int all(Deployment::ExecutionManager_ptr root, const DeploymentPlan& plan) {
   const Deployment::DomainApplicationManager_var same = root->preparePlan(plan, nothing);
   say(std::string("prepared twice: ") + (manager->_is_equivalent(same) ? "the same manager" : "another manager"));
   DeploymentPlan other = plan;
-  add(other.instance[0].configProperty, "speed", 2);
+  other.instance[0].configProperty[0].value <<= CORBA::Double(2);
   attempt("another plan of the name", [&] { root->preparePlan(other, nothing); });
 
   const Application_var application = launch(manager);

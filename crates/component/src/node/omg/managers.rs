@@ -410,7 +410,7 @@ fn one_of(problems: Vec<Problem>) -> Problem {
     let more = problems.len().saturating_sub(1);
     let mut first = problems.into_iter().next().unwrap_or_else(|| Problem::new("plan", "it is refused"));
     if more > 0 {
-        first.reason = format!("{}; and {more} more, which `campanile deploy import` shows", first.reason);
+        first.reason = format!("{}; and {more} more", first.reason);
     }
     first
 }
