@@ -104,11 +104,14 @@ impl<'a> Conversation<'a> {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut inbound = Inbound::new(limits(self.table.message_bytes_max));
         let mut connection = Connection::<Infallible>::new(Side::Server);
+        // Since when a message that is not whole is coming, where that has a limit.
+        let mut begun: Option<Instant> = None;
         loop {
             if self.answers.is_admitted && self.table.answers_early() && self.answers.answer_ahead(inbound.ahead()) {
                 self.flush()?;
             }
             while let Some(event) = connection.poll(&mut inbound) {
+                begun = None;
                 if let Err(malformed) = self.answers.handle(&event) {
                     connection.malformed(malformed);
                 } else if self.answers.are_due() {
@@ -116,21 +119,37 @@ impl<'a> Conversation<'a> {
                 }
             }
             connection.refuse(&mut self.answers.output);
+            let is_refused = !self.answers.is_admitted && self.answers.counts.refused > 0;
             self.answers.tell_counts();
             self.flush()?;
+            if is_refused {
+                connection.close(Version::V1_2, &mut self.answers.output);
+                return self.flush();
+            }
             if let Some(closed) = connection.closed() {
                 if matches!(closed, Closed::Violation(_)) {
                     self.table.counters.connections_dropped.fetch_add(1, Ordering::Relaxed);
                 }
                 return Ok(());
             }
-            match self.stream.read(inbound.space()) {
-                Ok(0) => return Ok(()),
-                Ok(n) => inbound.filled(n),
+            let is_late = |begun: Instant| self.table.idle_limit.is_some_and(|limit| begun.elapsed() >= limit);
+            let read = match begun.is_some_and(is_late) {
+                true => Err(io::ErrorKind::TimedOut.into()),
+                false => self.stream.read(inbound.space()),
+            };
+            let is_cut = begun.is_some() || !inbound.ahead().is_empty();
+            match read {
+                Ok(0) => {
+                    self.table.counters.connections_dropped.fetch_add(u64::from(is_cut), Ordering::Relaxed);
+                    return Ok(());
+                }
+                Ok(n) => {
+                    inbound.filled(n);
+                    begun = begun.or_else(|| self.table.idle_limit.map(|_| Instant::now()));
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // Nothing came for too long. What has come in part is not carried out.
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    let is_cut = !inbound.ahead().is_empty();
                     self.table.counters.connections_dropped.fetch_add(u64::from(is_cut), Ordering::Relaxed);
                     connection.close(Version::V1_2, &mut self.answers.output);
                     return self.flush();
@@ -236,7 +255,7 @@ impl Answers<'_> {
             Event::Request(message) if self.handle_known(message) => {}
             Event::Request(message) => self.handle_request(message)?,
             Event::Locate { message, request } => {
-                let found = request.target.key().is_some_and(|key| self.table.find(key).is_some());
+                let found = self.is_admitted && request.target.key().is_some_and(|key| self.table.find(key).is_some());
                 let status = if found { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
                 let Header { version, endian, .. } = message.header;
                 message::locate_reply(&mut self.output, version, endian, request.request_id, status);

@@ -6,7 +6,7 @@ use crate::object::{ObjectRef, Target};
 use crate::servant::{Activation, Servant};
 use crate::server::{Counters, Server};
 use crate::simple::Watch;
-use crate::wire::{Ends, OrbTls, Wire};
+use crate::wire::{Ends, OrbTls, ServantTls, Wire};
 use crate::{lock, naming};
 use core::fmt;
 use giop::cdr::{CharSet, Endian, Version};
@@ -52,7 +52,8 @@ pub struct OrbOptions {
     pub message_bytes_max: usize,
     /// Connections to servants accepted at a time; further ones are closed at once. Default 256.
     pub connections_max: usize,
-    /// Longest time for which a connection to servants may send nothing, or take no reply; then it is closed. Default: no limit.
+    /// Longest time for which a connection to servants may send nothing, take to send a message, or take no reply; then it is closed. Default: no
+    /// limit.
     pub idle_limit: Option<Duration>,
     /// TLS for all calls and for all connections to servants. Default: none, everything in the clear.
     pub tls: Option<OrbTls>,
@@ -303,13 +304,18 @@ impl Orb {
         self.activate_at(servant, None)
     }
 
-    /// Makes a servant callable as [`activate`](Self::activate) does, with a key that callers know, as in `corbaloc`. A servant that has the
-    /// key already is replaced.
+    /// Makes a servant callable as [`activate`](Self::activate) does, with a key that callers know, as in `corbaloc`.
     ///
     /// # Errors
-    /// The same as of [`activate`](Self::activate).
+    /// The same as of [`activate`](Self::activate), or another servant has the key.
     pub fn activate_as(&self, key: &str, servant: Arc<dyn Servant>) -> Result<Activation, InvokeError> {
-        self.with_server(|server| server.activate_as(self.clone(), key.into(), servant, None))
+        self.with_server(|server| match server.has(key.as_bytes()) {
+            false => Ok(server.activate_as(self.clone(), key.into(), servant, None)),
+            true => Err(InvokeError::Listen {
+                address: key.to_owned(),
+                error: io::Error::new(io::ErrorKind::AlreadyExists, "another servant has this key"),
+            }),
+        })?
     }
 
     /// Makes a servant callable as [`activate`](Self::activate) does, with a Real-time CORBA priority model in the reference. With

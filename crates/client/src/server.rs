@@ -7,7 +7,7 @@
 use crate::conversation::Conversation;
 use crate::servant::{Activation, Servant};
 use crate::simple::Waker;
-use crate::wire::Wire;
+use crate::wire::{ServantTls, Wire};
 use crate::{Orb, OrbOptions, lock, random};
 use giop::cdr::{CharSet, Version};
 use giop::codeset::CodeSetInfo;
@@ -46,7 +46,7 @@ pub(crate) struct Table {
     stopped: Condvar,
     pub(crate) message_bytes_max: usize,
     connections_max: usize,
-    idle_limit: Option<Duration>,
+    pub(crate) idle_limit: Option<Duration>,
     /// TLS; if set, no connection is served in the clear.
     tls: Option<Arc<dyn ServantTls>>,
     /// Changes with each change of the servants.
@@ -124,7 +124,7 @@ impl Server {
             stopped: Condvar::new(),
             message_bytes_max: options.message_bytes_max,
             connections_max: options.connections_max,
-            idle_limit: options.idle_limit,
+            idle_limit: options.idle_limit.filter(|limit| !limit.is_zero()),
             tls,
             version: AtomicU64::new(0),
             counters: Counters::default(),
@@ -154,6 +154,11 @@ impl Server {
         let mut key = self.prefix.clone();
         key.extend_from_slice(self.next_key.fetch_add(1, Ordering::Relaxed).to_string().as_bytes());
         self.activate_as(orb, key, servant, policy)
+    }
+
+    /// Whether a servant has that key.
+    pub(crate) fn has(&self, key: &[u8]) -> bool {
+        self.table.find(key).is_some()
     }
 
     /// Activates a servant with that key.

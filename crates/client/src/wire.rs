@@ -12,6 +12,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::time::Instant;
 use tls::{
     CertificateNames, ClientEnd, Clients, Identity, LoadError, ServerEnd, Session, Trouble, Trust, sealed_bytes_max,
 };
@@ -120,12 +121,14 @@ struct Writer {
 }
 
 impl Wire {
-    /// Performs the handshake of a connection, with that time limit for each answer.
+    /// Performs the handshake of a connection within that time.
     pub(crate) fn secure(tcp: TcpStream, session: Session, limit: Option<Duration>) -> io::Result<Self> {
         let wire = Self::to_secure(tcp, session)?;
+        let end = limit.map(|limit| Instant::now() + limit);
         while !wire.try_handshake()? {
             let out = if wire.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
-            let left = limit.and_then(|limit| Timespec::try_from(limit).ok());
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
             match poll(&mut [PollFd::new(wire.tcp(), PollFlags::IN | out)], left.as_ref()) {
                 Ok(0) => return Err(io::Error::new(ErrorKind::TimedOut, "the TLS handshake was not over in time")),
                 Ok(_) | Err(Errno::INTR) => {}

@@ -382,3 +382,19 @@ fn circle_of_forwards_ends() {
     drop(object);
     thread.end_in_time();
 }
+
+#[test]
+fn connections_that_send_nothing_or_half_a_message_are_closed_in_time() {
+    let options = OrbOptions { idle_limit: Some(Duration::from_millis(50)), ..OrbOptions::default() };
+    let activation = Orb::new(options).activate(Arc::new(Answerer)).unwrap();
+    let profile = activation.reference().ior().iiop().unwrap().clone();
+    for (sent, dropped) in [(&b""[..], 0), (b"GIOP\x01\x02\x00\x00\x00\x00\x00\x20half", 1)] {
+        let mut stream = TcpStream::connect((profile.host.as_str(), profile.port)).unwrap();
+        testing::patient(&stream);
+        stream.write_all(sent).unwrap();
+        let mut octets = Vec::new();
+        stream.read_to_end(&mut octets).unwrap();
+        assert!(octets.starts_with(b"GIOP") && octets[7] == MessageKind::CloseConnection as u8, "{octets:?}");
+        assert_eq!(activation.orb().served().connections_dropped, dropped);
+    }
+}

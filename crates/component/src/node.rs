@@ -112,7 +112,7 @@ impl Node {
         }
         if let Some(giop) = &settings.giop {
             let folder = settings.artifacts.first().map_or(Path::new("/"), PathBuf::as_path);
-            node.giop = Some(EndPoint::start(giop, network, folder, clients)?);
+            node.giop = Some(EndPoint::start(giop, folder, network, clients)?);
         }
         Ok(node)
     }

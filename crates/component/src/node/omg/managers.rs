@@ -8,7 +8,7 @@ use crate::import::import_struct;
 use crate::node::clients::Clients;
 use crate::node::protocol::{Changed, NodeAnswer, NodeRequest};
 use crate::plan::{Plan, Problem};
-use client::{Activation, InvokeError, Orb};
+use client::{Activation, InvokeError, Orb, Servant};
 use giop::ior::Ior;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -123,7 +123,8 @@ struct Table {
 
 /// All managers of a node manager.
 pub(crate) struct Managers {
-    orb: Orb,
+    /// `None` when it is to stop.
+    orb: Mutex<Option<Orb>>,
     clients: Arc<Clients>,
     folder: PathBuf,
     /// One plan is read and checked at a time: it takes many times its octets.
@@ -136,12 +137,12 @@ pub(crate) struct Managers {
 impl Managers {
     pub(crate) fn new(orb: Orb, clients: Arc<Clients>, folder: PathBuf) -> Self {
         let (preparing, changing, table) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { orb, clients, folder, preparing, changing, table }
+        Self { orb: Mutex::new(Some(orb)), clients, folder, preparing, changing, table }
     }
 
     /// Locks out other plans while one is read and checked.
-    pub(crate) fn preparing(&self) -> MutexGuard<'_, ()> {
-        lock(&self.preparing)
+    pub(crate) fn preparing(&self) -> Result<MutexGuard<'_, ()>, Refused> {
+        alone(&self.preparing, Fault::Start, "plan")
     }
 
     /// Makes a manager of a plan, whose message had so many octets; or gives the one that the same plan has already.
@@ -151,7 +152,8 @@ impl Managers {
         if let Some(first) = made.notes.first() {
             log::info!("plan {name}, from {CLIENT}: {} notes, such as: {first}", made.notes.len());
         }
-        if let Some(known) = self.known(role, &name, &plan)? {
+        let is_up = self.is_up(&name);
+        if let Some(known) = self.known(role, &name, &plan, is_up)? {
             return Ok(known);
         }
         let differences = match self.answer(NodeRequest::Diff { plan: made.text.clone(), folder: self.folder.clone() })
@@ -160,7 +162,6 @@ impl Managers {
             NodeAnswer::Refused(problems) => return Err((Fault::Plan, one_of(problems))),
             other => return refused(Fault::Plan, &name, format!("the node manager answers {other:?}")),
         };
-        let is_up = self.is_up(&name);
         if is_up {
             // A server that is being started again is none of the plan's.
             if let Some(first) = differences.iter().find(|it| it.key != "state") {
@@ -178,25 +179,30 @@ impl Managers {
         Ok(reference)
     }
 
-    /// The manager that a plan has already.
-    fn known(&self, role: Role, name: &str, plan: &DeploymentPlan) -> Result<Option<Ior>, Refused> {
-        let table = lock(&self.table);
-        let Some(known) = table.all.values().find(|it| it.prepared.name() == name) else { return Ok(None) };
-        let Prepared { role: of, plan: other, .. } = &*known.prepared;
-        if (*of, other) == (role, plan) {
-            return Ok(Some(known.servant.reference().ior().clone()));
+    /// The manager that a plan has already. One that is not launched makes room for another plan of its name, or for what is up.
+    fn known(&self, role: Role, name: &str, plan: &DeploymentPlan, is_up: bool) -> Result<Option<Ior>, Refused> {
+        let mut table = lock(&self.table);
+        let known = table.all.iter().find(|(_, it)| it.prepared.name() == name);
+        let Some((number, Entry { prepared, servant })) = known else { return Ok(None) };
+        let is_launched = prepared.application().is_some();
+        if (prepared.role, &prepared.plan) == (role, plan) && (is_launched || !is_up) {
+            return Ok(Some(servant.reference().ior().clone()));
         }
-        let reason = "a plan of this name is prepared, and differs, or by the other of ExecutionManager and NodeManager: destroy its manager \
-                      first, or give this one another UUID";
+        if !is_launched {
+            let number = *number;
+            table.all.remove(&number);
+            return Ok(None);
+        }
+        let reason = "a plan of this name is launched, and differs, or by the other of ExecutionManager and NodeManager: end it first, or \
+                      give this one another UUID";
         refused(Fault::Plan, name, reason)
     }
 
     /// Adds a manager, if there is room.
     fn add(self: &Arc<Self>, prepared: Arc<Prepared>, is_up: bool) -> Result<Ior, Refused> {
         let name = prepared.name().to_owned();
-        let failed = |error: InvokeError| (Fault::Start, Problem::new(&*name, error.to_string()));
         let servant = ManagerServant { managers: self.clone(), prepared: prepared.clone() };
-        let servant = self.orb.activate(Arc::new(servant)).map_err(failed)?;
+        let servant = self.activate(&name, Arc::new(servant))?;
         if is_up {
             self.launch(&prepared, Stage::Started)?;
         }
@@ -289,10 +295,15 @@ impl Managers {
         prepared.reference().ok_or_else(gone)
     }
 
+    fn activate(&self, name: &str, servant: Arc<dyn Servant>) -> Result<Activation, Refused> {
+        let orb = lock(&self.orb).clone();
+        let Some(orb) = orb else { return refused(Fault::Start, "node", "the node manager is being ended") };
+        orb.activate(servant).map_err(|error: InvokeError| (Fault::Start, Problem::new(name, error.to_string())))
+    }
+
     fn launch(self: &Arc<Self>, prepared: &Arc<Prepared>, stage: Stage) -> Result<(), Refused> {
         let servant = ApplicationServant { managers: self.clone(), prepared: prepared.clone() };
-        let failed = |error: InvokeError| (Fault::Start, Problem::new(prepared.name(), error.to_string()));
-        let servant = self.orb.activate(Arc::new(servant)).map_err(failed)?;
+        let servant = self.activate(prepared.name(), Arc::new(servant))?;
         *prepared.application() = Some(Launched { stage, servant });
         Ok(())
     }
@@ -329,6 +340,9 @@ impl Managers {
                 }
             }
             let answer = match to {
+                Stage::Started if self.is_up(prepared.name()) => {
+                    NodeAnswer::refused(prepared.name(), "a plan of this name is up: take it down first")
+                }
                 Stage::Started => {
                     self.answer(NodeRequest::Up { plan: prepared.text.clone(), folder: self.folder.clone() })
                 }
@@ -369,13 +383,7 @@ impl Managers {
 
     /// Changes an application, if no other one is being changed.
     fn change(&self, prepared: &Prepared, fault: Fault, carry_out: impl FnOnce() -> NodeAnswer) -> Result<(), Refused> {
-        let _change = match self.changing.try_lock() {
-            Ok(change) => change,
-            Err(TryLockError::Poisoned(change)) => change.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                return refused(fault, prepared.name(), "busy: an application is being changed; try again");
-            }
-        };
+        let _change = alone(&self.changing, fault, prepared.name())?;
         match carry_out() {
             NodeAnswer::Refused(problems) => Err((fault, one_of(problems))),
             _ => Ok(()),
@@ -396,6 +404,9 @@ impl Managers {
         let all = std::mem::take(&mut table.all);
         drop(table);
         all.values().for_each(|entry| clear(&entry.prepared));
+        // Connections that are open have servants, which have this.
+        let orb = lock(&self.orb).take();
+        drop(orb);
     }
 }
 
@@ -418,6 +429,15 @@ fn one_of(problems: Vec<Problem>) -> Problem {
 /// Whether two references lead to the same object of this process.
 fn is_same(one: &Ior, other: &Ior) -> bool {
     one.iiop().map(|profile| &profile.key) == other.iiop().map(|profile| &profile.key)
+}
+
+/// Locks out other launchers, which do not wait.
+fn alone<'m>(mutex: &'m Mutex<()>, fault: Fault, name: &str) -> Result<MutexGuard<'m, ()>, Refused> {
+    match mutex.try_lock() {
+        Ok(guard) => Ok(guard),
+        Err(TryLockError::Poisoned(guard)) => Ok(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => refused(fault, name, "busy: another launcher is served; try again"),
+    }
 }
 
 /// Locks a mutex: what it guards is whole at every step.

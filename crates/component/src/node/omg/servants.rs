@@ -3,10 +3,16 @@
 use super::managers::{Fault, Managers, Prepared, Refused, Role};
 use super::plan::{Connection, DeploymentPlan, Property};
 use client::{Marshal, Servant, ServantError, Unmarshal};
-use giop::cdr::{Reader, Writer};
+use giop::cdr::{ReadError, Reader, Writer};
 use giop::exception::Kind;
 use giop::ior::Ior;
+use giop::typecode::Work;
 use std::sync::Arc;
+
+/// Limits of the Anys of a message: a value without octets is a step as well. Octets that a step takes in memory, at most about.
+const WORK_STEPS: u32 = 1 << 18;
+const WORK_DEPTH: u32 = 64;
+const STEP_BYTES: usize = 128;
 
 /// Bases of the interfaces of managers and applications.
 const APPLICATION_MANAGER: &str = "IDL:Deployment/ApplicationManager:1.0";
@@ -40,9 +46,8 @@ pub(crate) struct Root {
 
 impl Root {
     fn prepare(&self, args: &mut Reader<'_>) -> Result<Ior, ServantError> {
-        let octets = args.remaining();
-        let _one_at_a_time = self.managers.preparing();
-        let plan = DeploymentPlan::read(args)?;
+        let _one_at_a_time = self.managers.preparing().map_err(raised)?;
+        let (plan, octets) = read::<DeploymentPlan>(args)?;
         // Nothing is committed by it: plans with resources are refused.
         Ior::read(args)?;
         self.managers.prepare(self.role, plan, octets).map_err(raised)
@@ -94,7 +99,7 @@ impl Servant for ManagerServant {
         let Self { managers, prepared } = self;
         match (operation, prepared.role) {
             ("startLaunch", _) => {
-                let properties = Vec::<Property>::read(args)?;
+                let (properties, _) = read::<Vec<Property>>(args)?;
                 managers.start_launch(prepared, &properties).map_err(raised)?.write(reply);
                 // The plan has no ports of its own, and so provides no references.
                 reply.length(0);
@@ -134,13 +139,21 @@ impl Servant for ApplicationServant {
         let Self { managers, prepared } = self;
         match operation {
             "finishLaunch" => {
-                let (connections, is_start) = (Vec::<Connection>::read(args)?, args.bool()?);
+                let (connections, is_start) = (read::<Vec<Connection>>(args)?.0, args.bool()?);
                 managers.finish_launch(prepared, &connections, is_start).map_err(raised)
             }
             "start" => managers.start(prepared).map_err(raised),
             _ => Err(ServantError::bad_operation()),
         }
     }
+}
+
+/// Reads an argument. Returns it with its size in memory, approximately.
+fn read<T: Unmarshal>(args: &mut Reader<'_>) -> Result<(T, usize), ReadError> {
+    let (mut work, octets) = (Work::new(WORK_STEPS, WORK_DEPTH), args.remaining());
+    let value = T::unmarshal(args, &mut work)?;
+    let steps = usize::try_from(WORK_STEPS - work.steps_left()).unwrap_or(usize::MAX);
+    Ok((value, (octets - args.remaining()).saturating_add(steps.saturating_mul(STEP_BYTES))))
 }
 
 /// Writes a result.

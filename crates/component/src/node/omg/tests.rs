@@ -10,6 +10,8 @@ use crate::import::{Descriptor, import_plan, import_struct};
 use crate::node::{Node, NodeAnswer, NodeRequest, NodeSettings, NodeStatus};
 use client::{InvokeError, Marshal, ObjectRef, Orb, OrbOptions, OrbTls, Unmarshal};
 use giop::ior::Ior;
+use giop::typecode::TypeCode;
+use giop::value::{AnyValue, Value};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
@@ -237,11 +239,14 @@ fn operations_in_another_order_are_refused_and_change_nothing() {
     let mut other = plan("guiding");
     other.instance[0].config_property[0].value = "walk".into();
     let refused = stand.prepare(&other).unwrap_err();
-    assert!(refused.starts_with("PlanError guiding: a plan of this name is prepared, and differs"), "{refused}");
+    assert!(refused.starts_with("PlanError guiding: a plan of this name is launched, and differs"), "{refused}");
     let node = stand.orb.resolve(&stand.address().replace("ExecutionManager", "dome.NodeManager")).unwrap();
     let refused = call::<Ior>(&node, "preparePlan", &(&plan("guiding"), Ior::nil())).unwrap_err();
     assert!(refused.contains("by the other of ExecutionManager and NodeManager"), "{refused}");
+    // One that is not launched makes room.
+    stand.prepare(&plan("other")).unwrap();
     let of_node = call::<Ior>(&node, "preparePlan", &(&plan("other"), Ior::nil())).unwrap();
+    assert_eq!(call::<Vec<Ior>>(&stand.manager(), "getManagers", &()).unwrap(), [manager.ior().clone()]);
     assert_eq!(of_node.type_id, "IDL:Deployment/NodeApplicationManager:1.0");
     assert!(call::<()>(&node, "leaveDomain", &()).unwrap_err().contains("NO_IMPLEMENT"));
     assert!(call::<()>(&node, "shutdown", &()).unwrap_err().contains("BAD_OPERATION"));
@@ -338,7 +343,7 @@ fn what_a_plan_cannot_say_is_refused_by_its_element() {
     });
     assert!(refused.starts_with("localityConstraint[0]: localityConstraint: \"3\" is not understood"), "{refused}");
     let refused = refusal(|plan| {
-        plan.instance[0].config_property[0].value = giop::value::AnyValue::default();
+        plan.instance[0].config_property[0].value = AnyValue::default();
     });
     assert_eq!(
         refused,
@@ -425,7 +430,7 @@ fn hostile_octets_end_their_own_connection_and_are_counted() {
     large.read_to_end(&mut octets).unwrap();
     assert!(octets.starts_with(b"GIOP"));
     stand.connect().write_all(b"GIOP\x01\x02\x00\x00\x00\x00\x00\x20half").unwrap();
-    wait_until("both to be counted", || stand.status().clients_dropped == 2);
+    wait_until("all to be counted", || stand.status().clients_dropped == 3);
 
     // Arguments that are none: a sequence of more elements than there are octets, and nothing.
     for arguments in [&[u32::MAX; 2][..], &[]] {
@@ -433,6 +438,14 @@ fn hostile_octets_end_their_own_connection_and_are_counted() {
             stand.manager().invoke("preparePlan", |w| arguments.iter().for_each(|it| w.u32(*it))).unwrap_err();
         assert!(refused.is("MARSHAL"), "{refused}");
     }
+    // Values without octets: 16 million would be gigabytes.
+    let mut many = plan("many");
+    let nulls = AnyValue::new(
+        TypeCode::array(TypeCode::default(), 1 << 18),
+        Value::Array(vec![AnyValue::default().value; 1 << 18]),
+    );
+    many.info_property.push(Property { name: "nulls".to_owned(), value: nulls });
+    assert!(stand.prepare(&many).unwrap_err().contains("MARSHAL"));
     // Connections beyond the most are closed; those that are there go on.
     let manager = stand.prepare(&plan("guiding")).unwrap();
     let all: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(|_| stand.connect()).collect();
