@@ -179,21 +179,22 @@ impl Managers {
         Ok(reference)
     }
 
-    /// The manager that a plan has already. One that is not launched makes room for another plan of its name, or for what is up.
+    /// The manager that a plan has already. One that is not launched makes room for the same plan that is up.
     fn known(&self, role: Role, name: &str, plan: &DeploymentPlan, is_up: bool) -> Result<Option<Ior>, Refused> {
         let mut table = lock(&self.table);
         let known = table.all.iter().find(|(_, it)| it.prepared.name() == name);
         let Some((number, Entry { prepared, servant })) = known else { return Ok(None) };
         let is_launched = prepared.application().is_some();
-        if (prepared.role, &prepared.plan) == (role, plan) && (is_launched || !is_up) {
+        let is_same = (prepared.role, &prepared.plan) == (role, plan);
+        if is_same && (is_launched || !is_up) {
             return Ok(Some(servant.reference().ior().clone()));
         }
-        if !is_launched {
+        if is_same {
             let number = *number;
             table.all.remove(&number);
             return Ok(None);
         }
-        let reason = "a plan of this name is launched, and differs, or by the other of ExecutionManager and NodeManager: end it first, or \
+        let reason = "a plan of this name is prepared, and differs, or by the other of ExecutionManager and NodeManager: end it first, or \
                       give this one another UUID";
         refused(Fault::Plan, name, reason)
     }
