@@ -367,7 +367,7 @@ impl Managers {
             // It may have been taken down by other means.
             let answer = match stage {
                 Some(Stage::Started) if self.is_up(prepared.name()) => {
-                    self.answer(NodeRequest::Down { name: prepared.name().to_owned() })
+                    self.answer(NodeRequest::Down { name: prepared.name().to_owned(), without: Vec::new() })
                 }
                 _ => NodeAnswer::Changed(Changed::default()),
             };

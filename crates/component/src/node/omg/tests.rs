@@ -289,7 +289,10 @@ fn a_plan_goes_on_with_the_next_node_manager_and_is_found_by_preparing_it_again(
     // Taken down by other means, its application is still there to be ended.
     let application = stand.launch(&manager).unwrap();
     finish(&application, true).unwrap();
-    assert!(matches!(stand.send(&NodeRequest::Down { name: "guiding".to_owned() }), NodeAnswer::Changed(_)));
+    assert!(matches!(
+        stand.send(&NodeRequest::Down { name: "guiding".to_owned(), without: Vec::new() }),
+        NodeAnswer::Changed(_)
+    ));
     destroy_application(&manager, &application).unwrap();
 }
 
