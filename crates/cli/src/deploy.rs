@@ -199,7 +199,10 @@ fn run_plan(options: &DeployRunOptions) -> Result<(), Failure> {
     let recording = options.record.as_deref().map(create).transpose().map_err(Failure::Message)?;
     let outcome = run_until_signal(&file, recording.as_ref(), &waiter);
     let Some(recording) = recording else { return outcome };
-    let Recorded { events, dropped, ended, .. } = recording.finish();
+    let Recorded { events, dropped, ended, cut_short, .. } = recording.finish();
+    for server in cut_short {
+        eprintln!("campanile: the recording of {server} was cut short: it ended before it had sent all");
+    }
     let more = if dropped > 0 { format!("; {} were not", record::events(dropped)) } else { String::new() };
     let why = ended.map_or_else(String::new, |reason| format!(": {reason}"));
     eprintln!("campanile: {} recorded{more}{why}", record::events(events));

@@ -267,7 +267,7 @@ fn serve_plan(
     let mut server = Server::deploy(plan, name, registry, settings).map_err(|problem| problem.to_string())?;
     let feed = replay::Request::of_environment().map(|request| request.connect(&mut server)).transpose()?;
     let socket = std::env::var_os(recording::SOCKET);
-    let recording = socket.map(|socket| ServerRecording::start(&server, Path::new(&socket))).transpose()?;
+    let recording = socket.map(|socket| ServerRecording::start(&server, name, Path::new(&socket))).transpose()?;
     let mut say =
         |line: &str| writeln!(output, "{line}").and_then(|()| output.flush()).map_err(|error| error.to_string());
     say("configured")?;

@@ -261,6 +261,9 @@ pub(crate) trait AnySink: Member {
     /// The queue, which is made at the first call.
     fn queue(&self, settings: &QueueSettings) -> Result<AnyQueue, String>;
 
+    /// Whether there can be a queue.
+    fn check_queue(&self) -> Result<(), String>;
+
     /// Whether there is a queue.
     fn is_queued(&self) -> bool;
 
@@ -308,6 +311,12 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
         self.counters.failed.count_shared();
         self.state.fail(panic);
         self.instance.drop_contained(broken);
+    }
+
+    fn queueing(&self) -> Result<Queueing<T>, String> {
+        self.kind.queueing.ok_or_else(|| {
+            format!("a queue copies events, and {} is not Clone and Send: derive Clone", core::any::type_name::<T>())
+        })
     }
 
     /// Whether the filter lets an event through.
@@ -401,12 +410,14 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
         if let Some(queue) = self.queue.get() {
             return Ok(Box::new(queue.0.clone()));
         }
-        let queueing = self.kind.queueing.ok_or_else(|| {
-            format!("a queue copies events, and {} is not Clone and Send: derive Clone", core::any::type_name::<T>())
-        })?;
+        let queueing = self.queueing()?;
         let shared = (queueing.make)(settings, self.state.context.waker.clone(), self.counters.clone());
         let queue = self.queue.get_or_init(|| SinkQueue(shared));
         Ok(Box::new(queue.0.clone()))
+    }
+
+    fn check_queue(&self) -> Result<(), String> {
+        self.queueing().map(drop)
     }
 
     fn is_queued(&self) -> bool {
@@ -429,7 +440,8 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 
     fn has_queued(&self) -> bool {
-        self.state.takes_events.get() && self.queue.get().is_some_and(|queue| !queue.is_empty())
+        let is_gathered = || self.gathered.get().is_some_and(|gathered| gathered.borrow().has_next());
+        self.state.takes_events.get() && (self.queue.get().is_some_and(|queue| !queue.is_empty()) || is_gathered())
     }
 }
 
@@ -442,10 +454,6 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
 
     fn is_gathered(&self) -> bool {
         self.gathered.get().is_some()
-    }
-
-    fn is_active(&self) -> bool {
-        self.state.takes_events.get()
     }
 
     fn next_sent(&self) -> Option<Instant> {
@@ -461,7 +469,14 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
             return None;
         }
         let mut found = (Terms::NONE, None);
-        (kind.fields)(next.event(), origin.qos(), &mut |fields| found = terms.find(origin.source, fields, steps));
+        let looked = contained(|| {
+            (kind.fields)(next.event(), origin.qos(), &mut |fields| found = terms.find(origin.source, fields, steps));
+            Ok(())
+        });
+        if let Err(reason) = looked {
+            self.failed(&Failure::new(reason));
+            return None;
+        }
         let ((terms, key), Origin { sent, expires, .. }) = (found, origin);
         Some(Found { terms, key, sent, expires, slot: gathered.borrow_mut().store(next) })
     }

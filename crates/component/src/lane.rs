@@ -192,7 +192,7 @@ impl Lane {
         self.route(source).is_some_and(|route| route.connect_queue(name, queue))
     }
 
-    /// Connects a source with a function of the program.
+    /// Connects a source with what is no port: a function of the program, or a replay.
     pub(crate) fn connect_end(&self, source: (&str, &str), name: &Arc<str>, end: AnyEnd) -> bool {
         self.route(source).is_some_and(|route| route.connect(name, end))
     }
@@ -233,13 +233,16 @@ impl Lane {
         terms: SetTerms,
     ) -> Result<(), String> {
         let mut sinks = Vec::new();
-        for (port, queue) in ports {
+        for (port, _) in ports {
             let sink = self.sink((instance, port)).ok_or("it is gone")?;
             if sink.is_gathered() {
                 return Err(format!("{instance}.{port} has sets already: name all of its sources in one"));
             }
-            sink.queue(queue)?;
+            sink.check_queue()?;
             sinks.push(sink.clone());
+        }
+        for (sink, (_, queue)) in sinks.iter().zip(ports) {
+            sink.queue(queue)?;
         }
         let is_one = |queued: &Rc<dyn AnySink>| sinks.iter().any(|sink| Rc::ptr_eq(sink, queued));
         self.queued.retain(|queued| !is_one(queued));

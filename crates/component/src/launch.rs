@@ -94,7 +94,7 @@ impl PlanFile {
     /// # Errors
     /// Which server failed, and why; what it said itself is on the standard error.
     pub fn run(&self) -> Result<Running, Problem> {
-        self.run_servers(&self.plan.server_names(), &|_| {})
+        self.run_servers(&self.plan.server_names(), &|_| {}, &mut || Ok(()))
     }
 
     /// As [`run`](Self::run), where what comes to the sinks of the instances is recorded.
@@ -102,11 +102,16 @@ impl PlanFile {
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_recorded(&self, recording: &Recording) -> Result<Running, Problem> {
-        self.run_servers(&self.plan.server_names(), &|command| recording.give_to(command))
+        self.run_servers(&self.plan.server_names(), &|command| recording.give_to(command), &mut || Ok(()))
     }
 
-    /// Starts the processes of some servers; `set` is given the command of each.
-    pub(crate) fn run_servers(&self, names: &[&str], set: &dyn Fn(&mut Command)) -> Result<Running, Problem> {
+    /// Starts the processes of some servers; `set` is given the command of each, and `check` is called before they are started.
+    pub(crate) fn run_servers(
+        &self,
+        names: &[&str],
+        set: &dyn Fn(&mut Command),
+        check: &mut dyn FnMut() -> Result<(), Problem>,
+    ) -> Result<Running, Problem> {
         let (sender, said) = channel();
         let mut running = Running { processes: Vec::new(), said };
         let folder = self.path.parent().unwrap_or(Path::new("."));
@@ -124,6 +129,7 @@ impl PlanFile {
         // Only processes say something from now on.
         drop(sender);
         running.all_say(Said::Configured, "configured")?;
+        check()?;
         for (name, process) in &mut running.processes {
             process.begin().map_err(|error| at(name, error.to_string()))?;
         }

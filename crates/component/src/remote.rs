@@ -14,7 +14,7 @@ use crate::instance::text_of;
 use crate::lane::Clock;
 use crate::plan::{Plan, Problem};
 use crate::queue::{QueueOf, QueueSettings, Queued, Queueing};
-use crate::route::{AnyQueue, Origin};
+use crate::route::{AnyEnd, AnyQueue, Deliver, Origin};
 use crate::server::Server;
 use crate::services::{Lost, Publisher, Service, Simple, SourceQos, Take};
 use crate::threads::Waker;
@@ -109,6 +109,9 @@ pub(crate) trait RemotePort: Send + Sync {
     /// What puts values into the queue of a sink.
     fn taking(&self, queue: AnyQueue, sink: SinkContext) -> Result<Take, String>;
 
+    /// The end of a connection that hands over each event as its source, its priority and its octets.
+    fn writing(&self, take: TakeWritten, counters: Arc<PortCounters>) -> AnyEnd;
+
     /// A queue, and what publishes the events that are put into it.
     fn outlet(
         &self,
@@ -116,6 +119,9 @@ pub(crate) trait RemotePort: Send + Sync {
         source: SourceContext,
     ) -> Result<(AnyQueue, Box<dyn Outlet>), String>;
 }
+
+/// Takes the octets of events, with their origin.
+pub(crate) type TakeWritten = Box<dyn Fn(&Origin<'_>, &[u8])>;
 
 /// What the end of a sink needs.
 pub(crate) struct SinkContext {
@@ -200,6 +206,11 @@ impl<T: 'static> RemotePort for Remote<T> {
         Ok(Box::new(take))
     }
 
+    fn writing(&self, take: TakeWritten, counters: Arc<PortCounters>) -> AnyEnd {
+        let end: Rc<dyn Deliver<T>> = Rc::new(Writing { write: self.write, take, counters });
+        Box::new(end)
+    }
+
     fn outlet(
         &self,
         publisher: Box<dyn Publisher>,
@@ -223,6 +234,34 @@ impl<T: 'static> RemotePort for Remote<T> {
         let entry = Entry { queue: queue.clone(), publishing: publishing.clone(), counters };
         let entry: Arc<dyn QueueOf<T>> = Arc::new(entry);
         Ok((Box::new(entry), Box::new(Queue { queue, publishing, ending })))
+    }
+}
+
+/// The end of a connection that hands over octets.
+struct Writing<T> {
+    write: fn(&T, &mut Vec<u8>),
+    take: TakeWritten,
+    counters: Arc<PortCounters>,
+}
+
+impl<T> Deliver<T> for Writing<T> {
+    fn deliver(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
+        let mut value = Vec::new();
+        let written = contained(|| {
+            (self.write)(event, &mut value);
+            Ok(())
+        });
+        match written {
+            Ok(()) => (self.take)(origin, &value),
+            Err(reason) => {
+                // The first is logged, the others are counted.
+                if self.counters.failed.get() == 0 {
+                    log::warn!("an event of {} was not written: {reason}", origin.source);
+                }
+                self.counters.failed.count_shared();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -547,12 +586,6 @@ impl Unit {
         let (at, name) = (Some(settings.server.clone()), settings.name.clone().unwrap_or_default());
         let key = UnitKey { service: "simple API", at, domain: None, name };
         let service = Box::new(Simple::new(settings.clone()));
-        Rc::new(Self { key, publishing: OnceCell::new(), service })
-    }
-
-    /// The only one of a server that is replayed into.
-    pub(crate) fn of_replay(service: Box<dyn Service>) -> Rc<Self> {
-        let key = UnitKey { service: "replay", at: None, domain: None, name: String::new() };
         Rc::new(Self { key, publishing: OnceCell::new(), service })
     }
 

@@ -4,22 +4,20 @@
 //! recorded has passed filters and sets already. Its environment names the instance and a unix socket ([`SOCKET`]), by which it gets lines of
 //! a recording, and answers lines of what the component's sources send, and one at the end.
 
+use crate::declaration::PortKind;
 use crate::error::Error;
 use crate::launch::{PlanFile, Running, at};
 use crate::plan::{Plan, Problem};
 use crate::port::EventSet;
 use crate::recording::{EventLine, Line, RecordedEvent, socket};
-use crate::remote::Unit;
+use crate::route::Origin;
 use crate::server::Server;
-use crate::services::{Lost, Publisher, Service, SourceQos, Take};
-use campanile::Declared;
-use campanile::raw::EventQos;
 use serde::{Deserialize, Serialize};
-use std::any::Any;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
@@ -37,7 +35,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A line that the server answers.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
 enum Answer {
     Sent { source: String, priority: i16, cdr: String },
     End(Replayed),
@@ -57,6 +54,8 @@ pub struct Replayed {
     pub unreadable: u64,
     /// What was wrong with the first of these.
     pub reason: Option<String>,
+    /// Events that it sent and that could not be written.
+    pub unwritten: u64,
 }
 
 /// An event that the component sent.
@@ -92,14 +91,13 @@ impl Request {
         plan.ports.clear();
     }
 
-    /// Has what the component sends go to the socket.
+    /// Has what the component sends written to the socket by its lane, which waits for that.
     pub(crate) fn connect(self, server: &mut Server) -> Result<Feed, String> {
         let failed = |error: io::Error| format!("{}: {error}", self.socket.display());
         let stream = UnixStream::connect(&self.socket).map_err(failed)?;
         let out = Arc::new(Mutex::new(stream.try_clone().map_err(failed)?));
-        let unit = Unit::of_replay(Box::new(Replaying { out: out.clone() }));
         for source in server.sources() {
-            server.publish_by(&unit, &source, &source, &SourceQos::default()).map_err(|error| error.to_string())?;
+            server.write_source(&source, out.clone()).map_err(|error| error.to_string())?;
         }
         server.set_answer_within(HANDLER_LIMIT);
         Ok(Feed { instance: self.instance, stream, out })
@@ -118,10 +116,13 @@ impl Feed {
     pub(crate) fn run(self, server: &mut Server) {
         let mut end = Replayed::default();
         for line in BufReader::new(&self.stream).lines().map_while(Result::ok) {
-            let fed = serde_json::from_str(&line).map_err(|error| error.to_string()).and_then(|line| match line {
-                Line::Event(event) => server.feed(event),
-                _ => Ok(()),
-            });
+            let fed =
+                Line::parse(&line).ok_or_else(|| "it is no line of a recording".to_owned()).and_then(
+                    |line| match line {
+                        Line::Event(event) => server.feed(event),
+                        _ => Ok(()),
+                    },
+                );
             if let Err(reason) = fed {
                 end.unreadable += 1;
                 end.reason.get_or_insert(reason);
@@ -130,13 +131,14 @@ impl Feed {
         if let Err(error) = server.passivate(&self.instance) {
             log::warn!("{error}");
         }
-        // What the sources have sent is written before the end.
-        server.remote_ends.clear();
         for (sink, _) in server.sinks() {
             let counted = server.port(&sink).unwrap_or_default();
             end.delivered += counted.delivered;
             end.failed += counted.failed;
             end.inactive += counted.inactive;
+        }
+        for source in server.sources() {
+            end.unwritten += server.port(&source).unwrap_or_default().failed;
         }
         // The command may have ended first.
         let _ = write(&self.out, &Answer::End(end));
@@ -154,49 +156,30 @@ impl Server {
         let EventLine { instance, port, source, priority, set, cdr, .. } = event;
         let value = json::read::octets_from_hex(&cdr)?;
         let set = set.map(|(number, index, size)| EventSet { number, index, size });
+        if let Some(EventSet { number, index, size }) = set.filter(|set| set.number == 0 || set.index >= set.size) {
+            return Err(format!("there is no event {index} of {size} in a set {number}"));
+        }
         let lane = self.lane_of(&instance).map_err(|error: Error| error.to_string())?;
         self.on_lane(lane, move |lane| lane.feed((&instance, &port), &value, (source.into(), priority), set))
             .map_err(|error| error.to_string())?
     }
-}
 
-/// What the sources of the component are published by.
-struct Replaying {
-    out: Arc<Mutex<UnixStream>>,
-}
-
-struct Answering {
-    source: String,
-    out: Arc<Mutex<UnixStream>>,
-}
-
-impl Service for Replaying {
-    fn publisher(&self, channel: &str, _: &Declared, _: &SourceQos) -> Result<Box<dyn Publisher>, String> {
-        Ok(Box::new(Answering { source: channel.to_owned(), out: self.out.clone() }))
+    /// Has what a source sends written as answers.
+    fn write_source(&self, source: &str, out: Arc<Mutex<UnixStream>>) -> Result<(), Error> {
+        let (name, _) = self.find(source, PortKind::Source)?;
+        let lane = self.lane_of(&name.instance)?;
+        let Some((port, counters)) = self.remote(&name) else { return Ok(()) };
+        self.on_lane(lane, move |lane| {
+            let answer = move |origin: &Origin<'_>, value: &[u8]| {
+                let mut cdr = String::with_capacity(2 * value.len());
+                json::write::hex(&mut cdr, value);
+                let sent = Answer::Sent { source: origin.source.to_string(), priority: origin.priority, cdr };
+                // The command may have ended first.
+                let _ = write(&out, &sent);
+            };
+            lane.connect_end(name.as_pair(), &Arc::from("replay"), port.writing(Box::new(answer), counters));
+        })
     }
-
-    fn subscribe(&self, channel: &str, _: &Declared, _: Option<&str>, _: Take) -> Result<Box<dyn Any>, String> {
-        Err(format!("{channel} is replayed"))
-    }
-}
-
-impl Publisher for Answering {
-    fn publish(&mut self, value: &[u8], EventQos { priority, .. }: EventQos) -> Result<(), String> {
-        let mut cdr = String::with_capacity(2 * value.len());
-        json::write::hex(&mut cdr, value);
-        let sent = Answer::Sent { source: self.source.clone(), priority, cdr };
-        write(&self.out, &sent).map_err(|error| error.to_string())
-    }
-
-    fn publish_at_once(&mut self, value: &[u8], qos: EventQos) -> Result<bool, String> {
-        self.publish(value, qos).map(|()| true)
-    }
-
-    fn lost(&mut self) -> Option<Lost> {
-        None
-    }
-
-    fn close(&mut self, _: Duration) {}
 }
 
 // ---- the command ----
@@ -221,14 +204,20 @@ impl PlanFile {
         };
         let failed = |error: io::Error| Problem::new(place.clone(), error.to_string());
         let (folder, listener) = socket().map_err(failed)?;
-        let started = self.run_servers(&[&of.server], &|command| {
+        let mut accepted = None;
+        let set = |command: &mut Command| {
             command.env(SOCKET, folder.join("socket")).env(INSTANCE, instance);
+        };
+        // A program that knows nothing of replays would start all of the server.
+        let started = self.run_servers(&[&of.server], &set, &mut || {
+            accepted = accept(&listener).map_err(failed)?;
+            let is_old = || at(&of.server, "its program is of a version that has no replay: build it anew");
+            accepted.is_some().then_some(()).ok_or_else(is_old)
         });
-        let stream = started.and_then(|running| Ok((accept(&listener).map_err(failed)?, running)));
         let _ = std::fs::remove_dir_all(&folder);
-        let (stream, running) = stream?;
-        let stream =
-            stream.ok_or_else(|| at(&of.server, "its program is of a version that has no replay: build it anew"))?;
+        let (running, Some(stream)) = (started?, accepted) else {
+            return Err(Problem::new(place, "its process is not connected"));
+        };
         let answers = stream.try_clone().map_err(failed)?;
         stream.set_write_timeout(Some(LOOK_EVERY)).map_err(failed)?;
         let (sender, end) = channel();

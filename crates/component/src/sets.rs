@@ -122,10 +122,19 @@ impl<T> Default for Gathered<T> {
 impl<T> Gathered<T> {
     /// When the next event was sent.
     pub(crate) fn next_sent(&mut self, queue: &SinkQueue<T>, now: Instant, counters: &PortCounters) -> Option<Instant> {
+        // It may have waited for an instance that was passive.
+        let is_over = |next: &mut Queued<T>| next.origin().expires.is_some_and(|expires| expires <= now);
+        if self.next.take_if(is_over).is_some() {
+            counters.expired.count();
+        }
         if self.next.is_none() {
             self.next = queue.take(now, counters);
         }
         self.next.as_ref().map(|next| next.origin().sent)
+    }
+
+    pub(crate) const fn has_next(&self) -> bool {
+        self.next.is_some()
     }
 
     pub(crate) fn take_next(&mut self) -> Option<Queued<T>> {
@@ -162,13 +171,10 @@ pub(crate) trait Member {
 
     fn is_gathered(&self) -> bool;
 
-    /// Whether the instance takes events.
-    fn is_active(&self) -> bool;
-
     /// When the event was sent that is next.
     fn next_sent(&self) -> Option<Instant>;
 
-    /// Takes that event out of the queue; `None` if the sink's filter does not let it through.
+    /// Takes that event out of the queue; `None` if the sink's filter does not let it through, or it cannot be read.
     fn take_next(&self, terms: &SetTerms, steps: &mut Steps) -> Option<Found>;
 
     /// When an event expires that waits.
@@ -206,7 +212,7 @@ impl EventSets {
 
     /// Whether [`serve`](Self::serve) has something to do.
     pub(crate) fn has_queued(&self) -> bool {
-        self.next().is_some_and(|(_, place)| self.sinks.get(place).is_some_and(|sink| sink.is_active()))
+        self.sinks.iter().any(|sink| sink.has_queued())
     }
 
     /// When the event was sent that is next, and the place of its sink.
@@ -217,8 +223,11 @@ impl EventSets {
 
     /// Takes the event that was sent first out of its queue, and has the set handled that it completes; false if there is none.
     pub(crate) fn serve(&mut self, context: &LaneContext) -> bool {
+        if !self.has_queued() {
+            return false;
+        }
         let Some((_, place)) = self.next() else { return false };
-        let Some(sink) = self.sinks.get(place).filter(|sink| sink.is_active()).cloned() else { return false };
+        let Some(sink) = self.sinks.get(place).cloned() else { return false };
         self.drop_expired(context.clock.now());
         let mut steps = Steps::new(STEPS_MAX);
         let Some(found) = sink.take_next(&self.terms, &mut steps) else { return true };

@@ -168,7 +168,11 @@ pub fn octets(octets: Vec<u8>) -> AnyValue {
 /// # Errors
 /// The text has a character that is no hexadecimal digit, or an odd number of digits.
 pub fn octets_from_hex(text: &str) -> Result<Vec<u8>, String> {
-    let bad = || format!("`{text}` is not an even number of hexadecimal digits");
+    let bad = || {
+        let start: String = text.chars().take(40).collect();
+        let more = if start.len() < text.len() { "…" } else { "" };
+        format!("`{start}{more}` is not an even number of hexadecimal digits")
+    };
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0).ok_or_else(bad)?;
     let pair = |pair: &[u32]| match pair {

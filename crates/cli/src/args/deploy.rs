@@ -60,8 +60,9 @@ it what was recorded for its sinks, as fast as it came, and prints what it sends
 a line of JSON for each event. Filters, queues and sets are passed by: what they
 let through was recorded. Timers tick as ever. A file that is damaged is read up
 to there, which is said.
-Exit status: 0 all was given; 1 it was not, nothing was there, or the file is
-damaged; 2 wrong usage.";
+Exit status: 0 all that came was given; 1 some was not, or had not been recorded
+(of any instance), the file is damaged or has nothing, or something that it sent
+is missing; 2 wrong usage.";
 
 const GRAPH_EXAMPLES: &str = "\
 Examples:
@@ -196,13 +197,9 @@ pub(crate) struct DeployReplayOptions {
     /// The plan [default: the one that was recorded, as it is now]
     #[arg(long, value_name = "PLAN")]
     pub(crate) plan: Option<PathBuf>,
-    /// How many times faster than it came; "max" or 0 for as fast as the component takes it
-    #[arg(long, visible_alias = "pace", value_name = "FACTOR", default_value = "1", value_parser = pace)]
+    /// How many times faster than it came; "max" for as fast as the component takes it
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
     pub(crate) speed: Speed,
-}
-
-fn pace(text: &str) -> Result<Speed, String> {
-    if text == "0" { Ok(Speed::Max) } else { speed(text) }
 }
 
 #[derive(Debug, Args)]

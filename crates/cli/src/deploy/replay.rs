@@ -5,9 +5,9 @@ use crate::args::DeployReplayOptions;
 use crate::failure::Failure;
 use crate::record::events;
 use crate::replay::Pace;
-use crate::signals::Waiter;
+use crate::signals::{Waiter, Wake};
 use crate::{json, logger};
-use component::{PlanFile, RecordingReader, SentEvent};
+use component::{PlanFile, RecordingReader, Replayed, SentEvent};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version};
 use giop::typecode::{TypeCode, Work};
 use giop::value::Value;
@@ -34,15 +34,24 @@ pub(crate) fn run(options: &DeployReplayOptions) -> Result<(), Failure> {
     let description = of.and_then(|of| file.components().get(&of.server)?.get(&of.component));
     let types = description.map(|of| types(&of.sources)).unwrap_or_default();
     let prefix = format!("{instance}.");
+    let (sender, mut is_closed) = (waiter.sender(), false);
     let print = move |sent: SentEvent| {
         let port = sent.source.strip_prefix(&prefix).unwrap_or(&sent.source);
-        // A closed standard output ends the command by what it is told at its next line.
-        let _ = io::stdout().write_all(line(&sent, types.get(port)).as_bytes());
+        if !is_closed && let Err(error) = io::stdout().write_all(line(&sent, types.get(port)).as_bytes()) {
+            is_closed = true;
+            // The command may be ending.
+            let _ = sender.send(Wake::Output(error));
+        }
     };
     let mut replay = file.replay(instance, print).map_err(|problem| failure(&problem))?;
-    let (mut pace, mut given) = (Pace::new(options.speed), 0);
-    let mut stops = || waiter.wait(Some(Duration::ZERO)).is_some();
-    while let Some(event) = recording.next() {
+    let (mut pace, mut given, mut wake) = (Pace::new(options.speed), 0, None);
+    let mut stops = |wait| {
+        wake = wake.take().or_else(|| waiter.wait(Some(wait)));
+        wake.is_some()
+    };
+    let mut replayed = None;
+    let mut is_over = false;
+    while !is_over && let Some(event) = recording.next() {
         if event.instance != *instance {
             continue;
         }
@@ -50,33 +59,50 @@ pub(crate) fn run(options: &DeployReplayOptions) -> Result<(), Failure> {
         if let Some(reason) = sinks.and_then(|sinks| differs(&recording, instance, sinks)) {
             return Err(Failure::Message(reason));
         }
-        while let Some(wait) = pace.wait(event.came_ns) {
-            if waiter.wait(Some(wait.min(LOOK))).is_some() {
-                return Err(Failure::Quiet);
-            }
+        is_over = stops(Duration::ZERO);
+        while !is_over && let Some(wait) = pace.wait(event.came_ns) {
+            is_over = stops(wait.min(LOOK));
         }
-        if !replay.feed(&event, &mut stops).map_err(|problem| failure(&problem))? {
-            return Err(Failure::Quiet);
-        }
+        is_over = is_over || !replay.feed(&event, || stops(Duration::ZERO)).map_err(|problem| failure(&problem))?;
         given += 1;
     }
-    let Some(replayed) = replay.finish(&mut stops).map_err(|problem| failure(&problem))? else {
-        return Err(Failure::Quiet);
-    };
+    if !is_over {
+        replayed = replay.finish(|| stops(Duration::ZERO)).map_err(|problem| failure(&problem))?;
+    }
+    // Of what was sent last, too.
+    stops(Duration::ZERO);
+    match (wake, replayed) {
+        (Some(Wake::Output(error)), _) => Err(error.into()),
+        (_, Some(replayed)) => report((options, given), &replayed, &recording),
+        (_, None) => Err(Failure::Quiet),
+    }
+}
+
+/// Says what became of the events.
+fn report(
+    (options, given): (&DeployReplayOptions, u64),
+    replayed: &Replayed,
+    recording: &RecordingReader,
+) -> Result<(), Failure> {
+    let instance = &options.into;
     eprintln!("campanile: {} given to {instance}, {} handled", events(given), replayed.delivered);
+    if replayed.failed > 0 {
+        eprintln!("campanile: its handlers failed at {}", events(replayed.failed));
+    }
     let mut is_whole = given > 0;
     for (count, what) in [
-        (replayed.failed, "of which its handlers failed"),
         (replayed.inactive, "came while it was not active"),
+        (replayed.unwritten, "that it sent could not be written"),
         (recording.dropped(), "had not been recorded, of all instances"),
     ] {
         if count > 0 {
+            is_whole = false;
             eprintln!("campanile: {} {what}", events(count));
         }
     }
     if let Some(reason) = &replayed.reason {
         is_whole = false;
-        eprintln!("campanile: {} it could not be given; the first: {reason}", events(replayed.unreadable));
+        eprintln!("campanile: {} could not be given; the first: {reason}", events(replayed.unreadable));
     }
     if let Some(damage) = recording.damage() {
         is_whole = false;

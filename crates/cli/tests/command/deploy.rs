@@ -299,6 +299,23 @@ CAMPANILE_COMPONENTS(components)
 const RECORDED: &str = "[servers.main]\n[instances.camera]\ncomponent = 'libguider.so#Camera'\n[instances.guider]\n\
                         component = 'libguider.so#Guider'\n[connections]\n'camera.frame' = ['guider.frame']\n";
 
+/// It does not go on to the next events, each in 10 s, when its standard output is closed.
+fn replay_ends_with_its_reader(file: &str) {
+    let mut cut = Command::new(PROGRAM)
+        .args(["deploy", "replay", file, "--into", "guider", "--speed", "0.001"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(cut.stdout.take());
+    let mut status = None;
+    wait_until("the replay to end", || {
+        status = cut.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.and_then(|status| status.code()), Some(0));
+}
+
 #[test]
 fn what_run_records_replay_gives_to_a_component_alone() {
     let folder = TempPath::folder("recorded");
@@ -322,8 +339,8 @@ fn what_run_records_replay_gives_to_a_component_alone() {
     let recorded = events();
     assert!(said.ends_with(&format!("campanile: {recorded} events recorded\n")), "{said}");
 
-    for pace in [&["--pace", "0"][..], &["--speed", "10"]] {
-        let output = deploy(&[&["replay", file, "--into", "guider"][..], pace].concat());
+    for pace in [["--speed", "max"], ["--speed", "10"]] {
+        let output = deploy(&[&["replay", file, "--into", "guider"][..], &pace].concat());
         let (sent, said) = (text(&output.stdout), text(&output.stderr));
         assert_eq!(output.status.code(), Some(0), "{said}");
         assert!(
@@ -334,6 +351,7 @@ fn what_run_records_replay_gives_to_a_component_alone() {
         let expected = |number: usize| json!({ "source": "guider.offset", "type": "Offset", "priority": 0, "event": { "number": number, "x": 1.5 } });
         assert_eq!(sent, (1..=recorded).map(expected).collect::<Vec<_>>());
     }
+    replay_ends_with_its_reader(file);
     let replay = |more: &[&str]| {
         let output = deploy(&[&["replay", file][..], more].concat());
         (output.status.code(), text(&output.stderr))

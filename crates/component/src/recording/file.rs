@@ -1,6 +1,6 @@
 //! The file of a recording, which the command that runs the plan writes: lines of all servers, up to a size.
 
-use super::{ENDIAN, Line, SOCKET, written};
+use super::{DroppedLine, ENDIAN, HeadLine, Line, SOCKET, ServerLine, written};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -24,12 +24,14 @@ pub struct Recorded {
     pub dropped: u64,
     /// Why it ended before the plan did.
     pub ended: Option<String>,
+    /// Servers that ended before they had sent all, as one that is killed does: what is lost of them is not counted.
+    pub cut_short: Vec<String>,
 }
 
 /// A recording that goes on. What the servers of a plan send to it is written until the size is reached or the disk is full; from then on
 /// events are counted.
 pub struct Recording {
-    folder: PathBuf,
+    folder: Folder,
     output: Arc<Mutex<Output>>,
     stop: Arc<AtomicBool>,
     /// Takes the servers' connections, and answers the threads that read them.
@@ -45,7 +47,8 @@ struct Output {
 }
 
 impl Recording {
-    /// Makes a file, which is not there yet, for a recording of the plan in another. It has so many octets at most.
+    /// Makes a file, which is not there yet, for a recording of the plan in another. It has so many octets at most. It is removed where no
+    /// event comes.
     ///
     /// # Errors
     /// The file is there already or cannot be made, or there is no place for the socket by which the servers send events.
@@ -56,16 +59,18 @@ impl Recording {
             }
             _ => format!("{} cannot be written: {error}", path.display()),
         };
+        let (folder, listener) =
+            socket().map_err(|error| format!("there is no socket for the recording: {error}; say another TMPDIR"))?;
+        let folder = Folder(folder);
+        let plan = std::path::absolute(plan).map_err(failed)?.to_string_lossy().into_owned();
         let file = OpenOptions::new().append(true).create_new(true).open(path).map_err(failed)?;
         let mut output = Output { file, path: path.to_owned(), bytes: 0, bytes_max, recorded: Recorded::default() };
-        let plan = std::path::absolute(plan).map_err(failed)?.to_string_lossy().into_owned();
-        output.write(written(&Line::Head { recording: 1, plan, endian: ENDIAN.to_owned() }).as_bytes());
+        output.write(written(&Line::Head(HeadLine { recording: 1, plan, endian: ENDIAN.to_owned() })).as_bytes());
         if let Some(reason) = output.recorded.ended {
+            let _ = std::fs::remove_file(path);
             return Err(reason);
         }
         let output = Arc::new(Mutex::new(output));
-        let (folder, listener) =
-            socket().map_err(|error| format!("there is no socket for the recording: {error}; say another TMPDIR"))?;
         let stop = Arc::<AtomicBool>::default();
         let (stops, lines) = (stop.clone(), output.clone());
         let listen = move || {
@@ -93,31 +98,31 @@ impl Recording {
 
     /// Has a server that this starts send its events here.
     pub(crate) fn give_to(&self, command: &mut Command) {
-        command.env(SOCKET, self.folder.join("socket"));
-    }
-
-    /// What is in the file so far.
-    #[must_use]
-    pub fn recorded(&self) -> Recorded {
-        lock(&self.output).recorded.clone()
+        command.env(SOCKET, self.folder.0.join("socket"));
     }
 
     /// Ends the recording, when all servers have ended.
     #[must_use]
     pub fn finish(mut self) -> Recorded {
         self.end();
-        self.recorded()
+        lock(&self.output).recorded.clone()
     }
 
     fn end(&mut self) {
         let Some(listener) = self.listener.take() else { return };
         self.stop.store(true, Ordering::Release);
-        // It waits for a connection: this is the last.
-        let _ = UnixStream::connect(self.folder.join("socket"));
-        for reader in listener.join().unwrap_or_default() {
-            let _ = reader.join();
+        // It waits for a connection: this is the last. Where the socket is gone, it waits for ever.
+        let is_woken = UnixStream::connect(self.folder.0.join("socket")).is_ok();
+        if is_woken || listener.is_finished() {
+            for reader in listener.join().unwrap_or_default() {
+                let _ = reader.join();
+            }
         }
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let output = lock(&self.output);
+        let Recorded { events, dropped, ended, .. } = &output.recorded;
+        if *events == 0 && *dropped == 0 && ended.is_none() {
+            let _ = std::fs::remove_file(&output.path);
+        }
     }
 }
 
@@ -129,7 +134,16 @@ impl Drop for Recording {
 
 impl std::fmt::Debug for Recording {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recording").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("Recording").field("folder", &self.folder.0).finish_non_exhaustive()
+    }
+}
+
+/// A folder that is removed when this is dropped.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -159,25 +173,39 @@ fn lock(output: &Mutex<Output>) -> MutexGuard<'_, Output> {
 /// Writes the lines of a server.
 fn read(stream: UnixStream, output: &Mutex<Output>) {
     let mut reader = BufReader::new(stream);
-    let mut line = Vec::new();
-    // What ends without an end is the rest of an event, of a server that ended in it.
+    let (mut line, mut server, mut has_ended) = (Vec::new(), None, false);
     while (&mut reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         let mut output = lock(output);
-        if line.ends_with(b"\n") {
-            output.take(&line);
-        } else {
+        if !line.ends_with(b"\n") {
+            // The rest of an event, of a server that ended in it.
             output.recorded.dropped += 1;
+            break;
+        }
+        let other = (!line.starts_with(EVENT)).then(|| std::str::from_utf8(&line).ok().and_then(Line::parse)).flatten();
+        match other {
+            Some(Line::Server(ServerLine { server: name })) => server = Some(name),
+            Some(Line::Dropped(DroppedLine { dropped: 0 })) => has_ended = true,
+            other => {
+                has_ended = matches!(other, Some(Line::Dropped(_)));
+                output.take(&line, other);
+            }
         }
         line.clear();
     }
+    if let Some(server) = server.filter(|_| !has_ended) {
+        lock(output).recorded.cut_short.push(server);
+    }
 }
 
+/// What the line of an event begins with.
+const EVENT: &[u8] = b"{\"came\":";
+
 impl Output {
-    /// Writes a line of a server.
-    fn take(&mut self, line: &[u8]) {
-        let is_event = line.starts_with(b"{\"came\":");
-        if !is_event && let Ok(Line::Dropped { dropped }) = serde_json::from_slice(line) {
-            self.recorded.dropped += dropped;
+    /// Writes a line of a server: an event, or another one.
+    fn take(&mut self, line: &[u8], other: Option<Line>) {
+        let is_event = line.starts_with(EVENT);
+        if let Some(Line::Dropped(DroppedLine { dropped })) = other {
+            self.recorded.dropped = self.recorded.dropped.saturating_add(dropped);
         }
         if self.write(line) {
             self.recorded.events += u64::from(is_event);
@@ -211,19 +239,45 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
-    use super::{Output, Recorded};
+    use super::{DroppedLine, Line, Output, Recorded, read};
     use std::fs::OpenOptions;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Mutex;
+
+    fn output(path: &str) -> Output {
+        let file = OpenOptions::new().append(true).open(path).unwrap();
+        Output { file, path: path.into(), bytes: 0, bytes_max: u64::MAX, recorded: Recorded::default() }
+    }
 
     #[test]
     fn a_full_disk_ends_the_recording_once_and_what_comes_then_is_counted() {
-        let file = OpenOptions::new().append(true).open("/dev/full").unwrap();
-        let mut output =
-            Output { file, path: "/dev/full".into(), bytes: 0, bytes_max: u64::MAX, recorded: Recorded::default() };
-        output.take(b"{\"came\":1}\n");
-        output.take(b"{\"dropped\":5}\n");
-        output.take(b"{\"came\":2}\n");
-        let Recorded { events, dropped, ended } = output.recorded;
+        let mut output = output("/dev/full");
+        output.take(b"{\"came\":1}\n", None);
+        output.take(b"{\"dropped\":5}\n", Some(Line::Dropped(DroppedLine { dropped: 5 })));
+        output.take(b"{\"came\":2}\n", None);
+        let Recorded { events, dropped, ended, .. } = output.recorded;
         assert_eq!((events, dropped), (0, 7));
         assert!(ended.is_some_and(|why| why.starts_with("/dev/full cannot be written: No space left on device")));
+    }
+
+    #[test]
+    fn a_server_that_ends_without_its_last_line_was_cut_short() {
+        let recorded = |lines: &str| {
+            let (mut server, stream) = UnixStream::pair().unwrap();
+            server.write_all(lines.as_bytes()).unwrap();
+            drop(server);
+            let output = Mutex::new(output("/dev/null"));
+            read(stream, &output);
+            let Recorded { events, dropped, cut_short, .. } = output.into_inner().unwrap().recorded;
+            (events, dropped, cut_short)
+        };
+        let of = "{\"server\":\"main\"}\n{\"came\":1}\n";
+        assert_eq!(recorded(&format!("{of}{{\"dropped\":0}}\n")), (1, 0, vec![]));
+        assert_eq!(recorded(&format!("{of}{{\"dropped\":3}}\n")), (1, 3, vec![]));
+        assert_eq!(recorded(of), (1, 0, vec!["main".to_owned()]));
+        assert_eq!(recorded(&format!("{of}{{\"came\"")), (1, 1, vec!["main".to_owned()]));
+        // The connection that ends the recording.
+        assert_eq!(recorded(""), (0, 0, vec![]));
     }
 }

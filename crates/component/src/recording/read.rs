@@ -1,10 +1,10 @@
 //! Recordings, line by line: what is damaged ends them, and is said.
 
 use super::file::LINE_BYTES_MAX;
-use super::{ENDIAN, EventLine, Line};
+use super::{DroppedLine, ENDIAN, EventLine, HeadLine, Line, SinkLine};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 /// An event of a recording.
@@ -49,13 +49,15 @@ impl RecordingReader {
             damage: None,
         };
         match recording.line() {
-            Some((Line::Head { recording: 1, plan, endian }, _)) if endian == ENDIAN => recording.plan = plan.into(),
-            Some((Line::Head { recording: 1, endian, .. }, _)) => {
+            Some((Line::Head(HeadLine { recording: 1, plan, endian }), _)) if endian == ENDIAN => {
+                recording.plan = plan.into();
+            }
+            Some((Line::Head(HeadLine { recording: 1, endian, .. }), _)) => {
                 return Err(format!(
                     "{shown} was recorded on a machine with {endian} endian numbers, and this one has {ENDIAN}"
                 ));
             }
-            Some((Line::Head { recording: version, .. }, _)) => {
+            Some((Line::Head(HeadLine { recording: version, .. }), _)) => {
                 return Err(format!(
                     "{shown} has version {version} of recordings, and this program 1: take one of that version"
                 ));
@@ -95,24 +97,26 @@ impl RecordingReader {
         let mut octets = Vec::new();
         let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut octets);
         self.lines += 1;
-        let parsed = read.and_then(|_| {
-            let is_cut = !octets.is_empty() && !octets.ends_with(b"\n");
-            let parsed = (!octets.is_empty()).then(|| serde_json::from_slice::<Line>(&octets)).transpose();
+        let (length, is_cut) = (octets.len() as u64, !octets.ends_with(b"\n"));
+        let parsed = match read {
+            Ok(0) => return None,
+            Ok(_) if is_cut && length == LINE_BYTES_MAX => {
+                Err(format!("it is longer than {} MiB", LINE_BYTES_MAX / 1024 / 1024))
+            }
             // A line that is cut short may be one by chance.
-            if is_cut {
-                Err(io::Error::other("it is cut short"))
-            } else {
-                parsed.map_err(|_| io::Error::other("it is no line of a recording"))
-            }
-        });
-        match parsed {
-            Ok(line) => Some((line?, String::from_utf8(octets).ok()?)),
-            Err(error) => {
+            Ok(_) if is_cut => Err("it is cut short".to_owned()),
+            Ok(_) => String::from_utf8(octets)
+                .ok()
+                .and_then(|text| Some((Line::parse(&text)?, text)))
+                .ok_or_else(|| "it is no line of a recording".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        parsed
+            .map_err(|reason| {
                 let (path, line) = (self.path.display(), self.lines);
-                self.damage = Some(format!("{path} is damaged from line {line} on: {error}"));
-                None
-            }
-        }
+                self.damage = Some(format!("{path} is damaged from line {line} on: {reason}"));
+            })
+            .ok()
     }
 }
 
@@ -128,9 +132,11 @@ impl Iterator for RecordingReader {
                 (Line::Event(EventLine { came_ns, instance, .. }), line) => {
                     return Some(RecordedEvent { came_ns, instance, line });
                 }
-                (Line::Sink { sink, idl }, _) => drop(self.sinks.insert(sink, idl)),
-                (Line::Dropped { dropped }, _) => self.dropped += dropped,
-                (Line::Head { .. }, _) => {
+                (Line::Sink(SinkLine { sink, idl }), _) => drop(self.sinks.insert(sink, idl)),
+                (Line::Dropped(DroppedLine { dropped }), _) => self.dropped = self.dropped.saturating_add(dropped),
+                // The file has none.
+                (Line::Server(_), _) => {}
+                (Line::Head(_), _) => {
                     self.damage =
                         Some(format!("{} has a second beginning in line {}", self.path.display(), self.lines));
                     return None;

@@ -1,7 +1,9 @@
 //! Recordings of plans, and components that get again what was recorded.
 
-use campanile_component::{PlanFile, RecordedEvent, Recording, RecordingReader};
+use campanile_component::{PlanFile, Recorded, RecordedEvent, Recording, RecordingReader};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use testing::{TempPath, wait_until};
 
@@ -112,6 +114,48 @@ fn a_recording_ends_at_its_size_and_the_plan_runs_on() {
     assert_eq!(reader.damage(), None);
     let again = Recording::create(&file, 2_000, &plan).unwrap_err();
     assert!(again.ends_with("is there already: remove it, or choose another file"), "{again}");
+    // One to which nothing comes, of a plan that does not start, is not in the way of the next.
+    std::fs::remove_file(&file).unwrap();
+    for _ in 0..2 {
+        let recording = Recording::create(&file, 2_000, &plan).unwrap();
+        assert!(file.exists());
+        assert_eq!(recording.finish(), Recorded::default());
+    }
+    assert!(!file.exists());
+}
+
+/// An instance may send faster than its events are taken: 5,000 are more than any queue between has room for.
+#[test]
+fn a_replay_loses_nothing_of_what_the_component_sends_while_nobody_takes_it() {
+    const EVENTS: usize = 5_000;
+    let folder = TempPath::folder("recording");
+    let (plan, file) = (plan(&folder), folder.join("night.jsonl"));
+    let recording = Recording::create(&file, u64::MAX, &plan).unwrap();
+    run(&plan, &recording, 3);
+    let _ = recording.finish();
+    let frame = RecordingReader::open(&file).unwrap().find(|event| event.instance == "guider").unwrap();
+    let (open, opened) = channel::<()>();
+    let sent = Arc::<AtomicUsize>::default();
+    let count = sent.clone();
+    let take = move |_| {
+        // Until the sender is dropped.
+        let _ = opened.recv();
+        count.fetch_add(1, Ordering::Relaxed);
+    };
+    let mut replay = PlanFile::read(&plan).unwrap().replay("guider", take).unwrap();
+    let mut open = Some(open);
+    for _ in 0..EVENTS {
+        let stops = || {
+            // The component does not take more, since what it sends is not taken.
+            open = None;
+            false
+        };
+        assert!(replay.feed(&frame, stops).unwrap());
+    }
+    drop(open);
+    let replayed = replay.finish(|| false).unwrap().unwrap();
+    assert_eq!((replayed.delivered, replayed.unwritten), (EVENTS as u64, 0), "{replayed:?}");
+    assert_eq!(sent.load(Ordering::Relaxed), EVENTS);
 }
 
 #[test]
@@ -151,6 +195,9 @@ fn a_recording_that_is_cut_or_damaged_is_read_up_to_there() {
         (count, damage),
         (events - 1, Some(format!("{} is damaged from line {lines} on: it is no line of a recording", file.display())))
     );
+    let long = [&whole[..head], &vec![b'a'; 41 * 1024 * 1024]].concat();
+    let (count, damage) = read(&long).unwrap();
+    assert!(count == 0 && damage.is_some_and(|damage| damage.ends_with("from line 2 on: it is longer than 40 MiB")));
     let other = String::from_utf8(whole).unwrap().replacen("\"endian\":\"", "\"endian\":\"not ", 1);
     assert!(read(other.as_bytes()).unwrap_err().contains("was recorded on a machine with not "));
 }
@@ -177,12 +224,15 @@ fn what_is_not_as_it_was_recorded_is_said() {
         line[key] = value.into();
         line
     };
-    std::fs::write(&file, format!("{head}\n{}\n{}\n", with("port", "gone"), with("cdr", "00"))).unwrap();
+    let mut beyond = with("source", "guider.offset");
+    beyond["set"] = serde_json::json!([1, u32::MAX, 2]);
+    let lines = [with("port", "gone"), with("cdr", "00"), beyond].map(|line| format!("{line}\n")).concat();
+    std::fs::write(&file, format!("{head}\n{lines}")).unwrap();
     let mut replay = known.replay("mount", |_| {}).unwrap();
     for event in RecordingReader::open(&file).unwrap() {
         assert!(replay.feed(&event, || false).unwrap());
     }
     let replayed = replay.finish(|| false).unwrap().unwrap();
-    assert_eq!((replayed.unreadable, replayed.delivered), (2, 0));
+    assert_eq!((replayed.unreadable, replayed.delivered), (3, 0));
     assert!(replayed.reason.is_some_and(|reason| reason.contains("mount has no sink gone")));
 }

@@ -160,6 +160,19 @@ fn events_of_a_passive_instance_wait_in_their_queues_and_a_panic_ends_its_set() 
 }
 
 #[test]
+fn an_event_that_expired_while_the_instance_was_passive_completes_no_set() {
+    let mut server = server(toml::Table::new(), toml! { timeout_ms = 10 }, "camera.frame and slow.offset");
+    server.passivate("pairs").unwrap();
+    server.advance(Duration::from_millis(75));
+    server.passivate("slow").unwrap();
+    server.advance(Duration::from_millis(30));
+    server.activate("pairs").unwrap();
+    server.advance(Duration::from_millis(1));
+    assert_eq!(noted(), [""; 0]);
+    assert_eq!(server.port("pairs.offset").map(|port| port.expired), Some(1));
+}
+
+#[test]
 fn what_cannot_have_sets_is_refused() {
     let mut server = Server::manual("main");
     server.configure::<Camera>("camera", toml::Table::new()).unwrap();

@@ -126,8 +126,8 @@ fn components_in_python_are_connected_within_a_process_and_by_a_channel() {
 #[test]
 fn a_component_in_python_gets_the_number_of_the_set_and_the_place_in_it() {
     let stand = Stand::new("plan-sets");
-    let sets = "[ports.\"guider.frame\"]\nwhen = \"camera.frame[$number > 1]\"\n[connections]";
-    let plan = stand.plan(&[("#guider", "does = \"sets\""), ("[connections]", sets)]).unwrap();
+    let changes = [("#guider", "does = \"sets\""), ("qos =", "when = \"camera.frame[$number > 1]\"\n    qos =")];
+    let plan = stand.plan(&changes).unwrap();
     let running = plan.run().unwrap();
     stand.wait_for("log", "guider.offset 3 201");
     drop(running);
