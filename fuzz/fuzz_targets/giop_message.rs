@@ -47,7 +47,7 @@ fn request(message: &[u8], header: &Header) {
         if let Ok(priority) = parse_priority_context(data) {
             assert_eq!(parse_priority_context(&priority_context(priority, header.endian)), Ok(priority));
         }
-        if let Ok(points) = bidirectional::parse_context(data) {
+        if let Ok((points, _)) = bidirectional::parse_context(data) {
             assert!(points.len() <= bidirectional::LISTEN_POINTS_MAX as usize);
         }
     }

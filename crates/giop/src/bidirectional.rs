@@ -10,7 +10,7 @@ use crate::codeset::encapsulate;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Maximum addresses of one context. A host with more interfaces than that is none.
+/// Maximum addresses that are taken of one context: those of a host's interfaces, of which some ORBs list each.
 pub const LISTEN_POINTS_MAX: u32 = 16;
 /// Maximum octets of a host: those of a name in DNS.
 pub const HOST_BYTES_MAX: u32 = 255;
@@ -47,18 +47,16 @@ pub fn context<'p>(points: impl IntoIterator<Item = (&'p str, u16)>) -> Vec<u8> 
     })
 }
 
-/// Reads the data of a context.
+/// Reads the data of a context: the first [`LISTEN_POINTS_MAX`] addresses, and the number of further ones, which are not looked at.
 ///
 /// # Errors
-/// The data is no such list, or one beyond [`LISTEN_POINTS_MAX`] or [`HOST_BYTES_MAX`].
-pub fn parse_context(data: &[u8]) -> Result<Vec<ListenPoint>, ReadError> {
+/// The data is no such list, or one with a host beyond [`HOST_BYTES_MAX`].
+pub fn parse_context(data: &[u8]) -> Result<(Vec<ListenPoint>, u32), ReadError> {
     let mut r = Reader::over_encapsulation(data)?;
     let count = r.seq_len(LISTEN_POINT_BYTES_MIN)?;
-    if count > LISTEN_POINTS_MAX {
-        return Err(r.error(ReadErrorKind::TooMany { what: "listen points", count, max: LISTEN_POINTS_MAX }));
-    }
-    let mut points = Vec::with_capacity(count as usize);
-    for _ in 0..count {
+    let taken = count.min(LISTEN_POINTS_MAX);
+    let mut points = Vec::with_capacity(taken as usize);
+    for _ in 0..taken {
         let host = r.text()?;
         let octets = u32::try_from(host.len()).unwrap_or(u32::MAX);
         if octets > HOST_BYTES_MAX {
@@ -67,8 +65,10 @@ pub fn parse_context(data: &[u8]) -> Result<Vec<ListenPoint>, ReadError> {
         }
         points.push(ListenPoint { host, port: r.u16()? });
     }
-    r.finish("BiDirIIOPServiceContext")?;
-    Ok(points)
+    if taken == count {
+        r.finish("BiDirIIOPServiceContext")?;
+    }
+    Ok((points, count - taken))
 }
 
 #[cfg(test)]
@@ -78,25 +78,29 @@ mod tests {
     #[test]
     fn a_list_is_read_as_it_was_written_and_at_no_other_length() {
         let data = context([("192.0.2.1", 9), ("client.example", 65_535)]);
-        let points = parse_context(&data).unwrap();
+        let (points, further) = parse_context(&data).unwrap();
         assert!(points[0].is("192.0.2.1", 9) && points[1].is("Client.Example", 65_535));
         assert!(!points[0].is("192.0.2.1", 10) && !points[0].is("192.0.2.10", 9));
-        assert_eq!(points.len(), 2);
+        assert_eq!((points.len(), further), (2, 0));
         for length in 0..data.len() {
             assert!(parse_context(&data[..length]).is_err(), "{length}");
         }
         assert!(parse_context(&[&data[..], &[0]].concat()).is_err());
-        assert_eq!(parse_context(&context([])), Ok(Vec::new()));
+        assert_eq!(parse_context(&context([])), Ok((Vec::new(), 0)));
     }
 
     #[test]
-    fn a_list_beyond_its_bounds_is_refused_before_it_takes_memory() {
-        let of = |count: usize| context(core::iter::repeat_n(("h", 1), count));
-        assert_eq!(parse_context(&of(16)).map(|points| points.len()), Ok(16));
-        for count in [17, 1_000] {
-            let kind = parse_context(&of(count)).unwrap_err().kind;
-            assert!(matches!(kind, ReadErrorKind::TooMany { what: "listen points", .. }), "{kind:?}");
+    fn of_a_long_list_the_first_addresses_are_taken_and_the_others_counted() {
+        for count in [16, 17, 1_000] {
+            let data = context((1..=count).map(|port| ("h", port)));
+            let (points, further) = parse_context(&data).unwrap();
+            assert_eq!(points.iter().map(|point| point.port).collect::<Vec<_>>(), (1..=16).collect::<Vec<_>>());
+            assert_eq!(further, u32::from(count) - 16);
         }
+    }
+
+    #[test]
+    fn a_list_that_is_none_is_refused_before_it_takes_memory() {
         assert!(parse_context(&context([(&*"h".repeat(255), 1)])).is_ok());
         assert!(parse_context(&context([(&*"h".repeat(256), 1)])).is_err());
         // Two thousand million of them, of which none is there.

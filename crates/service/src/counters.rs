@@ -365,7 +365,7 @@ counters! {
     BidirectionalConnections = "giop_bidirectional_connections",
     /// Pushes sent over connections that their consumers made.
     BidirectionalPushes = "giop_bidirectional_pushes",
-    /// Offers of connections that were not taken: their addresses could not be read, or were too many.
+    /// Addresses listed for calls over connections that were not taken: beyond the first 16 of a connection, or lists that cannot be read.
     ListenPointsRefused = "giop_listen_points_refused",
     /// Connections ended because their bytes were not GIOP or broke a limit.
     ProtocolErrors = "protocol_errors",

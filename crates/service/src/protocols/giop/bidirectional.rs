@@ -49,23 +49,22 @@ impl Outgoings {
             return false;
         }
         let before = caller.offered.as_ref().map_or(&[][..], |offered| offered.offer.listed.as_slice());
-        let listed = match bidirectional::parse_context(context) {
-            Ok(points) => together(before, points),
+        let (listed, left_out) = match bidirectional::parse_context(context) {
+            Ok((points, further)) => together(before, points, further),
             Err(error) => {
                 let address = caller.address;
                 cx.log_debug(|| format!("the addresses that {address} lists for calls are not taken: {error}"));
-                None
+                cx.counters.add(Counter::ListenPointsRefused, 1);
+                return false;
             }
         };
-        let Some(listed) = listed else {
-            cx.counters.add(Counter::ListenPointsRefused, 1);
-            return false;
-        };
-        if listed.len() == before.len() {
-            return false;
-        }
-        if cx.identity.id != LaneId::MAIN {
+        let has_more = listed.len() > before.len();
+        if has_more && cx.identity.id != LaneId::MAIN {
             return true;
+        }
+        cx.counters.add(Counter::ListenPointsRefused, u64::from(left_out));
+        if !has_more {
+            return false;
         }
         caller.lane_affinity.stay();
         let outgoing = match &caller.offered {
@@ -120,13 +119,18 @@ impl Outgoings {
     }
 }
 
-/// The addresses of a connection's earlier offers and of a further one; `None` if they are too many.
-fn together(before: &[ListenPoint], further: Vec<ListenPoint>) -> Option<Vec<ListenPoint>> {
+/// The addresses of a connection's earlier offers and of a later one, up to the maximum, and how many are left out.
+fn together(before: &[ListenPoint], later: Vec<ListenPoint>, mut left_out: u32) -> (Vec<ListenPoint>, u32) {
     let mut all = before.to_vec();
-    for point in further {
-        if !all.iter().any(|other| other.is(&point.host, point.port)) {
+    for point in later {
+        if all.iter().any(|other| other.is(&point.host, point.port)) {
+            continue;
+        }
+        if all.len() < LISTEN_POINTS_MAX as usize {
             all.push(point);
+        } else {
+            left_out = left_out.saturating_add(1);
         }
     }
-    (all.len() <= LISTEN_POINTS_MAX as usize).then_some(all)
+    (all, left_out)
 }
