@@ -464,8 +464,8 @@ impl Protocol {
         let operation = table::find(self.objects.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
         let act = self.guard.act(&self.objects, target, operation.name, &call.args);
         let done = self.guard.authorize(&self.objects, target, operation.name);
-        if let (Ok(()), Target::Proxy(key, side)) = (&done, target) {
-            self.take_up_offer(key, side);
+        if let (Ok(()), Target::Proxy(key, _)) = (&done, target) {
+            self.take_up_offer(key);
         }
         let done = done
             .and_then(|()| (operation.handler)(Call { protocol: self, on: target, args: call.args.clone(), reply }));

@@ -502,7 +502,7 @@ fn rights_to(side: Option<Side>) -> [Right; 2] {
 }
 
 /// Whether two connections belong to one principal: the same certificate, else the same token, else the same address.
-fn is_same(one: &Account, other: &Account) -> bool {
+pub(super) fn is_same(one: &Account, other: &Account) -> bool {
     let (one_shows, other_shows) = (one.identity(), other.identity());
     match (one_shows.certified(), other_shows.certified()) {
         (Some(one), Some(other)) => return one == other,

@@ -335,7 +335,7 @@ impl Protocol {
         let client =
             Client { proxy: key, side, address, notifying, health, line, connected, failing_since, may_offer, link };
         self.objects.clients.by_peer.insert(peer, client);
-        self.take_up_offer(key, side);
+        self.take_up_offer(key);
         self.changes.notify_of_changes_since_request(&mut self.objects, peer);
         self.probes.begin_probes(&mut self.objects, peer);
     }

@@ -5,9 +5,9 @@
 //! connection, and a later connection counts for a proxy only by a request on the proxy by the same owner. So no listing has another
 //! client's calls go elsewhere, whatever addresses it names.
 
-use super::Protocol;
-use crate::table::Target;
-use engine::{ProxyKey, Side};
+use super::access::is_same;
+use super::{Protocol, Thing};
+use engine::ProxyKey;
 use giop::bidirectional::ListenPoint;
 use giop::cdr::Version;
 use giop::ior::Ior;
@@ -86,21 +86,22 @@ impl Protocol {
         self.lives.offer.as_ref().is_some_and(|offer| offer.covers(reference))
     }
 
-    /// Whether the requesting client owns a proxy.
-    pub(super) fn is_askers(&self, key: ProxyKey, side: Side) -> bool {
-        let asker = self.objects.ledger.principal.as_ref();
-        asker.is_some_and(|asker| self.guard.is_own(&self.objects, Target::Proxy(key, side), asker))
+    /// Whether the requesting client is the very one that owns a proxy. Whoever else may change the proxy, since there are no rules of
+    /// access or they admit both alike, must not have its events come to a connection.
+    pub(super) fn is_askers(&self, key: ProxyKey) -> bool {
+        let (owner, asker) = (self.objects.ledger.owner(Thing::Proxy(key)), self.objects.ledger.principal.as_ref());
+        owner.is_some_and(|owner| asker.is_some_and(|asker| is_same(&owner, asker)))
     }
 
     /// Has a proxy's client called over the connection of the current request, if that offers it and the client owns the proxy.
-    pub(super) fn take_up_offer(&mut self, key: ProxyKey, side: Side) {
+    pub(super) fn take_up_offer(&mut self, key: ProxyKey) {
         let Some(offer) = &self.lives.offer else { return };
         let peer = self.objects.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer);
         let Some(client) = peer.and_then(|peer| self.objects.clients.by_peer.get(&peer)) else { return };
         let offered = &client.address.offered;
         let is_new = offered.connections().next() != Some(offer.connection);
         let may_be = client.may_offer && !client.is_link() && offer.covers(&client.address.ior);
-        if !is_new || !may_be || !self.is_askers(key, side) {
+        if !is_new || !may_be || !self.is_askers(key) {
             return;
         }
         offered.add(offer.connection);

@@ -2,15 +2,15 @@
 //!
 //! A program that died and was restarted connects its object to a new proxy, as programs written for other servers do, and its earlier
 //! proxy, with the same object, would go on calling it: it would get each event once per life. So the earlier proxy gives way if channel,
-//! side, admin, kind and reference agree, both select the same events, the requesting client may change it, and there is evidence that the
-//! earlier process has ended: deliveries to it fail, it cannot be reached, the connection for calls to it has ended without
-//! `CloseConnection` (servers send one before they close), or its own connection was cut off. The client then continues at the earlier
-//! proxy, with its backlog, the new one's settings and filters, and both keys; if that is impossible, the earlier proxy is dropped, and its
-//! key leads to the new one.
+//! side, admin, kind and reference agree, both select the same events, the requesting client may change it (and owns it, if either life is
+//! called over a connection that it made), and there is evidence that the earlier process has ended: deliveries to it fail, it cannot be
+//! reached, the connection for calls to it has ended without `CloseConnection` (servers send one before they close, and clients on one
+//! that they offered for calls), or its own connection was cut off. The client then continues at the earlier proxy, with its backlog, the
+//! new one's settings and filters, and both keys; if that is impossible, the earlier proxy is dropped, and its key leads to the new one.
 //!
-//! A client that closes its own connection is no evidence, as ORBs do so with idle ones. A client that has used its proxy since is not
-//! dead, whatever happened to its connection. After a start of the service itself, which has ended all connections, the reference alone
-//! suffices, for an hour.
+//! A client that closes any other connection of its own is no evidence, as ORBs do so with idle ones. A client that has used its proxy
+//! since is not dead, whatever happened to its connection. After a start of the service itself, which has ended all connections, the
+//! reference alone suffices, for an hour.
 
 use super::clients::{Client, Tell, side_name};
 use super::offers::Offer;
@@ -240,6 +240,11 @@ impl Protocol {
         if one.activity.as_ref().is_some_and(|activity| activity.last() > ended) {
             return Some("it was used since");
         }
+        // Or its events would go on to a connection of one owner while another one waits for them.
+        let is_offered = |client: &Client| !client.address.offered.is_empty() || self.is_offered(&client.address.ior);
+        if client.is_some_and(is_offered) && !self.is_askers(earlier) {
+            return Some("either life is called over a connection that it made, and they have different owners");
+        }
         if !select_alike(&self.objects, earlier, key) {
             return Some("they do not select the same events");
         }
@@ -306,7 +311,7 @@ impl Protocol {
         if proxy.state == ProxyState::Suspended {
             self.objects.hierarchy.resume(earlier)?;
         }
-        let is_own = self.is_askers(earlier, side);
+        let is_own = self.is_askers(earlier);
         self.objects.ledger.note_owner(Thing::Proxy(earlier));
         self.guard.permit_connected(&mut self.objects, earlier);
         self.lives.former.remove(&earlier);
@@ -318,7 +323,7 @@ impl Protocol {
             let health = core::mem::take(&mut client.health);
             peer.into_iter().for_each(|peer| self.probes.forget(peer, health));
         }
-        self.take_up_offer(earlier, side);
+        self.take_up_offer(earlier);
         if let Some(activity) = &self.objects.hierarchy.proxy(earlier)?.activity {
             activity.note(now);
         }
