@@ -255,14 +255,14 @@ impl Caller {
         }
     }
 
-    /// Since when the connection is idle; `None` if a request is pending, or its client is called over it, or if events are pushed or
-    /// pulled on it, unless `whatever_it_uses`.
+    /// Since when the connection is idle; `None` if a request is pending, or if events are pushed or pulled on it or its client is called
+    /// over it, unless `whatever_it_uses`.
     pub(crate) fn idle_since(&self, whatever_it_uses: bool) -> Option<Time> {
         let Pulling { waits, set_aside, written } = &self.pulls;
         let waits_for_events = !waits.is_empty() || !set_aside.is_empty() || !written.is_empty();
         let is_outstanding = self.unanswered.requests > 0 || !self.output.is_empty() || waits_for_events;
         let is_busy = is_outstanding || self.parked.is_some() || self.input.has_begun || self.closing.is_some();
-        let carries = (self.uses_proxy && !whatever_it_uses) || self.line.carries();
+        let carries = !whatever_it_uses && (self.uses_proxy || self.line.carries());
         (!is_busy && !carries).then_some(self.heard)
     }
 

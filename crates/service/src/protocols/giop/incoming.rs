@@ -86,7 +86,7 @@ impl Clients {
         } else if ready.ended {
             // The client is gone, or will be once all its input is read. That may be events not yet answered, so it is not thrown away.
             if inbound.buffered() == 0 && !caller.stream.has_unread() {
-                return self.close(token, core);
+                return self.close_ended(token, core);
             }
             caller.input.ended = true;
         }
@@ -111,7 +111,7 @@ impl Clients {
             let vacant = entry.inbound.vacant();
             let room = vacant.capacity() - vacant.len();
             match entry.caller.stream.receive(vacant) {
-                Ok(0) => return self.close(token, core),
+                Ok(0) => return self.close_ended(token, core),
                 Ok(count) => {
                     entry.inbound.filled(count);
                     entry.caller.heard = core.cx.clock.now;
@@ -328,8 +328,16 @@ impl Clients {
         }
     }
 
-    /// Closes a connection that the system reports as broken. A connection that its client has closed says nothing about the client: ORBs
-    /// close idle ones without a message.
+    /// Closes a connection that its client has closed. That says nothing about the client, since ORBs close idle ones without a message; but
+    /// over one that the client offered calls go both ways, and either side says `CloseConnection` before it ends (CORBA 3.3 part 2, 9.8).
+    fn close_ended(&mut self, token: Token, core: &mut Core) {
+        match self.incoming.get(token).is_some_and(|entry| entry.caller.offered.is_some()) {
+            true => self.close_broken(token, core),
+            false => self.close(token, core),
+        }
+    }
+
+    /// Closes a connection that the system reports as broken.
     fn close_broken(&mut self, token: Token, core: &mut Core) {
         if let Some(entry) = self.incoming.get(token).filter(|entry| entry.caller.closing.is_none()) {
             entry.caller.line.note_death(core.cx.clock.now);

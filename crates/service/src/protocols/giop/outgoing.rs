@@ -520,12 +520,14 @@ impl Outgoings {
                 continue;
             };
             let quota = connection.rounds.quota;
-            if began.is_some() && !cx.io.quotas.may_write(quota) {
+            // One that its client made is only queued here, and metered when its socket is written.
+            let is_metered = !connection.is_accepted();
+            if began.is_some() && is_metered && !cx.io.quotas.may_write(quota) {
                 gathered.note_due(token);
                 continue;
             }
             self.flush_outgoing(token, cx);
-            if let Some(began) = &mut began {
+            if let Some(began) = began.as_mut().filter(|_| is_metered) {
                 let now = cx.clock.time();
                 cx.io.quotas.charge_aside(quota, now.since(*began));
                 *began = now;
