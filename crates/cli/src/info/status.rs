@@ -52,8 +52,8 @@ pub(crate) struct ConsumerState {
     /// Seconds for which it has been behind, if it is.
     #[serde(rename = "behind_seconds")]
     pub(crate) behind_s: Option<u64>,
-    /// Whether it is called over a connection that it made.
-    pub(crate) over_its_own_connection: bool,
+    /// Whether it has offered a connection that it made for calls to it.
+    pub(crate) offers_its_own_connection: bool,
     /// Another proxy of its channel with the same object connected.
     #[serde(rename = "same_reference_as")]
     pub(crate) same_as: Option<u32>,
@@ -129,14 +129,14 @@ impl ConsumerStatus {
 
     /// State of the consumer, and the suppliers that it blocks, for people.
     pub(crate) fn describe(&self) -> String {
-        let ConsumerState { doing, behind_s, over_its_own_connection, same_as, unreachable_s, holds, restored } =
+        let ConsumerState { doing, behind_s, offers_its_own_connection, same_as, unreachable_s, holds, restored } =
             &self.state;
         let mut text = clean(doing);
         if let Some(seconds) = behind_s {
             let _ = write!(text, " for {seconds} s");
         }
-        if *over_its_own_connection {
-            text.push_str(", over its own connection");
+        if *offers_its_own_connection {
+            text.push_str(", offers its own connection");
         }
         if let Some(other) = same_as {
             let _ = write!(text, ", SAME REFERENCE as proxy {other}");
@@ -230,15 +230,15 @@ impl ConsumerState {
         let behind_s = take(", BEHIND for ", " s");
         let unreachable_s = take(", UNREACHABLE for ", " s");
         let same_as = take(", SAME REFERENCE as proxy ", "").and_then(|number| u32::try_from(number).ok());
-        let over_its_own_connection = doing.ends_with(OVER_ITS_OWN);
-        doing.truncate(doing.len() - if over_its_own_connection { OVER_ITS_OWN.len() } else { 0 });
+        let offers_its_own_connection = doing.ends_with(OFFERS_ITS_OWN);
+        doing.truncate(doing.len() - if offers_its_own_connection { OFFERS_ITS_OWN.len() } else { 0 });
         let doing = word(doing, behind_s.is_some());
-        Self { doing, behind_s, over_its_own_connection, same_as, unreachable_s, holds, restored: None }
+        Self { doing, behind_s, offers_its_own_connection, same_as, unreachable_s, holds, restored: None }
     }
 }
 
-/// How the service says that a consumer is called over a connection that the consumer made.
-const OVER_ITS_OWN: &str = ", OVER ITS OWN CONNECTION";
+/// How the service says that a consumer has offered a connection that it made.
+const OFFERS_ITS_OWN: &str = ", OFFERS ITS OWN CONNECTION";
 
 /// A state as metrics have it.
 fn label(doing: &str) -> String {
@@ -366,9 +366,9 @@ mod tests {
             ("failing, UNREACHABLE for 75 s", "retrying", "null", None),
             ("active, SAME REFERENCE as proxy 12", "keeping up", "null", None),
             ("failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s", "retrying", "null", None),
-            ("active, OVER ITS OWN CONNECTION", "keeping up", "null", None),
+            ("active, OFFERS ITS OWN CONNECTION", "keeping up", "null", None),
             (
-                "failing, OVER ITS OWN CONNECTION, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s",
+                "failing, OFFERS ITS OWN CONNECTION, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s",
                 "retrying",
                 "null",
                 None,
@@ -377,16 +377,16 @@ mod tests {
         ];
         for (told, doing, json, left) in cases {
             let status = ConsumerStatus { state: ConsumerState::parse(told), ..ConsumerStatus::default() };
-            let ConsumerState { behind_s, over_its_own_connection, same_as, unreachable_s, holds, .. } = status.state;
-            assert_eq!(over_its_own_connection, told.contains("OVER ITS OWN"));
+            let ConsumerState { behind_s, offers_its_own_connection, same_as, unreachable_s, holds, .. } = status.state;
+            assert_eq!(offers_its_own_connection, told.contains("OFFERS ITS OWN"));
             assert_eq!((status.state.doing.as_str(), holds.map(|holds| holds.left_s)), (doing, left));
             // It is said in the words of the console, and otherwise as the service does.
             let words = told.replace("active, BEHIND", "behind").replace("active", "keeping up");
-            let words = words.replace("OVER ITS OWN CONNECTION", "over its own connection");
+            let words = words.replace("OFFERS ITS OWN CONNECTION", "offers its own connection");
             assert_eq!(status.describe(), words.replace("failing", "retrying"));
             let number = |number: Option<u64>| number.map_or_else(|| "null".to_owned(), |number| number.to_string());
             let expected = format!(
-                "{{\"state\":\"{}\",\"behind_seconds\":{},\"over_its_own_connection\":{over_its_own_connection},\"same_reference_as\":{},\"unreachable_seconds\":{},\"holds_suppliers\":{json},\"restored\":null}}",
+                "{{\"state\":\"{}\",\"behind_seconds\":{},\"offers_its_own_connection\":{offers_its_own_connection},\"same_reference_as\":{},\"unreachable_seconds\":{},\"holds_suppliers\":{json},\"restored\":null}}",
                 doing.replace(' ', "_"),
                 number(behind_s),
                 number(same_as.map(u64::from)),

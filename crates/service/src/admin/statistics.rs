@@ -145,12 +145,12 @@ pub fn reason_name(reason: DiscardReason) -> &'static str {
     counter.strip_prefix("lane_dropped_").unwrap_or(counter)
 }
 
-/// Status of a consumer in words: its state, whether it is called over a connection that it made, whether its object is connected to another proxy too, how long it has been unreachable, and
-/// how long suppliers have waited and may wait for it.
+/// Status of a consumer in words: its state, whether it offers a connection that it made, whether its object is connected to another proxy
+/// too, how long it has been unreachable, and how long suppliers have waited and may wait for it.
 fn status((state, client): (OutboxState, OfClient), holds: Option<Holding>, now: Time) -> String {
     let mut text = state_name(state).to_owned();
     if client.offers_connection {
-        text.push_str(", OVER ITS OWN CONNECTION");
+        text.push_str(", OFFERS ITS OWN CONNECTION");
     }
     if let Some(other) = client.duplicate_of {
         text.push_str(&format!(", SAME REFERENCE as proxy {}", other.proxy.0));

@@ -353,7 +353,8 @@ impl Outgoings {
 const NOT_OFFERED: &str = "; if a firewall or NAT is between, have it offer its own connection (omniORB: -ORBofferBiDirectionalGIOP 1 and \
     -ORBclientTransportRule \"* bidir,tcp\"; JacORB: BiDirConnectionInitializer; each, and TAO: a POA with BidirectionalPolicy BOTH)";
 /// Why the connection of a consumer that offered one is of no use.
-const OFFER_IS_GONE: &str = "; it cannot be reached, and its connection that it offered is gone";
+const OFFER_IS_GONE: &str = "; it cannot be reached, and the connection that it offered is gone, or in another code set than \
+    its reference asks for";
 const OFFERED_ELSEWHERE: &str = "; it offered its own connection, over which a thread pool's lanes do not call";
 
 /// Size of a reply, in octets, above which it is examined before it is complete, so that unneeded parts are not stored.
