@@ -1,7 +1,7 @@
 //! Consumers that nobody can call, as those behind a firewall or NAT: they offer the connections that they made.
 
 use interop::{Orb, first_consumer, service_with, supplier};
-use service::{Config, Counter, OutgoingConfig};
+use service::{Config, Counter, Giop, OutgoingConfig};
 
 const EVENTS: u32 = 20;
 
@@ -11,7 +11,8 @@ fn over_their_own(orbs: &[Orb], form: &str, options: &str) {
     let from = if form == "any" || form == "cosevent" { "any" } else { "structured" };
     for orb in orbs.iter().copied() {
         let outgoing = OutgoingConfig { allow: Some(vec!["192.0.2.0/24".into()]) };
-        let service = service_with(Config { outgoing, ..Config::default() });
+        let giop = Giop { bidirectional: true };
+        let service = service_with(Config { outgoing, giop, ..Config::default() });
         let words = format!("--form {form} --from {from} --scenario small --count {EVENTS} --bidirectional {options}");
         let (consumer, channel) = first_consumer(orb, &service, &words);
         let words = format!("--form {from} --scenario small --count {EVENTS}");

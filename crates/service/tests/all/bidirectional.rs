@@ -5,17 +5,27 @@ use client::{Orb, OrbOptions};
 use giop::bidirectional;
 use giop::cdr::{CharSet, Version, Writer};
 use giop::ior::Ior;
-use giop::message::{MessageKind, Reply, ReplyStatus, Request, RequestHead, ServiceContexts};
+use giop::message::{MessageKind, Reply, ReplyStatus, Request, RequestHead, ServiceContexts, close_connection};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use service::{Config, Counter, Giop, Service};
+use service::{AccessRule, Config, Counter, Giop, Service};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use crate::access::{ALL, rule};
 use crate::peers::{
-    Bare, Link, REQUEST, await_count, numbered, publish_numbered, read, read_to_end, request_with, start, start_with,
+    Bare, Link, REQUEST, await_count, numbered, publish_numbered, read, read_to_end, request_with, start_with,
     subscribe, supply, wait_until,
 };
 use crate::returning::states;
+
+/// A service that calls clients over the connections that they offer.
+fn start() -> Service {
+    start_ruled(Vec::new())
+}
+
+fn start_ruled(access: Vec<AccessRule>) -> Service {
+    start_with(Config { giop: Giop { bidirectional: true }, access, ..Config::default() })
+}
 
 /// An address at which nothing listens.
 fn hidden() -> (String, u16) {
@@ -33,12 +43,13 @@ fn connect_from(service: &Service, ip: [u8; 4]) -> Link {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&socket, &SocketAddr::from((ip, 0))).unwrap();
     connect(&socket, &service.address()).unwrap();
-    Link { stream: TcpStream::from(socket) }
+    Link::over(TcpStream::from(socket))
 }
 
 const LOCAL: [u8; 4] = [127, 0, 0, 1];
+const ELSEWHERE: [u8; 4] = [127, 0, 0, 2];
 
-/// Sends a request on which addresses are listed, and gives the status of its reply, which is the next message.
+/// Sends a request on which addresses are listed, and gives the status of its reply.
 fn call(
     link: &mut Link,
     (key, operation): (&[u8], &str),
@@ -59,7 +70,7 @@ fn call_with(
     // The numbers of the side that has connected are even.
     let head = RequestHead { request_id: 8, key, operation: operation.as_bytes(), contexts: &contexts, ..REQUEST };
     link.stream.write_all(&request_with(&head, CharSet::Latin1, body)).unwrap();
-    let (header, bytes) = link.message().expect("a reply");
+    let (header, bytes) = link.reply_to_own();
     assert_eq!(header.kind, MessageKind::Reply);
     let reply = Reply::parse(&bytes, &header).unwrap();
     assert_eq!(reply.request_id, 8);
@@ -91,7 +102,11 @@ fn offering(service: &Service, at: &(String, u16)) -> (Link, Vec<u8>) {
 
 /// Asks a proxy whether it exists, over a connection that lists an address.
 fn ask(link: &mut Link, proxy: &[u8], at: &(String, u16)) {
-    assert_eq!(call(link, (proxy, "_non_existent"), &[(&at.0, at.1)], |_| {}), ReplyStatus::NoException);
+    ask_listing(link, proxy, &[(&at.0, at.1)]);
+}
+
+fn ask_listing(link: &mut Link, proxy: &[u8], listed: &[(&str, u16)]) {
+    assert_eq!(call(link, (proxy, "_non_existent"), listed, |_| {}), ReplyStatus::NoException);
 }
 
 fn has_nothing(link: &mut Link) -> bool {
@@ -122,7 +137,7 @@ fn a_consumer_is_called_over_the_connection_that_it_offers_and_makes_its_own_cal
     let counted = [Counter::BidirectionalConnections, Counter::BidirectionalPushes, Counter::ConnectsBegun];
     assert_eq!(counted.map(|counter| read(&service, counter)), [1, 4, 0]);
     let states = states(&service);
-    assert_eq!(states, ["active, OVER ITS OWN CONNECTION"]);
+    assert_eq!(states, ["active, OFFERS ITS OWN CONNECTION"]);
     // Of the end of its proxy it is told there, too, behind the answer.
     let done = call(&mut link, (&proxy, "disconnect_structured_push_supplier"), &[], |_| {});
     assert_eq!(done, ReplyStatus::NoException);
@@ -199,31 +214,42 @@ fn addresses_of_others_may_be_listed_and_nothing_goes_elsewhere_for_that() {
 }
 
 #[test]
-fn a_list_that_cannot_be_read_or_is_too_long_is_counted_and_the_request_is_served() {
+fn a_list_that_cannot_be_read_is_counted_and_the_request_is_served() {
     let service = start();
     let at = hidden();
     let whole = bidirectional::context([(&*at.0, at.1)]);
-    let thousand = bidirectional::context(std::iter::repeat_n((&*at.0, at.1), 1_000));
     let mut link = connect_from(&service, LOCAL);
     let key = proxy(&service);
-    let reference = reference_at(&at, "StructuredPushConsumer");
-    for (refused, context) in [&whole[..whole.len() - 1], &whole[..3], &[], &thousand].into_iter().enumerate() {
+    for (refused, context) in [&whole[..whole.len() - 1], &whole[..3], &[]].into_iter().enumerate() {
         let status = call_with(&mut link, (&key, "_non_existent"), context, |_| {});
         assert_eq!(status, ReplyStatus::NoException);
         await_count(&service, Counter::ListenPointsRefused, refused as u64 + 1);
     }
-    // Nor do many small ones add up to a long one: of two times 16 the first are taken.
-    let points: Vec<_> = (1..=32).map(|port| ("192.0.2.1", port)).collect();
-    call(&mut link, (&key, "_non_existent"), &points[..16], |_| {});
-    call(&mut link, (&key, "_non_existent"), &points[16..], |_| {});
-    await_count(&service, Counter::ListenPointsRefused, 5);
-    let connect = (&*key, "connect_structured_push_consumer");
-    let status = call_with(&mut link, connect, &thousand, |w| reference.write(w));
-    assert_eq!(status, ReplyStatus::NoException);
-    supply(&service).publish(&numbered(0)).unwrap();
+    assert_eq!(read(&service, Counter::BidirectionalConnections), 0);
+}
+
+#[test]
+fn of_the_addresses_of_a_connection_the_first_are_taken_and_the_others_counted() {
+    let service = start();
+    let at = hidden();
+    let others: Vec<_> = (1..1_000).map(|port| ("192.0.2.1", port)).collect();
+    let mut link = connect_from(&service, LOCAL);
+    let key = proxy(&service);
+    // Its own address comes last, after that in a list of its own, which is one too many then.
+    ask_listing(&mut link, &key, &[&others[..], &[(&at.0, at.1)]].concat());
+    await_count(&service, Counter::ListenPointsRefused, 984);
+    subscribe_over(&mut link, &key, &at, &[(&at.0, at.1)]);
+    await_count(&service, Counter::ListenPointsRefused, 985);
+    let supplier = supply(&service);
+    supplier.publish(&numbered(0)).unwrap();
     // It is called at its address, as nothing else was said.
     wait_until("a vain attempt", || read(&service, Counter::ConnectsFailed) >= 1);
     assert!(has_nothing(&mut link) && read(&service, Counter::BidirectionalPushes) == 0);
+    // On another connection it comes first.
+    let mut link = connect_from(&service, LOCAL);
+    ask_listing(&mut link, &key, &[&[(&*at.0, at.1)], &others[..]].concat());
+    assert_eq!(link.accept_push(), numbered(0));
+    assert_eq!(read(&service, Counter::ListenPointsRefused), 985 + 984);
 }
 
 #[test]
@@ -242,28 +268,89 @@ fn a_reply_that_nobody_asked_for_ends_its_connection() {
 
 #[test]
 fn a_connection_that_is_gone_is_replaced_by_one_on_which_its_owner_uses_the_proxy_and_by_no_other() {
+    // With rules that admit both alike, the one may do with the other's proxy whatever it may do with its own.
+    for access in [Vec::new(), vec![rule(&["127.0.0.0/8"], &ALL, &["*"], &[], true)]] {
+        let service = start_ruled(access);
+        let at = hidden();
+        let (mut first, proxy) = offering(&service, &at);
+        let mut stranger = connect_from(&service, ELSEWHERE);
+        ask(&mut stranger, &proxy, &at);
+        // A connection of the owner's that has asked for something else does not count either.
+        let mut other = connect_from(&service, LOCAL);
+        ask(&mut other, &self::proxy(&service), &at);
+        let supplier = supply(&service);
+        publish_numbered(&supplier, 0..2);
+        first.accept_numbered(0..1);
+        // In the midst of a push.
+        assert_eq!(first.push().1, numbered(1));
+        drop(first);
+        supplier.publish(&numbered(2)).unwrap();
+        wait_until("a vain attempt", || read(&service, Counter::ConnectsFailed) >= 2);
+        assert!(has_nothing(&mut stranger) && has_nothing(&mut other));
+        ask(&mut other, &proxy, &at);
+        other.accept_numbered(1..3);
+        await_count(&service, Counter::Delivered, 3);
+        assert!(has_nothing(&mut stranger));
+        assert_eq!(read(&service, Counter::ConsumersGivenUp), 0);
+    }
+}
+
+/// Each side says `CloseConnection` on such a connection, so an end without it is that of a process, although nothing was under way.
+#[test]
+fn a_consumer_whose_connection_ends_without_a_word_goes_on_at_its_proxy() {
+    for (says_so, proxies) in [(false, 1), (true, 2)] {
+        let service = start();
+        let at = hidden();
+        let (mut first, _) = offering(&service, &at);
+        if says_so {
+            let mut word = Vec::new();
+            close_connection(&mut word, Version::V1_2);
+            first.stream.write_all(&word).unwrap();
+        }
+        drop(first);
+        await_count(&service, Counter::BidirectionalConnections, 0);
+        let (mut second, _) = offering(&service, &at);
+        publish_numbered(&supply(&service), 0..2);
+        second.accept_numbered(0..2);
+        assert_eq!(states(&service).len(), proxies);
+    }
+}
+
+/// Its address is that of a NAT, as a rule, and may be another one tomorrow.
+#[test]
+fn a_consumer_that_comes_back_from_another_address_is_called_over_its_connection() {
     let service = start();
     let at = hidden();
-    let (mut first, proxy) = offering(&service, &at);
-    let mut stranger = connect_from(&service, [127, 0, 0, 2]);
-    ask(&mut stranger, &proxy, &at);
-    // A connection of the owner's that has asked for something else does not count either.
-    let mut other = connect_from(&service, LOCAL);
-    ask(&mut other, &self::proxy(&service), &at);
-    let supplier = supply(&service);
-    publish_numbered(&supplier, 0..2);
-    first.accept_numbered(0..1);
-    // In the midst of a push.
-    assert_eq!(first.push().1, numbered(1));
+    let (first, _) = offering(&service, &at);
     drop(first);
-    supplier.publish(&numbered(2)).unwrap();
-    wait_until("a vain attempt", || read(&service, Counter::ConnectsFailed) >= 2);
-    assert!(has_nothing(&mut stranger) && has_nothing(&mut other));
-    ask(&mut other, &proxy, &at);
-    other.accept_numbered(1..3);
-    await_count(&service, Counter::Delivered, 3);
-    assert!(has_nothing(&mut stranger));
-    assert_eq!(read(&service, Counter::ConsumersGivenUp), 0);
+    await_count(&service, Counter::BidirectionalConnections, 0);
+    let (mut second, own) = (connect_from(&service, ELSEWHERE), proxy(&service));
+    subscribe_over(&mut second, &own, &at, &[(&at.0, at.1)]);
+    publish_numbered(&supply(&service), 0..2);
+    second.accept_numbered(0..2);
+    assert_eq!(states(&service).len(), 2);
+}
+
+/// References can be guessed. Who connects another's first, and offers a connection, would get that one's events in its stead.
+#[test]
+fn nobody_goes_on_at_a_proxy_of_another_owner_that_is_called_over_a_connection() {
+    let service = start();
+    let victim = Bare::new();
+    let at = (victim.location().ip().to_string(), victim.location().port());
+    let (mut first, of_thief) = (connect_from(&service, LOCAL), proxy(&service));
+    subscribe_over(&mut first, &of_thief, &at, &[(&at.0, at.1)]);
+    let mut second = connect_from(&service, LOCAL);
+    ask(&mut second, &of_thief, &at);
+    // As if its process had died.
+    drop(first);
+    await_count(&service, Counter::BidirectionalConnections, 1);
+    let (mut link, of_victim) = (connect_from(&service, ELSEWHERE), proxy(&service));
+    subscribe_over(&mut link, &of_victim, &at, &[]);
+    publish_numbered(&supply(&service), 0..2);
+    victim.accept().accept_numbered(0..2);
+    second.accept_numbered(0..2);
+    await_count(&service, Counter::Delivered, 4);
+    assert_eq!(states(&service).len(), 2);
 }
 
 /// An event that no socket takes at once.
@@ -308,7 +395,7 @@ fn an_event_of_which_a_part_was_written_is_sent_again_whole() {
 
 #[test]
 fn nothing_is_taken_up_where_it_is_switched_off_or_the_version_has_none() {
-    let service = start_with(Config { giop: Giop { bidirectional: false }, ..Config::default() });
+    let service = start_with(Config::default());
     let (link, _) = offering(&service, &hidden());
     let other = start();
     let mut old = connect_from(&other, LOCAL);

@@ -86,7 +86,7 @@ impl Picky {
     /// Until the test has seen enough.
     fn serve(bare: &Bare, way: Way, is_bad: &dyn Fn(i32) -> bool, taken: &Sender<i32>, tried: &Mutex<Vec<i32>>) {
         while let Ok((stream, _)) = bare.listener.accept() {
-            let mut link = Link { stream };
+            let mut link = Link::over(stream);
             link.answer_probe();
             while let Some((request_id, event)) = link.next_push() {
                 let number = number(&event);

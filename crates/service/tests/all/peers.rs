@@ -1,5 +1,6 @@
 //! Services to test, and peers that are only sockets.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
@@ -146,7 +147,7 @@ impl Bare {
     /// The next connection that the service has not given up by now: it waits for some seconds for the answer to its probe.
     pub(crate) fn accept(&self) -> Link {
         loop {
-            let mut link = Link { stream: self.listener.accept_in_time() };
+            let mut link = Link::over(self.listener.accept_in_time());
             if link.answer_probe() {
                 return link;
             }
@@ -154,12 +155,18 @@ impl Bare {
     }
 }
 
-/// One connection of the service's to a bare consumer.
+/// One connection between the service and a bare consumer.
 pub(crate) struct Link {
     pub(crate) stream: TcpStream,
+    /// What was read already, as something else was waited for.
+    pub(crate) aside: VecDeque<(Header, Vec<u8>)>,
 }
 
 impl Link {
+    pub(crate) fn over(stream: TcpStream) -> Self {
+        Self { stream, aside: VecDeque::new() }
+    }
+
     /// Answers what the service asks each server first: whether it speaks GIOP. False if it has closed the connection meanwhile.
     pub(crate) fn answer_probe(&mut self) -> bool {
         let Some((header, bytes)) = self.message() else { return true };
@@ -181,7 +188,18 @@ impl Link {
 
     /// The next message; nothing when the service has closed the connection.
     pub(crate) fn message(&mut self) -> Option<(Header, Vec<u8>)> {
-        read_message(&mut self.stream)
+        self.aside.pop_front().or_else(|| read_message(&mut self.stream))
+    }
+
+    /// The next reply. Requests that come before it are set aside.
+    pub(crate) fn reply_to_own(&mut self) -> (Header, Vec<u8>) {
+        loop {
+            let message = read_message(&mut self.stream).expect("a reply");
+            if message.0.kind != MessageKind::Request {
+                return message;
+            }
+            self.aside.push_back(message);
+        }
     }
 
     /// The next push: its request id and the event.
