@@ -430,6 +430,7 @@ documents! {
     install "docs/install.md"
     json_lines "docs/json.md"
     links "docs/links.md"
+    node_manager "docs/node-manager.md"
     jacorb "docs/migration/jacorb.md"
     omnievents "docs/migration/omnievents.md"
     omninotify "docs/migration/omninotify.md"
