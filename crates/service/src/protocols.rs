@@ -191,6 +191,8 @@ pub(crate) trait WireProtocol: Sized {
     const CHANGE_LINK: fn(&mut Worker, &LinkAct) -> Option<Result<(), String>> = |_, _| None;
     /// Handles the subscriptions of a channel that one of its clients watches.
     const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) = |_, _, _| ();
+    /// Handles that the proxy of one of its clients gets the events that it was limited to.
+    const LIMITED: fn(&mut Core, ProxyKey) = |_, _| ();
     /// Handles the channel names that are sent to a linked service.
     const NAMES: fn(&mut Core, Peer, Vec<AdvertisedName>) = |_, _, _| ();
 

@@ -295,6 +295,7 @@ impl WireProtocol for Protocol {
     const PROXY_GONE: fn(&mut Core, Peer) = |core, peer| Links::of(core).proxy_gone(peer);
     const SUBSCRIBED: fn(&mut Core, Peer, Subscribed) =
         |core, peer, subscribed| Links::of(core).channel_subscribed(peer, &subscribed);
+    const LIMITED: fn(&mut Core, ProxyKey) = |core, key| Links::of(core).outflow_limited(key.channel);
     const NAMES: fn(&mut Core, Peer, Vec<AdvertisedName>) =
         |core, peer, names| Links::of(core).names_changed(peer, names);
     const LINKS_AT: LinksAt = |protocols, lane, now, places| protocols.link.status_at(lane, now, &places);

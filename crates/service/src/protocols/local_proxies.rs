@@ -38,8 +38,9 @@ pub(crate) enum Action {
     Dismissal(ProxyKey),
     /// Disconnect the client with this handle: its proxy is removed, or stays without a client if it is a durable consumer.
     Disconnection(ProxyKey, Peer),
-    /// Limit a local proxy to events of these types, or to all or none. If the types are too many it gets all events.
-    Subscribe { key: ProxyKey, everything: bool, types: Vec<EventType> },
+    /// Limit a local proxy to events of these types, or to all or none. If the types are too many it gets all events. The client with this
+    /// handle is told when that is in force, by [`Notice::Limited`].
+    Subscribe { peer: Peer, key: ProxyKey, everything: bool, types: Vec<EventType> },
     /// Report the sum of a channel's subscriptions, without these consumers', to the client with this handle: now and after each change, by
     /// [`Notice::Subscribed`]. This replaces the client's earlier watch.
     WatchSubscribed { peer: Peer, channel: ChannelId, except: Vec<ProxyKey> },
@@ -65,6 +66,8 @@ pub(crate) enum Notice {
     Channels { peer: Peer, channels: Result<LocalChannels, String> },
     /// A proxy that was not needed any more is removed.
     Dismissed,
+    /// The proxy of the client with this handle gets what it was limited to.
+    Limited { peer: Peer, key: ProxyKey },
     /// A proxy was ended elsewhere.
     Gone(Peer),
     /// The sum of the subscriptions of a channel that the client with this handle watches.
@@ -81,12 +84,12 @@ impl Request {
             Action::Proxy(local_proxy) => Notice::Registered { peer: local_proxy.peer, proxy: decode(bytes), charge },
             Action::Dismissal(_)
             | Action::Disconnection(..)
-            | Action::Subscribe { .. }
             | Action::WatchSubscribed { .. }
             | Action::UnwatchSubscribed(_)
             | Action::WatchNames { .. }
             | Action::FarNames { .. }
             | Action::EndNames { .. } => Notice::Dismissed,
+            Action::Subscribe { peer, key, .. } => Notice::Limited { peer, key },
             Action::Channels { peer, .. } => Notice::Channels { peer, channels: decode_channels(bytes) },
         };
         (LaneThread::MAIN, ToLane::Protocol(ToProtocol::LocalProxy(notice)))
@@ -107,7 +110,7 @@ impl Request {
                 objects.disconnect_local_proxy(*key, *peer);
                 Answered::default()
             }
-            Action::Subscribe { key, everything, types } => {
+            Action::Subscribe { key, everything, types, .. } => {
                 objects.subscribe_local_proxy(*key, (*everything, types), self.charge.account());
                 Answered::default()
             }
@@ -157,7 +160,7 @@ impl Notice {
         match self {
             Self::Registered { proxy, .. } => *proxy = decode(bytes),
             Self::Channels { channels, .. } => *channels = decode_channels(bytes),
-            Self::Dismissed | Self::Gone(_) | Self::Subscribed { .. } | Self::Names { .. } => {}
+            Self::Dismissed | Self::Limited { .. } | Self::Gone(_) | Self::Subscribed { .. } | Self::Names { .. } => {}
         }
     }
 }
@@ -296,6 +299,7 @@ impl Worker {
                 by_tag!(Tag::of_peer(peer), P => P::CHANNELS_LISTED(&mut self.core, peer, channels));
             }
             Notice::Dismissed => {}
+            Notice::Limited { peer, key } => by_tag!(Tag::of_peer(peer), P => P::LIMITED(&mut self.core, key)),
             Notice::Subscribed { peer, subscribed } => {
                 by_tag!(Tag::of_peer(peer), P => P::SUBSCRIBED(&mut self.core, peer, subscribed))
             }

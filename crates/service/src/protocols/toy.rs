@@ -229,13 +229,15 @@ impl Core {
         let action = match command {
             b"wanted" => Action::WatchSubscribed { peer, channel: key.channel, except: vec![key] },
             b"unwanted" => Action::UnwatchSubscribed(peer),
-            b"none" => Action::Subscribe { key, everything: false, types: Vec::new() },
+            b"none" => Action::Subscribe { peer, key, everything: false, types: Vec::new() },
             b"many" => {
                 let types = (0..=1_024).map(|number| EventType::new("Weather", number.to_string())).collect();
-                Action::Subscribe { key, everything: false, types }
+                Action::Subscribe { peer, key, everything: false, types }
             }
-            b"all" => Action::Subscribe { key, everything: true, types: Vec::new() },
-            b"wind" => Action::Subscribe { key, everything: false, types: vec![EventType::new("Weather", "Wind")] },
+            b"all" => Action::Subscribe { peer, key, everything: true, types: Vec::new() },
+            b"wind" => {
+                Action::Subscribe { peer, key, everything: false, types: vec![EventType::new("Weather", "Wind")] }
+            }
             _ => return,
         };
         self.cx.tell_administration(token.to_bits(), action, &account);

@@ -23,9 +23,7 @@ use crate::config::{Carrier, LinkDatagrams, LinkEntry};
 use crate::counters::{Block, Counter};
 use crate::lane::io::net::Datagrams;
 use crate::lane::io::slots::Token;
-use crate::protocols::local_proxies::Action;
 use crate::random;
-use std::sync::Arc;
 
 /// The configuration of datagrams.
 #[derive(Debug, Clone)]
@@ -629,11 +627,8 @@ impl Links<'_> {
                 due.push((at, key));
             }
         }
-        let account = Arc::clone(&link.own);
         for (at, key) in due {
-            let (everything, types) = subscribed.clone();
-            let action = Action::Subscribe { key, everything, types };
-            self.core.cx.tell_administration(at.to_bits(), action, &account);
+            self.subscribe_outflow(at, key, subscribed.clone());
         }
         subscribed
     }

@@ -21,6 +21,8 @@ pub(super) struct ChannelInterest {
     interest: Interest,
     /// Whether administration has reported the subscriptions here.
     is_known: bool,
+    /// Consumers of flows out that administration has yet to limit to what their far sides want.
+    unlimited: u32,
 }
 
 impl Links<'_> {
@@ -91,11 +93,8 @@ impl Links<'_> {
         let link = &mut self.core.protocols.link;
         let Some(outflow) = link.outflows.get_mut(at) else { return };
         if outflow.subscribed.as_ref() != Some(&subscribed) {
-            let (everything, types) = subscribed.clone();
-            let is_first = outflow.subscribed.replace(subscribed).is_none();
-            let action = Action::Subscribe { key, everything, types };
-            let account = Arc::clone(&link.own);
-            self.core.cx.tell_administration(at.to_bits(), action, &account);
+            let is_first = outflow.subscribed.replace(subscribed.clone()).is_none();
+            self.subscribe_outflow(at, key, subscribed);
             if is_first {
                 self.watch_channel(key.channel);
                 self.ask_to_listen(at);
@@ -104,6 +103,23 @@ impl Links<'_> {
         if is_news {
             self.publish_interest(key.channel);
         }
+    }
+
+    /// Has administration limit the consumer of a flow out. Until it has, this service sends on no subscriptions to the channel: what would
+    /// come for them had no consumer here.
+    pub(super) fn subscribe_outflow(&mut self, at: Token, key: ProxyKey, (everything, types): (bool, Vec<EventType>)) {
+        let link = &mut self.core.protocols.link;
+        let Some((&peer, _)) = link.flows.iter().find(|(_, flow)| **flow == Flow::Out(at)) else { return };
+        link.interests.entry(key.channel).or_default().unlimited += 1;
+        let (action, account) = (Action::Subscribe { peer, key, everything, types }, Arc::clone(&link.own));
+        self.core.cx.tell_administration(at.to_bits(), action, &account);
+    }
+
+    /// Handles that the consumer of a flow out of the channel is limited.
+    pub(super) fn outflow_limited(&mut self, channel: ChannelId) {
+        let Some(of_channel) = self.core.protocols.link.interests.get_mut(&channel) else { return };
+        of_channel.unlimited = of_channel.unlimited.saturating_sub(1);
+        self.publish_interest(channel);
     }
 
     /// Drops a far side's subscriptions at the end of its flow out, unless it has another flow out of that channel.
@@ -122,10 +138,11 @@ impl Links<'_> {
         }
     }
 
-    /// Sends the subscriptions to the far sides of a channel's flows in, if they have changed.
+    /// Sends the subscriptions to the far sides of a channel's flows in, if they have changed and are in force here.
     pub(super) fn publish_interest(&mut self, channel: ChannelId) {
         let link = &mut self.core.protocols.link;
-        let Some(of_channel) = link.interests.get(&channel).filter(|of_channel| of_channel.is_known) else { return };
+        let is_due = |of_channel: &&ChannelInterest| of_channel.is_known && of_channel.unlimited == 0;
+        let Some(of_channel) = link.interests.get(&channel).filter(is_due) else { return };
         let mut due = Vec::new();
         for (_, inflow) in link.inflows.iter_mut() {
             let is_of_it = inflow.is_open && inflow.key().is_some_and(|key| key.channel == channel);
