@@ -31,6 +31,8 @@ pub(crate) struct OfferedConnection {
     pub(crate) outgoing: Token,
     /// What administration is told.
     pub(crate) offer: Arc<Offer>,
+    /// The context that was last taken whole: some ORBs send it with each request.
+    context: Vec<u8>,
     /// Whether a call was written in part.
     is_begun: bool,
 }
@@ -48,6 +50,9 @@ impl Outgoings {
         if !self.limits.bidirectional || version < Version::V1_2 {
             return false;
         }
+        if caller.offered.as_ref().is_some_and(|offered| offered.context == context) {
+            return false;
+        }
         let before = caller.offered.as_ref().map_or(&[][..], |offered| offered.offer.listed.as_slice());
         let (listed, left_out) = match bidirectional::parse_context(context) {
             Ok((points, further)) => together(before, points, further),
@@ -63,7 +68,12 @@ impl Outgoings {
             return true;
         }
         cx.counters.add(Counter::ListenPointsRefused, u64::from(left_out));
+        // At most the addresses of one offer.
+        let context = if left_out == 0 { context.to_vec() } else { Vec::new() };
         if !has_more {
+            if let Some(offered) = &mut caller.offered {
+                offered.context = context;
+            }
             return false;
         }
         caller.lane_affinity.stay();
@@ -74,8 +84,8 @@ impl Outgoings {
         let is_secure = matches!(caller.stream, Stream::Secure(_));
         let offer = Arc::new(Offer { connection: Self::handle(outgoing), is_secure, listed });
         match &mut caller.offered {
-            Some(offered) => offered.offer = offer,
-            None => caller.offered = Some(Box::new(OfferedConnection { outgoing, offer, is_begun: false })),
+            Some(offered) => (offered.offer, offered.context) = (offer, context),
+            None => caller.offered = Some(Box::new(OfferedConnection { outgoing, offer, context, is_begun: false })),
         }
         false
     }

@@ -166,10 +166,10 @@ impl Outgoings {
         {
             return Ok(token);
         }
-        let by = route.address.by.clone();
         if let Some(token) = self.accepted_for(outbox, (version, chars), None) {
             return Ok(token);
         }
+        let by = self.routes.get_mut(outbox).and_then(|route| route.address.by.clone());
         let timeout = self.connect_timeout_of(key, cx);
         self.aim_again(outbox, cx);
         for _ in 0..ADDRESSES_MAX {

@@ -493,13 +493,7 @@ impl Outgoings {
         if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
             return self.lose(token, &error.to_string(), cx);
         }
-        let unread = connection.note_unread(cx.clock.now);
-        let is_blocked = !connection.blocked.is_empty();
-        cx.count_unread(unread);
-        cx.release_written();
-        if is_blocked {
-            self.unblock_ready(token, cx);
-        }
+        self.note_written(token, cx);
         self.watch(token, cx);
     }
 
@@ -553,6 +547,18 @@ impl Outgoings {
             self.flush_due(cx);
             let ended = cx.clock.time();
             self.gathered.note_written(began, ended);
+        }
+    }
+
+    /// Charges for what a write has left of a connection's output, and resumes what waited for room on it.
+    fn note_written(&mut self, token: Token, cx: &mut Context) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let unread = connection.note_unread(cx.clock.now);
+        let is_blocked = !connection.blocked.is_empty();
+        cx.count_unread(unread);
+        cx.release_written();
+        if is_blocked {
+            self.unblock_ready(token, cx);
         }
     }
 

@@ -70,9 +70,6 @@ impl Outgoings {
         (version, chars): (Version, CharSet),
         but: Option<Token>,
     ) -> Option<Token> {
-        if offered.is_empty() {
-            return None;
-        }
         let mut tokens = offered.connections().map(|handle| Token::from_bits(handle.get() - 1));
         tokens.find(|token| {
             let fits = |connection: &Outgoing| {
@@ -128,13 +125,7 @@ impl Outgoings {
         let Some(connection) = self.connections.get_mut(token) else { return Ok(Flushed::All) };
         let flushed = connection.output.flush(stream, &mut cx.io.spares, usize::MAX)?;
         connection.rounds.interest.write = flushed != Flushed::All;
-        let unread = connection.note_unread(cx.clock.now);
-        let is_blocked = !connection.blocked.is_empty();
-        cx.count_unread(unread);
-        cx.release_written();
-        if is_blocked {
-            self.unblock_ready(token, cx);
-        }
+        self.note_written(token, cx);
         Ok(flushed)
     }
 }
