@@ -242,8 +242,10 @@ struct Cut {
 }
 
 impl Cut {
-    /// At an address that the lab's certificate has as well.
-    fn before(stand: &mut Stand) -> Self {
+    /// Three nodes with the first plan, and this before the lab, at an address that its certificate has as well.
+    fn before_lab(folder: &str) -> (Stand, Self) {
+        let mut stand = Stand::new(folder);
+        stand.lab.kill();
         let at = own_loopback().to_string();
         let own = stand.lab.address.trim_end_matches(":2810").to_owned();
         Stand::settings(&stand.lab, &stand.authority, &stand.authority, &[&own, &at], "CN=*,O=Tests");
@@ -261,7 +263,21 @@ impl Cut {
             }
         });
         stand.lab_address.clone_from(&cut.address);
-        cut
+        stand.lab.start();
+        stand.up_first();
+        (stand, cut)
+    }
+
+    /// Begins to bring up another plan, and cuts the lab off between its vote and the decision.
+    fn decide(&self, stand: &Stand, plan: &str) -> JoinHandle<Output> {
+        let record = stand.dome.record();
+        stand.tower.set("stall");
+        let up = stand.begin(plan);
+        stand.tower.await_stalled();
+        stand.lab.await_vote();
+        self.set(true);
+        stand.tower.release("the decision", || stand.dome.record() != record);
+        up
     }
 
     fn set(&self, is_cut: bool) {
@@ -401,18 +417,9 @@ fn a_node_that_is_killed_after_its_vote_asks_and_undoes_what_was_not_decided() {
 
 #[test]
 fn a_node_that_is_killed_after_the_decision_asks_and_carries_it_out() {
-    let mut stand = Stand::new("nodes-decided");
-    stand.lab.kill();
-    let cut = Cut::before(&mut stand);
-    stand.lab.start();
-    stand.up_first();
-    let (second, record) = (stand.plan("second"), stand.dome.record());
-    stand.tower.set("stall");
-    let up = stand.begin(&second);
-    stand.tower.await_stalled();
-    stand.lab.await_vote();
-    cut.set(true);
-    stand.tower.release("the decision", || stand.dome.record() != record);
+    let (mut stand, cut) = Cut::before_lab("nodes-decided");
+    let second = stand.plan("second");
+    let up = cut.decide(&stand, &second);
     stand.lab.kill();
     let output = up.end_in_time();
     let said = (text(&output.stdout), text(&output.stderr));
@@ -430,18 +437,9 @@ fn a_node_that_is_killed_after_the_decision_asks_and_carries_it_out() {
 
 #[test]
 fn nodes_wait_for_a_coordinator_that_is_killed_after_its_decision() {
-    let mut stand = Stand::new("nodes-coordinator");
-    stand.lab.kill();
-    let cut = Cut::before(&mut stand);
-    stand.lab.start();
-    stand.up_first();
-    let (second, record) = (stand.plan("second"), stand.dome.record());
-    stand.tower.set("stall");
-    let up = stand.begin(&second);
-    stand.tower.await_stalled();
-    stand.lab.await_vote();
-    cut.set(true);
-    stand.tower.release("the decision", || stand.dome.record() != record);
+    let (mut stand, cut) = Cut::before_lab("nodes-coordinator");
+    let second = stand.plan("second");
+    let up = cut.decide(&stand, &second);
     stand.dome.kill();
     assert!(!up.end_in_time().status.success());
     let waits = format!("guiding: waits for the decision of {}", stand.dome.address);
@@ -570,24 +568,15 @@ fn of_two_changes_the_second_is_refused_and_a_name_belongs_to_one_coordinator() 
 
 #[test]
 fn a_node_that_is_left_out_and_cut_off_after_its_vote_runs_nothing_twice() {
-    let mut stand = Stand::new("nodes-left");
-    stand.lab.kill();
-    let cut = Cut::before(&mut stand);
-    stand.lab.start();
-    stand.up_first();
+    let (mut stand, cut) = Cut::before_lab("nodes-left");
     let whole = fs::read_to_string(stand.plan("second")).unwrap();
     let without = |server: &str| {
         let (head, rest) = whole.split_once(&format!("[servers.{server}]")).unwrap();
         let rest = rest.split_once("[servers.").map_or(String::new(), |(_, rest)| format!("[servers.{rest}"));
         head.replace(&format!("lab = '{}'\n", cut.address), "") + &rest
     };
-    let (second, record) = (stand.write("second", &without("b")), stand.dome.record());
-    stand.tower.set("stall");
-    let up = stand.begin(&second);
-    stand.tower.await_stalled();
-    stand.lab.await_vote();
-    cut.set(true);
-    stand.tower.release("the decision", || stand.dome.record() != record);
+    let second = stand.write("second", &without("b"));
+    let up = cut.decide(&stand, &second);
     stand.lab.kill();
     let output = up.end_in_time();
     let missing = format!("nodes.{0}: the connection was closed; the plan is up", cut.address);
