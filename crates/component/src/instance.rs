@@ -167,8 +167,9 @@ impl<C: Lifecycle> AnyInstance for Instance<C> {
 
     fn hook(&self, hook: Hook) -> Result<(), Failure> {
         let context = &*self.state.context;
-        let origin = Origin { source: &context.no_source, sent: context.clock.now(), priority: 0, expires: None };
-        let ports = Ports { instance: &self.state.name, port: "", origin: &origin, set: None };
+        let origin =
+            Origin { source: &context.no_source, sent: context.clock.now(), priority: 0, expires: None, set: None };
+        let ports = Ports { instance: &self.state.name, port: "", origin: &origin };
         let mut slot = self.component.borrow_mut();
         let Some(component) = slot.as_mut() else { return Ok(()) };
         let run = || match hook {
@@ -207,6 +208,14 @@ pub(crate) struct SinkEnd<C, T, F> {
     port: &'static str,
     handler: F,
     counters: Arc<PortCounters>,
+    /// Whether it has a filter, or is recorded.
+    has_hooks: Cell<bool>,
+    /// Apart, so that what each event needs is close together.
+    parts: Box<SinkParts<T>>,
+}
+
+/// What a sink may have.
+struct SinkParts<T> {
     kind: SinkKind<T>,
     filter: OnceCell<Filter<T>>,
     queue: OnceCell<SinkQueue<T>>,
@@ -253,7 +262,7 @@ pub(crate) trait AnySink: Member {
     fn record(&self, recorder: SinkRecorder);
 
     /// Has a recorded event handled, past the queue, the filter and the sets.
-    fn feed(&self, value: &[u8], origin: &Origin<'_>, set: Option<EventSet>) -> Result<(), String>;
+    fn feed(&self, value: &[u8], origin: &Origin<'_>) -> Result<(), String>;
 
     /// Sets the filter that each event has to pass.
     fn set_filter(&self, text: &str) -> Result<(), String>;
@@ -288,7 +297,8 @@ impl<C, T, F> SinkEnd<C, T, F> {
         let state = instance.state.clone();
         let busy = state.context.busy.clone();
         let (filter, queue, gathered, recorder) = (OnceCell::new(), OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Self { instance, state, busy, port, handler, counters, kind, filter, queue, gathered, recorder }
+        let parts = Box::new(SinkParts { kind, filter, queue, gathered, recorder });
+        Self { instance, state, busy, port, handler, counters, has_hooks: Cell::new(false), parts }
     }
 }
 
@@ -314,33 +324,41 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 
     fn queueing(&self) -> Result<Queueing<T>, String> {
-        self.kind.queueing.ok_or_else(|| {
+        self.parts.kind.queueing.ok_or_else(|| {
             format!("a queue copies events, and {} is not Clone and Send: derive Clone", core::any::type_name::<T>())
         })
     }
 
     /// Whether the filter lets an event through.
-    #[inline]
     fn passes(&self, event: &T, origin: &Origin<'_>) -> bool {
-        let passes = self.filter.get().is_none_or(|filter| filter(event, origin));
+        let passes = self.parts.filter.get().is_none_or(|filter| filter(event, origin));
         if !passes {
             self.counters.filtered.count();
         }
         passes
     }
 
-    #[inline]
-    fn handle(&self, event: &T, origin: &Origin<'_>, set: Option<EventSet>) -> Result<(), SendError> {
+    /// Has an event handled that may have to be recorded.
+    #[inline(never)]
+    fn handle_recorded(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
+        if let (Some(recorder), Some(kind)) = (self.parts.recorder.get(), &self.parts.kind.event)
+            && self.instance.component.try_borrow().is_ok_and(|component| component.is_some())
+        {
+            recorder.record(origin, |to| (kind.write)(event, to));
+        }
+        self.handle(event, origin)
+    }
+
+    #[expect(clippy::inline_always, reason = "a call of its own for each sink costs as much as what it does")]
+    #[inline(always)]
+    fn handle(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
         let state = &*self.state;
         let Ok(mut slot) = self.instance.component.try_borrow_mut() else {
             self.counters.reentrant.count();
             return Err(SendError::Reentrant);
         };
         let Some(component) = slot.as_mut() else { return Ok(()) };
-        if let (Some(recorder), Some(kind)) = (self.recorder.get(), &self.kind.event) {
-            recorder.record(origin, set, |to| (kind.write)(event, to));
-        }
-        let ports = Ports { instance: &state.name, port: self.port, origin, set };
+        let ports = Ports { instance: &state.name, port: self.port, origin };
         self.busy.enter(state.number);
         let outcome = catch_unwind(AssertUnwindSafe(|| (self.handler)(component, event, &ports)));
         match outcome {
@@ -366,14 +384,17 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
 {
     #[inline]
     fn deliver(&self, event: &T, origin: &Origin<'_>) -> Result<(), SendError> {
-        let state = &*self.state;
-        if !state.takes_events.get() {
+        if !self.state.takes_events.get() {
             self.counters.inactive.count();
             return Ok(());
         }
-        if self.passes(event, origin) { self.handle(event, origin, None) } else { Ok(()) }
+        if self.has_hooks.get() {
+            return if self.passes(event, origin) { self.handle_recorded(event, origin) } else { Ok(()) };
+        }
+        self.handle(event, origin)
     }
 }
+
 impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result<(), Failure> + 'static> AnySink
     for SinkEnd<C, T, F>
 {
@@ -383,11 +404,12 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 
     fn record(&self, recorder: SinkRecorder) {
-        let _ = self.recorder.set(recorder);
+        let _ = self.parts.recorder.set(recorder);
+        self.has_hooks.set(true);
     }
 
-    fn feed(&self, value: &[u8], origin: &Origin<'_>, set: Option<EventSet>) -> Result<(), String> {
-        let kind = self.kind.event.as_ref().ok_or("a timer takes no events")?;
+    fn feed(&self, value: &[u8], origin: &Origin<'_>) -> Result<(), String> {
+        let kind = self.parts.kind.event.as_ref().ok_or("a timer takes no events")?;
         let event = contained(|| (kind.read)(value))?;
         let context = &*self.state.context;
         if !self.state.takes_events.get() {
@@ -395,24 +417,27 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
             return Ok(());
         }
         context.busy.begin(context.clock.now().saturating_duration_since(context.base));
-        self.handle(&event, origin, set).map_err(|error| error.to_string())
+        self.handle_recorded(&event, origin).map_err(|error| error.to_string())
     }
 
     fn set_filter(&self, text: &str) -> Result<(), String> {
-        let kind = self.kind.event.as_ref().ok_or("a timer has no filter")?;
+        let kind = self.parts.kind.event.as_ref().ok_or("a timer has no filter")?;
         let filter = (kind.filter)(text)?;
-        self.filter
+        self.parts
+            .filter
             .set(filter)
-            .map_err(|_| "it has a filter already: remove the instance to give it another".to_owned())
+            .map_err(|_| "it has a filter already: remove the instance to give it another".to_owned())?;
+        self.has_hooks.set(true);
+        Ok(())
     }
 
     fn queue(&self, settings: &QueueSettings) -> Result<AnyQueue, String> {
-        if let Some(queue) = self.queue.get() {
+        if let Some(queue) = self.parts.queue.get() {
             return Ok(Box::new(queue.0.clone()));
         }
         let queueing = self.queueing()?;
         let shared = (queueing.make)(settings, self.state.context.waker.clone(), self.counters.clone());
-        let queue = self.queue.get_or_init(|| SinkQueue(shared));
+        let queue = self.parts.queue.get_or_init(|| SinkQueue(shared));
         Ok(Box::new(queue.0.clone()))
     }
 
@@ -421,12 +446,12 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 
     fn is_queued(&self) -> bool {
-        self.queue.get().is_some()
+        self.parts.queue.get().is_some()
     }
 
     fn serve(&self) -> bool {
         let state = &self.state;
-        let Some(queue) = self.queue.get().filter(|_| state.takes_events.get()) else { return false };
+        let Some(queue) = self.parts.queue.get().filter(|_| state.takes_events.get()) else { return false };
         let now = state.context.clock.now();
         state.context.busy.begin(now.saturating_duration_since(state.context.base));
         let Some(event) = queue.take(now, &self.counters) else { return false };
@@ -440,8 +465,9 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 
     fn has_queued(&self) -> bool {
-        let is_gathered = || self.gathered.get().is_some_and(|gathered| gathered.borrow().has_next());
-        self.state.takes_events.get() && (self.queue.get().is_some_and(|queue| !queue.is_empty()) || is_gathered())
+        let is_gathered = || self.parts.gathered.get().is_some_and(|gathered| gathered.borrow().has_next());
+        self.state.takes_events.get()
+            && (self.parts.queue.get().is_some_and(|queue| !queue.is_empty()) || is_gathered())
     }
 }
 
@@ -449,20 +475,20 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     for SinkEnd<C, T, F>
 {
     fn gather(&self) {
-        self.gathered.get_or_init(RefCell::default);
+        self.parts.gathered.get_or_init(RefCell::default);
     }
 
     fn is_gathered(&self) -> bool {
-        self.gathered.get().is_some()
+        self.parts.gathered.get().is_some()
     }
 
     fn next_sent(&self) -> Option<Instant> {
-        let (queue, gathered) = (self.queue.get()?, self.gathered.get()?);
+        let (queue, gathered) = (self.parts.queue.get()?, self.parts.gathered.get()?);
         gathered.borrow_mut().next_sent(queue, self.state.context.clock.now(), &self.counters)
     }
 
     fn take_next(&self, terms: &SetTerms, steps: &mut Steps) -> Option<Found> {
-        let (kind, gathered) = (self.kind.event.as_ref()?, self.gathered.get()?);
+        let (kind, gathered) = (self.parts.kind.event.as_ref()?, self.parts.gathered.get()?);
         let next = gathered.borrow_mut().take_next()?;
         let origin = next.origin();
         if !self.passes(next.event(), &origin) {
@@ -482,11 +508,11 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
     }
 
     fn expires(&self, slot: usize) -> Option<Instant> {
-        self.gathered.get()?.borrow().expires(slot)
+        self.parts.gathered.get()?.borrow().expires(slot)
     }
 
     fn handle_waiting(&self, slot: usize, set: EventSet) {
-        let (state, gathered) = (&*self.state, self.gathered.get());
+        let (state, gathered) = (&*self.state, self.parts.gathered.get());
         let Some(event) = gathered.and_then(|gathered| gathered.borrow_mut().remove(slot)) else { return };
         if !state.takes_events.get() {
             // The component has failed at an event before.
@@ -496,11 +522,11 @@ impl<C: Lifecycle + 'static, T: 'static, F: Fn(&mut C, &T, &Ports<'_>) -> Result
         let context = &*state.context;
         context.busy.begin(context.clock.now().saturating_duration_since(context.base));
         // No handler runs.
-        let _ = self.handle(event.event(), &event.origin(), Some(set));
+        let _ = self.handle_recorded(event.event(), &Origin { set: Some(set), ..event.origin() });
     }
 
     fn drop_waiting(&self, slot: usize) -> &PortCounters {
-        let event = self.gathered.get().and_then(|gathered| gathered.borrow_mut().remove(slot));
+        let event = self.parts.gathered.get().and_then(|gathered| gathered.borrow_mut().remove(slot));
         drop(event);
         &self.counters
     }

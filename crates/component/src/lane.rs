@@ -267,8 +267,8 @@ impl Lane {
     ) -> Result<(), String> {
         let (instance, port) = sink;
         let sink = self.sink(sink).ok_or_else(|| format!("{instance} has no sink {port}"))?;
-        let origin = Origin { source: &source, sent: self.context.clock.now(), priority, expires: None };
-        sink.feed(value, &origin, set)
+        let origin = Origin { source: &source, sent: self.context.clock.now(), priority, expires: None, set };
+        sink.feed(value, &origin)
     }
 
     /// The queues in which an instance gets what happens to its neighbours.
@@ -412,7 +412,7 @@ impl Lane {
             timer.counters.sent.count();
             let sent = self.context.clock.now();
             self.context.busy.begin(sent.saturating_duration_since(self.context.base));
-            let origin = Origin { source: &timer.name, sent, priority: 0, expires: None };
+            let origin = Origin { source: &timer.name, sent, priority: 0, expires: None, set: None };
             // A timer is the first of a chain, so that no handler runs.
             let _ = timer.end.deliver(&Tick { due: latest, missed: missed.into() }, &origin);
         }

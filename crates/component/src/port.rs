@@ -133,7 +133,6 @@ pub struct Ports<'c> {
     pub(crate) instance: &'c str,
     pub(crate) port: &'c str,
     pub(crate) origin: &'c Origin<'c>,
-    pub(crate) set: Option<EventSet>,
 }
 
 impl<'c> Ports<'c> {
@@ -170,6 +169,6 @@ impl<'c> Ports<'c> {
     /// The set that the event belongs to, if the port has sets.
     #[must_use]
     pub fn set(&self) -> Option<EventSet> {
-        self.set
+        self.origin.set
     }
 }

@@ -41,7 +41,7 @@ impl<T> Input<T> {
     /// # Errors
     /// [`SendError::Full`]: the queue is full, and set to refuse events then.
     pub fn send(&self, event: &T) -> Result<(), SendError> {
-        let origin = Origin { source: &self.source, sent: Instant::now(), priority: 0, expires: None };
+        let origin = Origin { source: &self.source, sent: Instant::now(), priority: 0, expires: None, set: None };
         self.queue.put(event, &origin)
     }
 }

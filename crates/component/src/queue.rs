@@ -78,7 +78,7 @@ pub(crate) struct Queued<T> {
 
 impl<T> Queued<T> {
     fn new(event: T, origin: &Origin<'_>) -> Self {
-        let Origin { source, sent, priority, expires } = *origin;
+        let Origin { source, sent, priority, expires, .. } = *origin;
         Self { event, source: source.clone(), sent, priority, expires }
     }
 
@@ -87,7 +87,7 @@ impl<T> Queued<T> {
     }
 
     pub(crate) const fn origin(&self) -> Origin<'_> {
-        Origin { source: &self.source, sent: self.sent, priority: self.priority, expires: self.expires }
+        Origin { source: &self.source, sent: self.sent, priority: self.priority, expires: self.expires, set: None }
     }
 
     /// Its priority, and when it expires.

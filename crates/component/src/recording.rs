@@ -193,7 +193,7 @@ pub(crate) struct SinkRecorder {
 
 impl SinkRecorder {
     /// Records an event, of which `write` writes the value, or drops and counts it. Waits for nothing.
-    pub(crate) fn record(&self, origin: &Origin<'_>, set: Option<EventSet>, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn record(&self, origin: &Origin<'_>, write: impl FnOnce(&mut Vec<u8>)) {
         let shared = &*self.shared;
         if shared.is_over.load(Ordering::Relaxed) {
             shared.dropped.fetch_add(1, Ordering::Relaxed);
@@ -215,7 +215,7 @@ impl SinkRecorder {
             source: origin.source.clone(),
             came: shared.began.0 + shared.began.1.elapsed(),
             priority: origin.priority,
-            set,
+            set: origin.set,
             value,
         };
         if !has_room || shared.events.push(handed).is_err() {
@@ -349,8 +349,8 @@ mod tests {
         let name = SinkName { instance: "guider".into(), port: "frame".into(), type_name: "Frame".into() };
         let recorder = SinkRecorder { shared: shared.clone(), name: Arc::new(name) };
         let source: Arc<str> = "camera.frame".into();
-        let origin = Origin { source: &source, sent: Instant::now(), priority: 3, expires: None };
-        let record = |octets: usize| recorder.record(&origin, None, |to| to.resize(octets, 7));
+        let origin = Origin { source: &source, sent: Instant::now(), priority: 3, expires: None, set: None };
+        let record = |octets: usize| recorder.record(&origin, |to| to.resize(octets, 7));
         (0..EVENTS_MAX + 2).for_each(|_| record(1));
         assert_eq!((shared.events.len(), shared.dropped.load(Ordering::Relaxed)), (EVENTS_MAX, 2));
         shared.stop.store(true, Ordering::Relaxed);
@@ -369,7 +369,7 @@ mod tests {
         record(1);
         assert_eq!((shared.events.len(), shared.dropped.load(Ordering::Relaxed)), (2, 3));
         // The code of the event panics where it is written.
-        recorder.record(&origin, None, |_| panic!("no value"));
+        recorder.record(&origin, |_| panic!("no value"));
         assert_eq!((shared.events.len(), shared.dropped.load(Ordering::Relaxed)), (2, 4));
         shared.end();
         record(1);

@@ -194,7 +194,7 @@ impl<T: 'static> RemotePort for Remote<T> {
                     let sent = clock.now();
                     let expires = timeout.and_then(|timeout| sent.checked_add(timeout));
                     // A full queue has counted it.
-                    let _ = queue.put_owned(event, &Origin { source: &source, sent, priority, expires });
+                    let _ = queue.put_owned(event, &Origin { source: &source, sent, priority, expires, set: None });
                     Ok(())
                 };
                 contained(put).map_err(Lost::one)

@@ -6,7 +6,7 @@
 use crate::counters::PortCounters;
 use crate::error::SendError;
 use crate::instance::InstanceState;
-use crate::port::SendOptions;
+use crate::port::{EventSet, SendOptions};
 use crate::queue::{QueueEnd, QueueOf};
 use campanile::raw::EventQos;
 use std::any::Any;
@@ -22,6 +22,8 @@ pub(crate) struct Origin<'c> {
     pub(crate) sent: Instant,
     pub(crate) priority: i16,
     pub(crate) expires: Option<Instant>,
+    /// The set that the event came in, at a sink that has sets.
+    pub(crate) set: Option<EventSet>,
 }
 
 impl Origin<'_> {
@@ -105,6 +107,7 @@ impl<T: 'static> Route<T> {
             priority: options.priority,
             // A time that the clock does not have never comes.
             expires: options.timeout.and_then(|timeout| sent.checked_add(timeout)),
+            set: None,
         };
         let busy = &*self.owner.context.busy;
         let (sender, mut outcome) = (busy.instance(), Ok(()));

@@ -332,15 +332,24 @@ impl<C: Component> Exported<C> {
             self.source = String::from_utf8_lossy(source).into();
         }
         let priority = i16::try_from(event.priority).unwrap_or_default();
-        let origin = Origin { source: &self.source, sent: ago(event.age_ns), priority, expires: None };
-        let set = EventSet { number: event.set, index: event.set_index, size: event.set_size };
-        let ports = Ports { instance: &self.instance, port, origin: &origin, set: (set.number > 0).then_some(set) };
+        let origin = Origin {
+            source: &self.source,
+            sent: ago(event.age_ns),
+            priority,
+            expires: None,
+            set: (event.set > 0).then_some(EventSet {
+                number: event.set,
+                index: event.set_index,
+                size: event.set_size,
+            }),
+        };
+        let ports = Ports { instance: &self.instance, port, origin: &origin };
         handler(&mut self.component, event, &ports)
     }
 
     fn step(&mut self, step: u32) -> Result<(), Failure> {
-        let origin = Origin { source: &self.no_source, sent: Instant::now(), priority: 0, expires: None };
-        let ports = Ports { instance: &self.instance, port: "", origin: &origin, set: None };
+        let origin = Origin { source: &self.no_source, sent: Instant::now(), priority: 0, expires: None, set: None };
+        let ports = Ports { instance: &self.instance, port: "", origin: &origin };
         let component = &mut self.component;
         match step {
             abi::CAMPANILE_STEP_CONFIGURE => component.on_configured(&ports),

@@ -60,7 +60,7 @@ fn port() -> Remote<Wind> {
 }
 
 fn put(queue: &dyn QueueOf<Wind>) {
-    let origin = Origin { source: &"mast.wind".into(), sent: Instant::now(), priority: 0, expires: None };
+    let origin = Origin { source: &"mast.wind".into(), sent: Instant::now(), priority: 0, expires: None, set: None };
     queue.put(&Wind { speed: 1.0 }, &origin).unwrap();
 }
 
@@ -197,7 +197,7 @@ impl Publisher for Roomy {
 }
 
 fn put_speed(queue: &dyn QueueOf<Wind>, speed: f64) {
-    let origin = Origin { source: &"mast.wind".into(), sent: Instant::now(), priority: 0, expires: None };
+    let origin = Origin { source: &"mast.wind".into(), sent: Instant::now(), priority: 0, expires: None, set: None };
     queue.put(&Wind { speed }, &origin).unwrap();
 }
 
