@@ -54,7 +54,7 @@ static PROPERTIES: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Path, kind and text of each file.
-const FILES: [(&str, &str, &str); 26] = [
+const FILES: [(&str, &str, &str); 27] = [
     ("/", HTML, include_str!("pages/index.html")),
     ("/icon.svg", "image/svg+xml", include_str!("pages/icon.svg")),
     ("/console.css", STYLE, include_str!("pages/console.css")),
@@ -78,6 +78,7 @@ const FILES: [(&str, &str, &str); 26] = [
     ("/journal.js", SCRIPT, include_str!("pages/journal.js")),
     ("/json.js", SCRIPT, include_str!("pages/json.js")),
     ("/events.js", SCRIPT, include_str!("pages/events.js")),
+    ("/graph.js", SCRIPT, include_str!("pages/graph.js")),
     ("/history.js", SCRIPT, include_str!("pages/history.js")),
     ("/uplot/uPlot.js", SCRIPT, include_str!("pages/uplot/uPlot.iife.min.js")),
     ("/uplot/uPlot.css", STYLE, include_str!("pages/uplot/uPlot.min.css")),

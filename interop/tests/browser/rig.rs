@@ -90,8 +90,10 @@ impl Rig {
         Traffic { goes_on, thread: Some(thread), _consumer: consumer }
     }
 
+    /// The service, for consumers and channels: a client of another name than the suppliers.
     fn found(&self) -> ObjectRef {
-        Orb::new(OrbOptions::default()).resolve(&self.service.corbaloc("NotificationService")).unwrap()
+        let options = OrbOptions { name: Some("rig".to_owned()), ..OrbOptions::default() };
+        Orb::new(options).resolve(&self.service.corbaloc("NotificationService")).unwrap()
     }
 
     pub(crate) fn supplier(&self, channel: Option<i32>) -> SimpleSupplier {

@@ -380,6 +380,38 @@ fn an_event_is_published_and_what_is_wrong_with_it_is_said_beside_what_was_writt
 }
 
 #[test]
+fn the_graph_leads_from_suppliers_over_channels_to_consumers_and_marks_the_slow_one() {
+    let rig = Rig::start("graph");
+    let channel = rig.named_channel(HOSTILE);
+    let _mute = rig.mute_consumer(channel, "Tracker");
+    let supplier = rig.supplier(Some(channel));
+    (0..20).for_each(|number| supplier.publish(&temperature(f64::from(number), "north")).unwrap());
+    let traffic = rig.traffic();
+    let browser = Browser::start();
+    browser.open(&format!("{}#graph", rig.url()));
+    // Of the channel: its supplier, itself, its consumer; of the default channel those of the traffic.
+    browser.script(&format!("location.hash = '#graph?channel={channel}'"));
+    browser.await_true("[...document.querySelectorAll('.graph .node')].length == 3");
+    let columns = "[...document.querySelectorAll('.graph .node')].map((node) => [node.querySelector('rect').x.baseVal.value, node])\
+                   .sort((one, other) => one[0] - other[0]).map(([, node]) => node.classList[1]).join()";
+    assert_eq!(browser.script(&format!("return {columns}")), "client,channel,client");
+    browser.await_true("document.querySelectorAll('.graph .arrow.warn, .graph .arrow.bad').length == 1");
+    browser.await_true(
+        "document.querySelector('.graph .arrow.warn title, .graph .arrow.bad title').textContent.includes('answered')",
+    );
+    browser.script("location.hash = '#graph'");
+    browser.await_true(
+        "[...document.querySelectorAll('.graph .arrow text')].some((text) => parseFloat(text.textContent) > 0)",
+    );
+    browser.picture("graph");
+    drop(traffic);
+    browser.script("document.querySelector('.graph .channel').dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true }))");
+    browser.await_true("location.hash.startsWith('#channel/')");
+    assert_eq!(browser.script("return document.querySelectorAll('img, main script').length"), 0);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn where_nothing_can_be_changed_that_is_said_and_no_button_says_otherwise() {
     let rig = Rig::start_read_only();
     let channel = rig.named_channel("Telescope");

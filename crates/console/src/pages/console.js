@@ -6,6 +6,7 @@ import { view as consumers } from "/consumers.js";
 import { askToken, tellToken } from "/dialogs.js";
 import { toast } from "/dom.js";
 import { view as events } from "/events.js";
+import { view as graph } from "/graph.js";
 import { view as past } from "/history.js";
 import { dropsView, logView } from "/journal.js";
 import { view as links } from "/links.js";
@@ -18,7 +19,7 @@ import { suppliersView, typesView } from "/suppliers.js";
 import { channel, consumer, supplier, type } from "/things.js";
 
 const views = {
-  overview: overview.view, consumers, suppliers: suppliersView, channels, types: typesView, events, drops: dropsView, lanes: lanesView, log: logView, links, protocols,
+  overview: overview.view, consumers, suppliers: suppliersView, channels, types: typesView, events, drops: dropsView, lanes: lanesView, log: logView, links, graph, protocols,
   history: past, search, channel, consumer, supplier, type,
 };
 /** Under which entry of the navigation one of them stands that has none. */

@@ -13,6 +13,14 @@ export function el(name, attributes = {}, ...children) {
   return element;
 }
 
+/** An element of a drawing. */
+export function svg(name, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...children);
+  return element;
+}
+
 /** Puts children in the place of those that there are, and the focus where it was. */
 export function show(parent, ...children) {
   const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.id : undefined;
@@ -92,14 +100,8 @@ export function reason(consumer) {
 /** A number beside a bar that says how much of the most it is. */
 export function bar(value, most) {
   if (!value) return "";
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("class", "bar");
-  svg.setAttribute("aria-hidden", "true");
-  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  rect.setAttribute("width", `${most > 0 ? Math.max(1, (100 * value) / most) : 0}%`);
-  rect.setAttribute("height", "100%");
-  svg.append(rect);
-  return svg;
+  const width = `${most > 0 ? Math.max(1, (100 * value) / most) : 0}%`;
+  return svg("svg", { class: "bar", "aria-hidden": "true" }, svg("rect", { width, height: "100%" }));
 }
 
 export function toast(text, bad = false) {

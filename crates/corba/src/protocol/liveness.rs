@@ -383,6 +383,8 @@ impl Callers {
 pub struct SupplierStatus {
     /// The supplier's proxy.
     pub key: ProxyKey,
+    /// The name that stays when the supplier connects again: the proxy's own, or the client's.
+    pub lasting_name: Option<Arc<str>>,
     /// Its address when it connected.
     pub address: Option<IpAddr>,
     /// Whether its events are pulled. It pushes them otherwise.
@@ -500,6 +502,7 @@ fn status(objects: &Objects, key: ProxyKey, connected: &Connected) -> Option<Sup
     let client = proxy.peer.and_then(|peer| objects.clients.by_peer.get(&peer));
     Some(SupplierStatus {
         key,
+        lasting_name: objects.lasting_name(key),
         address: connected.by.as_ref().map(|account| account.ip()),
         is_pulled: proxy.kind.pull,
         is_probed: client.is_some_and(|client| client.health.has_to_be_reached(&client.address)),

@@ -353,7 +353,7 @@ fn write_history(history: Option<&HistoryStatus>, reply: &mut Writer<'_>) {
 
 fn write_suppliers(suppliers: &[(SupplierStatus, String)], reply: &mut Writer<'_>) {
     reply.length(suppliers.len());
-    for (SupplierStatus { key, address, is_pulled, is_probed, is_open, events, idle }, name) in suppliers {
+    for (SupplierStatus { key, address, is_pulled, is_probed, is_open, events, idle, .. }, name) in suppliers {
         reply.u32(key.channel.0);
         reply.u32(key.proxy.0);
         reply.string(name);
