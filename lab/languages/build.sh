@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the programs of `campanile-bench languages`: build.sh LIBRARIES FOLDER, where LIBRARIES is where cargo has put libcampanile_ffi.so and
-# lib_native.so (target/library). What a language needs and is not there is said, and its program not built.
+# lib_native.so (target/library). What a language needs and is not there is said, and its program not built. With `components` behind these
+# words, of `campanile-bench deployment`: a component in C++, one in Python, and an interpreter for that.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,6 +22,34 @@ starter() {
     chmod +x "$to/$1"
 }
 
+python=$root/target/interop/python/bin/python
+# Itself, and no script that looks for it each time.
+[ -x "$python" ] || python=$(python3 -c 'import sys; print(sys.executable)' 2> /dev/null || true)
+
+# The package as the wheel has it.
+modules() {
+    [ -e "$libraries/lib_native.so" ] && [ -n "$python" ] || return 1
+    cp "$root"/crates/python/python/campanile/*.py "$to/modules/campanile"
+    cp "$libraries/lib_native.so" "$to/modules/campanile/_native.abi3.so"
+}
+no_module="there is no $libraries/lib_native.so: cargo rustc --profile library -p campanile-python --lib --crate-type cdylib"
+
+if [ "${3:-}" = components ]; then
+    if command -v c++ > /dev/null; then
+        c++ -std=c++17 -O2 -Wall -Wextra -Werror -shared -fPIC -pthread -I "$root/crates/component/include" -I "$root/crates/ffi/include" \
+            -I "$root/crates/ffi/cpp/include" "$here/part.cpp" -o "$to/libpart.so"
+    else
+        said cpp "there is no c++"
+    fi
+    if modules; then
+        cp "$here/part.py" "$to"
+        starter interpreter "env PYTHONPATH=$to/modules $python"
+    else
+        said python "$no_module"
+    fi
+    exit
+fi
+
 if [ -e "$libraries/libcampanile_ffi.so" ]; then
     "$root/crates/ffi/install.sh" "$libraries/libcampanile_ffi.so" "$to/prefix"
     flags=$(PKG_CONFIG_PATH=$to/prefix/lib/pkgconfig pkg-config --cflags --libs campanile)
@@ -40,15 +69,9 @@ else
     for language in c cpp java; do said $language "there is no $libraries/libcampanile_ffi.so: make library"; done
 fi
 
-python=$root/target/interop/python/bin/python
-[ -x "$python" ] || python=$(command -v python3 || true)
-if [ -e "$libraries/lib_native.so" ] && [ -n "$python" ]; then
-    cp "$root"/crates/python/python/campanile/*.py "$to/modules/campanile"
-    cp "$libraries/lib_native.so" "$to/modules/campanile/_native.abi3.so"
+if modules; then
     starter python "env PYTHONPATH=$to/modules $python $here/speed.py"
     for way in next async; do starter python-$way "env SPEED_TAKES=$way PYTHONPATH=$to/modules $python $here/speed.py"; done
 else
-    for program in python python-next python-async; do
-        said $program "there is no $libraries/lib_native.so: cargo rustc --profile library -p campanile-python --lib --crate-type cdylib"
-    done
+    for program in python python-next python-async; do said $program "$no_module"; done
 fi

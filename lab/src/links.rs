@@ -9,7 +9,7 @@ pub(crate) mod bare;
 pub(crate) mod federation;
 mod line;
 mod nats;
-mod nodes;
+pub(crate) mod nodes;
 pub(crate) mod subscribers;
 
 use std::net::SocketAddr;

@@ -11,6 +11,7 @@ extern crate component as campanile_component;
 
 mod administration;
 mod crash;
+mod deployment;
 mod durable;
 mod experiments;
 mod filters;
@@ -93,6 +94,12 @@ enum Hidden {
     /// A server of a plan with a component that crashes
     #[command(hide = true, name = experiments::component_crashes::COMMAND)]
     ComponentCrashes,
+    /// A server of a plan over several nodes: the path of the script that starts it, and what a plan's program is given
+    #[command(hide = true, name = deployment::parts::COMMAND)]
+    Part {
+        #[arg(allow_hyphen_values = true, trailing_var_arg = true)]
+        words: Vec<String>,
+    },
     /// The lanes of a plan whose response times are computed
     #[command(hide = true, name = experiments::predicted::lanes::COMMAND)]
     Predicted,
@@ -146,6 +153,7 @@ fn run(asked: Asked, out: &mut Output<'_>) -> Result<(), BenchError> {
             Hidden::Alma => experiments::alma::run_process(out),
             Hidden::Components => experiments::components::ends::run_process(out),
             Hidden::ComponentCrashes => experiments::component_crashes::run_process(out),
+            Hidden::Part { words } => deployment::parts::run_process(&words),
             Hidden::Predicted => experiments::predicted::lanes::run_process(out),
             Hidden::Languages { what, channel } => experiments::languages::run_process(&what, &channel, out),
             Hidden::TempoRelay(options) => experiments::tempo::relay::run_process(&options, out),

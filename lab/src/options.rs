@@ -134,7 +134,16 @@ pub(crate) struct Options {
     /// Where the programs of the other ORBs are
     #[arg(long, value_name = "DIR", default_value = "target/interop")]
     pub(crate) interop: PathBuf,
-    /// Decides at what moments a service is killed, and which process is stopped; another one each time if it is not given
+    /// Nodes of a plan, each with a node manager
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(2..=64))]
+    pub(crate) nodes: u8,
+    /// Instances of a plan, on all nodes together
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) instances: u32,
+    /// Changes of a plan in which a node is killed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) tries: u32,
+    /// Decides at what moments a service or a node is killed, and which process is stopped; another one each time if it is not given
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
     /// Where the store's folder is made: on the disk that is to be measured

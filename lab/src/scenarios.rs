@@ -3,8 +3,8 @@
 use crate::experiments::{self, tempo};
 use crate::options::{How, Scenario};
 use crate::{
-    administration, crash, durable, filters, floor, history, hostile, links, memory, order, overflow, performance,
-    pipeline, timers, tls,
+    administration, crash, deployment, durable, filters, floor, history, hostile, links, memory, order, overflow,
+    performance, pipeline, timers, tls,
 };
 
 macro_rules! scenarios {
@@ -31,6 +31,8 @@ scenarios! {
         "What clients that mean harm, or die, cost everybody else: one attack after the other, or all at once";
     "crash" ("quick rounds=20/5 seed interop on") => Alone(crash::run):
         "Show that nothing acknowledged is lost: a service with a store is killed under load, round after round";
+    "deployment" ("quick nodes=20/4 instances=200/24 tries=50/6 seed on") => Alone(deployment::run):
+        "A plan over twenty nodes changes while one of them is killed: all of it runs, or all as before";
     "durable" ("quick on") => Alone(durable::run):
         "What it costs that events outlive the service: beside the store's engine alone, and for a channel that is best-effort";
     "history" ("quick events=1000000/100000 payload=128 on") => Alone(history::run):

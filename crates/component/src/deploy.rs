@@ -169,18 +169,25 @@ impl Server {
 #[must_use]
 pub fn run_program(registry: &Registry, settings: ServerSettings) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let outcome = match *arguments {
-        ["--describe"] => describe_program(registry),
-        ["--plan", plan, "--server", server] => serve(registry, settings, Path::new(plan), server),
-        _ => Err("usage: --describe, or --plan FILE --server NAME".to_owned()),
-    };
-    match outcome {
+    match serve_program(registry, settings, &arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             let _ = writeln!(io::stderr(), "{reason}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Does what [`run_program`] does by these arguments, for a program that has other commands as well.
+///
+/// # Errors
+/// What cannot be, on one line.
+pub fn serve_program(registry: &Registry, settings: ServerSettings, arguments: &[String]) -> Result<(), String> {
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match *arguments {
+        ["--describe"] => describe_program(registry),
+        ["--plan", plan, "--server", server] => serve(registry, settings, Path::new(plan), server),
+        _ => Err("usage: --describe, or --plan FILE --server NAME".to_owned()),
     }
 }
 

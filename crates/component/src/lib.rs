@@ -105,7 +105,7 @@ mod threads;
 
 pub use counters::PortStatus;
 pub use declaration::{Blueprint, Component, Declaration, EventType, PortDeclaration, PortKind, PropertyDeclaration};
-pub use deploy::{Registry, describe_object, run_program, serve_objects};
+pub use deploy::{Registry, describe_object, run_program, serve_objects, serve_program};
 pub use derive::component;
 pub use dot::Arrow;
 pub use error::{Error, Failure, SendError};

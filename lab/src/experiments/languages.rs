@@ -42,8 +42,8 @@ struct Row {
 }
 
 #[derive(Debug, Serialize)]
-struct Skipped {
-    language: String,
+pub(crate) struct Skipped {
+    pub(crate) language: String,
     reason: String,
 }
 
@@ -267,11 +267,21 @@ fn by_turns(
 
 /// Builds the programs: where they are, and which languages are missing.
 fn build() -> Result<(PathBuf, Vec<Skipped>), BenchError> {
+    let folder = target()?.join("languages");
+    let skipped = build_into(&folder, &[])?;
+    Ok((folder, skipped))
+}
+
+/// The folder in which cargo builds.
+fn target() -> Result<PathBuf, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::io("finding this program"))?;
-    let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
-    let folder = target.join("languages");
+    Ok(program.ancestors().nth(2).unwrap_or(Path::new("target")).to_owned())
+}
+
+/// Has the script build the programs, or what else is named, into a folder that is its own: languages that are missing.
+pub(crate) fn build_into(folder: &Path, what: &[&str]) -> Result<Vec<Skipped>, BenchError> {
     let mut command = Command::new(Path::new(SOURCES).join("build.sh"));
-    let output = command.arg(target.join("library")).arg(&folder).output();
+    let output = command.arg(target()?.join("library")).arg(folder).args(what).output();
     let output = output.map_err(BenchError::io("building the programs"))?;
     if !output.status.success() {
         return Err(setup("building the programs")(String::from_utf8_lossy(&output.stderr).trim()));
@@ -280,7 +290,7 @@ fn build() -> Result<(PathBuf, Vec<Skipped>), BenchError> {
     let skipped = missing.lines().filter_map(|line| line.split_once(": "));
     let skipped =
         skipped.map(|(language, reason)| Skipped { language: language.to_owned(), reason: reason.to_owned() });
-    Ok((folder, skipped.collect()))
+    Ok(skipped.collect())
 }
 
 fn compare(pairs: &[Pair]) -> Vec<Row> {

@@ -13,10 +13,11 @@ use load::process::Dialogue;
 use crate::BenchError;
 
 /// The network, and the bridge of the node that this process is: its first address.
-pub(super) const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const BRIDGE: &str = "nodes";
 /// Groups of multicast, which no other route leads to.
 const GROUPS: &str = "224.0.0.0/4";
+const DOING: &str = "making a network of its own, which takes root, unshare and ip";
 /// Devices count what is on the wire, and not what the kernel would hand to a card to be cut into packets.
 const UNCUT: &str = "gso_max_segs 1";
 
@@ -24,17 +25,31 @@ fn failed(doing: &str, reason: impl ToString) -> BenchError {
     BenchError::Setup { doing: doing.to_owned(), reason: reason.to_string() }
 }
 
+/// What `unshare` makes a network of its own by: without root too, where the kernel grants that to users.
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    let root = if rustix::process::geteuid().is_root() { &["--net", "--"][..] } else { &["--net", "-r", "--"] };
+    command.args(root);
+    command
+}
+
+/// Whether this program is in a network of its own.
+fn has_own_network() -> Result<bool, BenchError> {
+    let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).map_err(|why| failed(DOING, why));
+    Ok(network("self")? != network(&std::os::unix::process::parent_id().to_string())?)
+}
+
+/// Whether this program is in a network of its own, or may make one.
+pub(crate) fn may_have_own_network() -> Result<bool, BenchError> {
+    let bridge = || unshare().args(["ip", "link", "add", BRIDGE, "type", "bridge"]).output();
+    Ok(has_own_network()? || bridge().is_ok_and(|done| done.status.success()))
+}
+
 /// Has this program start anew in a network of its own, unless it is in one, and makes the bridge there.
-pub(super) fn own_network() -> Result<(), BenchError> {
-    let doing = "making a network of its own, which takes root, unshare and ip";
-    let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).map_err(|why| failed(doing, why));
-    let parent = std::os::unix::process::parent_id().to_string();
-    if network("self")? == network(&parent)? {
+pub(crate) fn own_network() -> Result<(), BenchError> {
+    if !has_own_network()? {
         let this = std::env::current_exe().map_err(BenchError::io("finding the path of this program"))?;
-        let words = std::env::args_os().skip(1);
-        // Without root, where the kernel grants that to users.
-        let root = if rustix::process::geteuid().is_root() { &["--net", "--"][..] } else { &["--net", "-r", "--"] };
-        return Err(failed(doing, Command::new("unshare").args(root).arg(this).args(words).exec()));
+        return Err(failed(DOING, unshare().arg(this).args(std::env::args_os().skip(1)).exec()));
     }
     shell(&format!(
         "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up
@@ -44,7 +59,7 @@ pub(super) fn own_network() -> Result<(), BenchError> {
 }
 
 /// Has this node send at most so many Mbit/s to all others together; 0: as much as it can. What is beyond waits for up to 100 ms.
-pub(super) fn limit_line(mbit: u32) -> Result<(), BenchError> {
+pub(crate) fn limit_line(mbit: u32) -> Result<(), BenchError> {
     let limit = format!("tc qdisc add dev {BRIDGE} root tbf rate {mbit}mbit burst 16kb latency 100ms");
     let free = format!("tc qdisc del dev {BRIDGE} root 2>/dev/null || true");
     shell(&if mbit == 0 { free } else { format!("{free}\n{limit}") })
@@ -58,21 +73,21 @@ fn shell(script: &str) -> Result<(), BenchError> {
 }
 
 /// A node: a namespace that is there as long as this is.
-pub(super) struct Node {
+pub(crate) struct Node {
     /// None of the one that this process is.
     holder: Option<Dialogue>,
     /// Its cable's end at this node.
     device: Option<String>,
-    pub(super) address: Ipv4Addr,
+    pub(crate) address: Ipv4Addr,
 }
 
 impl Node {
-    pub(super) fn here() -> Self {
+    pub(crate) fn here() -> Self {
         Self { holder: None, device: None, address: HERE }
     }
 
     /// The node with this number, from 0 on.
-    pub(super) fn start(number: u8) -> Result<Self, BenchError> {
+    pub(crate) fn start(number: u8) -> Result<Self, BenchError> {
         let address = Ipv4Addr::new(10, 77, 0, number.saturating_add(2));
         let mut command = Command::new("unshare");
         command.args(["--net", "--", "sh", "-ec", "ip link set lo up; echo ready; exec cat"]);
@@ -88,13 +103,13 @@ impl Node {
     }
 
     /// Puts its cable in or pulls it.
-    pub(super) fn set_cable(&self, is_in: bool) -> Result<(), BenchError> {
+    pub(crate) fn set_cable(&self, is_in: bool) -> Result<(), BenchError> {
         let Some(device) = &self.device else { return Ok(()) };
         shell(&format!("ip link set {device} {}", if is_in { "up" } else { "down" }))
     }
 
     /// The words that begin a command which runs there.
-    pub(super) fn words(&self) -> Vec<OsString> {
+    pub(crate) fn words(&self) -> Vec<OsString> {
         let into =
             |there: &Dialogue| ["nsenter".into(), format!("--net=/proc/{}/ns/net", there.pid()).into(), "--".into()];
         self.holder.iter().flat_map(into).collect()
@@ -102,7 +117,7 @@ impl Node {
 }
 
 /// Octets and packets that this node has sent to others and got from them.
-pub(super) fn on_the_wire() -> Result<[u64; 2], BenchError> {
+pub(crate) fn on_the_wire() -> Result<[u64; 2], BenchError> {
     let text = fs::read_to_string("/proc/self/net/dev").map_err(BenchError::io("reading what a device has counted"))?;
     Ok(counted(&text))
 }

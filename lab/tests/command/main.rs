@@ -114,6 +114,24 @@ fn federation_benchmark_sends_one_message_to_a_node_whatever_subscribers_it_has(
     assert!(rows.iter().all(|row| row["packets_per_event"].as_f64() > Some(0.0)), "{report}");
 }
 
+/// Python takes part where its library was built before.
+#[test]
+fn deployment_benchmark_shows_that_a_node_that_is_killed_leaves_nothing_half_done() {
+    let words = ["deployment", "--quick", "--nodes", "3", "--instances", "9", "--tries", "4", "--seed", "1", "--json"];
+    let report = json(&text(&campanile_bench(&words).stdout));
+    let skipped = report["skipped"].as_array().map_or(0, Vec::len) as u64;
+    assert_eq!([&report["nodes"], &report["servers"], &report["tries"]], [3, 9 - 3 * skipped, 4], "{report}");
+    assert_eq!(report["neither"], 0, "{report}");
+    let outcomes = report["all"].as_u64().unwrap() + report["as_before"].as_u64().unwrap();
+    assert_eq!(outcomes, 4, "{report}");
+    let left = &report["left_behind"];
+    for of in ["processes", "zombies", "files", "threads", "descriptors"] {
+        assert_eq!(left[of], 0, "{of}: {report}");
+    }
+    let (error, code) = refusal(&["deployment", "--nodes", "3", "--instances", "8"]);
+    assert!(code == 2 && error.contains("--instances must be at least 9"), "{error}");
+}
+
 #[test]
 fn a_value_that_makes_no_sense_is_wrong_usage() {
     let (error, code) = refusal(&["order", "--timeout", "0"]);
