@@ -440,6 +440,8 @@ fn nodes_wait_for_a_coordinator_that_is_killed_after_its_decision() {
     let (mut stand, cut) = Cut::before_lab("nodes-coordinator");
     let second = stand.plan("second");
     let up = cut.decide(&stand, &second);
+    // It would know as well.
+    stand.tower.kill();
     stand.dome.kill();
     assert!(!up.end_in_time().status.success());
     let waits = format!("guiding: waits for the decision of {}", stand.dome.address);
@@ -451,13 +453,34 @@ fn nodes_wait_for_a_coordinator_that_is_killed_after_its_decision() {
     stand.lab.start();
     wait_until("the lab to say what it waits for", || stand.lab.status().contains(&waits));
     cut.set(false);
+    stand.tower.start();
     stand.dome.start();
     stand.await_plan(&second);
 }
 
 #[test]
-fn nodes_undo_what_a_coordinator_that_was_killed_has_not_decided() {
+fn nodes_that_have_all_voted_wait_for_a_coordinator_that_was_killed_and_undo_what_it_has_not_decided() {
     let mut stand = Stand::new("nodes-open");
+    let first = stand.up_first();
+    stand.dome.set("stall");
+    let up = stand.begin(&stand.plan("second"));
+    stand.dome.await_stalled();
+    stand.lab.await_vote();
+    stand.tower.await_vote();
+    stand.dome.kill();
+    assert!(!up.end_in_time().status.success());
+    let waits = format!("guiding: waits for the decision of {}", stand.dome.address);
+    for site in [&stand.lab, &stand.tower] {
+        wait_until("a node to say what it waits for", || site.status().contains(&waits));
+    }
+    stand.dome.release("the end of what stalled", || stand.life("a").len() == 3);
+    stand.dome.start();
+    stand.await_plan(&first);
+}
+
+#[test]
+fn a_node_that_has_voted_learns_from_another_one_that_nothing_was_decided() {
+    let mut stand = Stand::new("nodes-outcome");
     let first = stand.up_first();
     stand.tower.set("stall");
     let up = stand.begin(&stand.plan("second"));
@@ -465,11 +488,34 @@ fn nodes_undo_what_a_coordinator_that_was_killed_has_not_decided() {
     stand.lab.await_vote();
     stand.dome.kill();
     assert!(!up.end_in_time().status.success());
-    let waits = format!("guiding: waits for the decision of {}", stand.dome.address);
-    wait_until("the lab to say what it waits for", || stand.lab.status().contains(&waits));
-    stand.tower.release("the tower's vote", || stand.tower.folder.join("state/guiding.vote").exists());
+    // The tower finds that the dome is gone, and does not vote.
+    let again = ["started", "ended", "started", "ended", "started"];
+    let is_as_before = |server: &str| stand.life(server).iter().map(|line| &line[..line.find(' ').unwrap()]).eq(again);
+    stand.tower.release("the tower to be as before", || is_as_before("c"));
+    wait_until("the lab to be as before", || is_as_before("b"));
+    for site in [&stand.lab, &stand.tower] {
+        wait_until("a node without a vote", || !site.folder.join("state/guiding.vote").exists());
+        assert!(site.status().contains(" started "), "{}", site.status());
+    }
     stand.dome.start();
     stand.await_plan(&first);
+}
+
+#[test]
+fn a_node_that_has_voted_learns_from_another_one_what_was_decided() {
+    let (mut stand, cut) = Cut::before_lab("nodes-learned");
+    let second = stand.plan("second");
+    let up = cut.decide(&stand, &second);
+    let has_voted = |site: &Site| site.folder.join("state/guiding.vote").exists();
+    wait_until("the tower to have it", || !has_voted(&stand.tower));
+    stand.dome.kill();
+    assert!(!up.end_in_time().status.success());
+    wait_until("the lab to know", || !has_voted(&stand.lab));
+    assert_eq!(stand.life("b"), ["started at lab", "ended at lab", "started at lab"]);
+    assert!(stand.lab.status().contains(" started "), "{}", stand.lab.status());
+    cut.set(false);
+    stand.dome.start();
+    stand.await_plan(&second);
 }
 
 #[test]

@@ -225,10 +225,14 @@ impl Manager {
         })
     }
 
-    /// The fourth step: the new servers are started, and the vote is written, from which on another node decides.
+    /// The fourth step: the new servers are started.
     pub(crate) fn start_part(&mut self, name: &str) -> NodeAnswer {
+        self.step(name, |this, pending| this.exchange(pending))
+    }
+
+    /// The vote, from which on another node decides: it is written before it is given.
+    pub(crate) fn vote(&mut self, name: &str) -> NodeAnswer {
         self.step(name, |this, pending| {
-            this.exchange(pending)?;
             // One that may be lost at a power cut is none.
             this.store.replace(name, VOTE, &pending.vote).inspect_err(|_| this.store.forget(name, VOTE))?;
             pending.has_voted = true;

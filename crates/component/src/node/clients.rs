@@ -351,7 +351,8 @@ impl Clients {
         let request = understand(&line);
         drop(line);
         // Decisions are for all nodes: the transaction is a secret of those that voted.
-        if !matches!(request, Ok(PeerRequest::Decision { .. })) && !may_deploy {
+        let is_open_to_all = matches!(request, Ok(PeerRequest::Decision { .. } | PeerRequest::Outcome { .. }));
+        if !is_open_to_all && !may_deploy {
             let reason = format!(
                 "{name} has not the right to deploy: tls.deploy of this node's node.toml names those that have"
             );
@@ -380,6 +381,9 @@ impl Clients {
                 return self.take_part(connection, vote, assignment, &plan, &client);
             }
             PeerRequest::Decision { transaction } => PeerAnswer::Decided(nodes.decision(&transaction)),
+            PeerRequest::Outcome { name, transaction, coordinator } => {
+                PeerAnswer::Decided(nodes.outcome(&name, &transaction, &coordinator))
+            }
             PeerRequest::Diff { assignment, plan } => match Release::prepare_part(&plan, assignment, &self.policy) {
                 Ok((release, components)) => match self.order(Order::Diff(Arc::new(release))) {
                     NodeAnswer::Differences(differences) => PeerAnswer::Prepared { components, differences },
@@ -419,6 +423,7 @@ impl Clients {
             Ok(change) => change,
             Err(busy) => return connection.send(&refused(busy)),
         };
+        let assignment = Assignment { transaction: vote.transaction.clone(), ..assignment };
         let (release, components) = match Release::prepare_part(plan, assignment, &self.policy) {
             Ok(prepared) => prepared,
             Err(problems) => return connection.send(&refused(NodeAnswer::Refused(problems))),
@@ -461,7 +466,14 @@ impl Clients {
                 PeerRequest::Abort => decide(false),
                 _ => return Err("what came is no step of a change".to_owned()),
             };
-            let answer = self.order(order);
+            let mut answer = self.order(order);
+            if matches!((&request, &answer), (PeerRequest::Start, NodeAnswer::Changed(_))) {
+                // A node that is gone has not decided: nothing has to wait for it.
+                if connection.is_closed() {
+                    return Err("the connection was closed before the vote".to_owned());
+                }
+                answer = self.order(Order::Vote(name.to_owned()));
+            }
             let is_refused = matches!(answer, NodeAnswer::Refused(_));
             *has_voted |= matches!(request, PeerRequest::Start) && !is_refused;
             let sent = connection.send(&PeerAnswer::Node(answer));
@@ -484,7 +496,7 @@ impl Clients {
         let plan = name.clone();
         let ask = move || {
             while !this.is_stopping.load(Ordering::Relaxed) {
-                if let Some(Ok(Some(is_commit))) = this.nodes.as_ref().map(|nodes| nodes.ask(&vote))
+                if let Some(is_commit) = this.nodes.as_ref().and_then(|nodes| nodes.ask(&name, &vote))
                     && let Ok(_change) = this.changing.begin(&name, &vote.coordinator, &vote.transaction)
                 {
                     let what = if is_commit { "stays" } else { "is undone" };
@@ -493,7 +505,7 @@ impl Clients {
                             let reasons: Vec<_> = problems.iter().map(ToString::to_string).collect();
                             log::error!("plan {name}: its change {what}: {}", reasons.join("; "));
                         }
-                        _ => return log::info!("plan {name}: its change {what}, by {}", vote.coordinator),
+                        _ => return log::info!("plan {name}: its change {what}"),
                     }
                 }
                 std::thread::park_timeout(pause);

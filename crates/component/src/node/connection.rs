@@ -1,10 +1,13 @@
 //! Lines of JSON over a connection, each with a time limit: the same for the unix socket and for TLS.
 
 use crate::plan::PLAN_BYTES_MAX;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use tls::Trouble;
@@ -16,8 +19,16 @@ pub(crate) const LINE_BYTES_MAX: usize = 2 * PLAN_BYTES_MAX;
 pub(crate) const CLIENT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A socket with time limits.
-pub(crate) trait Socket: Read + Write + Send {
+pub(crate) trait Socket: Read + Write + Send + AsFd {
     fn set_limit(&self, limit: Duration) -> io::Result<()>;
+
+    /// Whether the peer has closed it, or is gone, as far as that is known now.
+    fn is_closed(&self) -> bool {
+        match recv(self, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((read, _)) => read == 0,
+            Err(error) => error != Errno::AGAIN,
+        }
+    }
 }
 
 impl Socket for UnixStream {
@@ -76,6 +87,8 @@ trait Carrier: Read + Write + Send {
 
     /// Whether the peer has shown a certificate for a host.
     fn peer_is(&self, host: &str) -> bool;
+
+    fn is_closed(&mut self) -> bool;
 }
 
 impl<S: Socket> Carrier for Timed<S> {
@@ -86,6 +99,10 @@ impl<S: Socket> Carrier for Timed<S> {
     fn peer_is(&self, _: &str) -> bool {
         false
     }
+
+    fn is_closed(&mut self) -> bool {
+        self.socket.is_closed()
+    }
 }
 
 impl<S: Socket> Carrier for tls::Stream<Timed<S>> {
@@ -95,6 +112,10 @@ impl<S: Socket> Carrier for tls::Stream<Timed<S>> {
 
     fn peer_is(&self, host: &str) -> bool {
         Self::peer_is(self, host)
+    }
+
+    fn is_closed(&mut self) -> bool {
+        self.socket_mut().socket.is_closed()
     }
 }
 
@@ -117,6 +138,11 @@ impl Connection {
     /// Whether the peer has shown a certificate for a host.
     pub(crate) fn peer_is(&self, host: &str) -> bool {
         self.carrier.peer_is(host)
+    }
+
+    /// Whether the peer is known to be gone.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        self.carrier.is_closed()
     }
 
     /// Reads a line, for so long at most.
@@ -184,6 +210,18 @@ mod tests {
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
+
+    #[test]
+    fn a_peer_that_is_gone_is_known_before_anything_is_read() {
+        let (mut client, node) = UnixStream::pair().unwrap();
+        let mut node = Connection::unix(node);
+        assert!(!node.is_closed());
+        client.write_all(b"{}\n").unwrap();
+        assert!(!node.is_closed());
+        assert_eq!(node.read_line(Duration::from_secs(60), 256).as_deref(), Ok(&b"{}"[..]));
+        drop(client);
+        assert!(node.is_closed());
+    }
 
     #[test]
     fn lines_that_are_late_or_too_long_are_refused() {

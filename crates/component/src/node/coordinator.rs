@@ -13,9 +13,10 @@ use crate::node::connection::{CLIENT_LIMIT, Connection};
 use crate::node::manager::Vote;
 use crate::node::network::Network;
 use crate::node::protocol::{Changed, NodeAnswer, NodeStatus, PeerAnswer, PeerRequest, PlanStatus};
-use crate::node::release::Assignment;
-use crate::node::store::{RECORD, Store};
+use crate::node::release::{Assignment, Release};
+use crate::node::store::{NEXT, PLAN, RECORD, Store, VOTE};
 use crate::plan::{Descriptions, Plan, Problem};
+use crate::server::check_name;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -95,16 +96,37 @@ impl Coordinator {
         (is_commit || self.has_all).then_some(is_commit)
     }
 
-    /// What another node has decided.
-    pub(crate) fn ask(&self, vote: &Vote) -> Result<Option<bool>, String> {
-        if vote.coordinator == self.network.address {
-            return Ok(self.decision(&vote.transaction));
+    /// What another node has decided. If it does not answer, the others that take part are asked: what one has done was decided, and one that
+    /// has not voted has undone all.
+    pub(crate) fn ask(&self, name: &str, vote: &Vote) -> Option<bool> {
+        let Vote { transaction, coordinator } = vote.clone();
+        if coordinator == self.network.address {
+            return self.decision(&transaction);
         }
-        let mut connection = self.open(&vote.coordinator)?;
-        match call(&mut connection, &PeerRequest::Decision { transaction: vote.transaction.clone() }, CLIENT_LIMIT)? {
+        let decided = self.ask_at(&coordinator, &PeerRequest::Decision { transaction: transaction.clone() });
+        decided.unwrap_or_else(|_| {
+            let plan = Plan::parse(&self.store.text(name, NEXT)?.ok()?).ok()?;
+            let others = plan.nodes.into_values().filter(|at| *at != coordinator && *at != self.network.address);
+            let request = PeerRequest::Outcome { name: name.to_owned(), transaction, coordinator: coordinator.clone() };
+            others.into_iter().find_map(|at| self.ask_at(&at, &request).ok()?)
+        })
+    }
+
+    fn ask_at(&self, address: &str, request: &PeerRequest<'_>) -> Result<Option<bool>, String> {
+        match call(&mut self.open(address)?, request, CLIENT_LIMIT)? {
             PeerAnswer::Decided(decision) => Ok(decision),
             other => Err(format!("it answered something else: {other:?}")),
         }
+    }
+
+    /// What has become here of a change on which another node decides; `None` while it goes on, and where that is not known.
+    pub(crate) fn outcome(&self, name: &str, transaction: &str, coordinator: &str) -> Option<bool> {
+        // It is a part of a path.
+        if check_name(name).is_err() || [NEXT, VOTE].iter().any(|ending| self.store.text(name, ending).is_some()) {
+            return None;
+        }
+        let assignment = Release::of_text(self.store.text(name, PLAN)?.ok()?).ok()?.assignment?;
+        (assignment.coordinator == coordinator).then(|| assignment.transaction == transaction)
     }
 
     /// Brings a plan up at all its nodes, or leaves all as they are.
@@ -182,7 +204,8 @@ impl Coordinator {
     }
 
     fn assignment(&self, node: &str) -> Assignment {
-        Assignment { node: node.to_owned(), coordinator: self.network.address.clone() }
+        let (node, coordinator) = (node.to_owned(), self.network.address.clone());
+        Assignment { node, coordinator, transaction: String::new() }
     }
 
     /// Decides that a change of these nodes stays.

@@ -34,6 +34,7 @@ pub(crate) enum Order {
     Configure(String),
     End(String),
     Start(String),
+    Vote(String),
     /// The end of a change, by its transaction: whether it stays.
     Decide(String, String, bool),
 }
@@ -216,6 +217,7 @@ impl Manager {
                     Order::Configure(name) => self.configure_part(&name),
                     Order::End(name) => self.end_part(&name),
                     Order::Start(name) => self.start_part(&name),
+                    Order::Vote(name) => self.vote(&name),
                     Order::Decide(name, transaction, is_commit) => self.decide(&name, &transaction, is_commit),
                     other => self.look(other),
                 };

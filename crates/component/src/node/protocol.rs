@@ -193,6 +193,8 @@ pub(crate) enum PeerRequest<'p> {
     Abort,
     /// What was decided?
     Decision { transaction: String },
+    /// What has become of it at a node that takes part?
+    Outcome { name: String, transaction: String, coordinator: String },
     /// What would a change do?
     Diff { assignment: Assignment, plan: Cow<'p, str> },
     /// What is up of a plan?

@@ -37,6 +37,9 @@ pub(crate) struct Assignment {
     pub(crate) node: String,
     /// The address of the node where the plan is brought up.
     pub(crate) coordinator: String,
+    /// The change by which this node has it.
+    #[serde(default)]
+    pub(crate) transaction: String,
 }
 
 /// What the text of an assigned plan begins with: a comment.
