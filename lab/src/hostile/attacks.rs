@@ -1,16 +1,18 @@
 //! What a client may try. Each attack is one wave: it does its harm, notices what is refused, and leaves as it came.
 
 use std::io::{Error, ErrorKind, Result, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
-use giop::cdr::{CharSet, Endian, Version, Writer};
-use giop::message::{LocateRequest, ReplyHead, ReplyStatus, Request, begin_reply, cancel_request};
-
+use client::Marshal;
+use client::naming::NameComponent;
+use client::notify::{ConstraintExp, EventType, Property};
+use giop::cdr::{CharSet, Endian, Version};
+use giop::message::{Header, LocateRequest, ReplyHead, ReplyStatus, Request, begin_reply, cancel_request};
 use load::callers::Callers;
 
 use super::contention;
-use super::foe::{Foe, Object, address_of, listen, read_message, reference};
+use super::foe::{Foe, Kind, Object, address_of, bad, listen, read_message, reference};
 use crate::clock;
 use crate::latency::ratio;
 use crate::wire::{self, PushMessage, Shape};
@@ -149,6 +151,27 @@ impl Scene {
         Ok(())
     }
 
+    /// Has so many connections do something, and keeps them.
+    fn hold(&mut self, count: u32, mut action: impl FnMut(&mut Foe) -> Result<()>) -> Result<Vec<Foe>> {
+        let (from, service, mut held) = (self.from, self.target.service, Vec::new());
+        self.repeat(count, |_| {
+            let mut foe = Foe::connect(from, service)?;
+            action(&mut foe)?;
+            held.push(foe);
+            Ok(())
+        })?;
+        Ok(held)
+    }
+
+    /// Does something with a channel of its own, which it destroys then.
+    pub(super) fn on_channel(&mut self, action: impl FnOnce(&mut Self, &mut Foe, &Object) -> Result<()>) -> Result<()> {
+        let mut foe = self.connect()?;
+        let channel = foe.new_channel()?;
+        let done = action(self, &mut foe, &channel);
+        foe.call(&channel, "destroy", &())?;
+        done
+    }
+
     /// Has things be as they are until the end, or for this long.
     pub(super) fn rest(&self, nanoseconds: u64) -> Result<()> {
         let until = clock::now().saturating_add(nanoseconds).min(self.until);
@@ -156,23 +179,10 @@ impl Scene {
     }
 }
 
-pub(super) const PUSH_SUPPLIER: &str = "obtain_notification_push_supplier";
-const PULL_SUPPLIER: &str = "obtain_notification_pull_supplier";
-const PUSH_CONSUMER: &str = "obtain_notification_push_consumer";
-const PULL_CONSUMER: &str = "obtain_notification_pull_consumer";
-/// `ClientType`s.
-pub(super) const STRUCTURED: u32 = 1;
-const SEQUENCE: u32 = 2;
-/// `TCKind`s (CORBA 3.3 part 2, table 9.2).
-pub(super) const TK_LONG: u32 = 3;
-const TK_USHORT: u32 = 4;
-const TK_ULONGLONG: u32 = 24;
-
-fn time(writer: &mut Writer<'_>, name: &str, time: u64) {
-    writer.string(name);
-    writer.u32(TK_ULONGLONG);
-    writer.u64(time);
-}
+pub(super) const PUSHED: Kind = Kind("structured", "push", "consumer");
+const PUSHED_SEQUENCES: Kind = Kind("sequence", "push", "consumer");
+const PULLING: Kind = Kind("structured", "pull", "consumer");
+const PUSHING: Kind = Kind("structured", "push", "supplier");
 
 /// Push suppliers and pull consumers that gave a reference without any listener.
 fn unreachable(scene: &mut Scene) -> Result<()> {
@@ -181,56 +191,37 @@ fn unreachable(scene: &mut Scene) -> Result<()> {
     let channel = Object::named("DefaultEventChannel");
     scene.repeat(50, |number| {
         let nobody = reference(from, 1, &number.to_be_bytes());
-        let proxy = foe.new_proxy(&channel, "consumer", PULL_SUPPLIER, STRUCTURED)?;
-        foe.call(&proxy, "set_qos", |writer| {
-            writer.u32(2);
-            time(writer, "ProbeInterval", 0);
-            time(writer, "GiveUpAfter", 10_000_000);
-        })
-        .ok();
-        foe.connect_client(&proxy, "connect_structured_pull_consumer", &nobody)
+        let proxy = foe.new_proxy(&channel, PULLING)?;
+        let qos = [Property::new("ProbeInterval", 0_u64), Property::new("GiveUpAfter", 10_000_000_u64)];
+        foe.call(&proxy, "set_qos", &qos[..]).ok();
+        foe.connect_client(&proxy, PULLING, Some(&nobody))
     })?;
     scene.rest(clock::SECOND / 2)
 }
 
 fn pulls(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
-    let channel = Object::named("DefaultEventChannel");
-    let proxy = foe.new_proxy(&channel, "consumer", PULL_SUPPLIER, STRUCTURED)?;
-    // Of a type that is never sent.
-    foe.call(&proxy, "subscription_change", |writer| {
-        let (never, all) = (["Hostile", "Never"], ["*", "*"]);
-        for words in [never, all] {
-            writer.u32(1);
-            words.iter().for_each(|word| writer.string(word));
-        }
-    })?;
-    foe.call(&proxy, "connect_structured_pull_consumer", |writer| giop::ior::Ior::default().write(writer))?;
-    let (from, service) = (scene.from, scene.target.service);
-    let mut held = Vec::new();
-    scene.repeat(200, |_| {
-        let mut foe = Foe::connect(from, service)?;
+    let proxy = foe.new_proxy(&Object::named("DefaultEventChannel"), PULLING)?;
+    let (never, all) = (EventType::new("Hostile", "Never"), EventType::any());
+    foe.call(&proxy, "subscription_change", &(vec![never], vec![all]))?;
+    foe.connect_client(&proxy, PULLING, None)?;
+    let _held = scene.hold(200, |foe| {
         let mut waiting = Vec::new();
         for _ in 0..256 {
-            waiting.extend(foe.request(&proxy, "pull_structured_event", |_| ()));
+            waiting.extend(foe.request(&proxy, "pull_structured_event", &())?);
         }
-        foe.stream.write_all(&waiting)?;
-        held.push(foe);
-        Ok(())
-    })
+        foe.stream.write_all(&waiting)
+    })?;
+    Ok(())
 }
 
 fn unread(scene: &mut Scene) -> Result<()> {
-    let (from, service) = (scene.from, scene.target.service);
-    let mut held = Vec::new();
     let statistics = Object::named("Statistics");
-    scene.repeat(16, |_| {
-        let mut foe = Foe::connect(from, service)?;
+    let _held = scene.hold(16, |foe| {
         for _ in 0..64 {
-            foe.send(&statistics, "get_consumers", |_| ())?;
-            foe.send(&statistics, "get_statistics", |_| ())?;
+            foe.send(&statistics, "get_consumers", &())?;
+            foe.send(&statistics, "get_statistics", &())?;
         }
-        held.push(foe);
         Ok(())
     })?;
     scene.rest(clock::SECOND / 2)
@@ -239,8 +230,7 @@ fn unread(scene: &mut Scene) -> Result<()> {
 /// Publishes into a channel until the time is over or the service does not take any more.
 fn flood(scene: &mut Scene, channel: &Object, payload_bytes: usize) -> Result<()> {
     let mut foe = scene.connect()?;
-    let proxy = foe.new_proxy(channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
-    foe.call(&proxy, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
+    let proxy = foe.new_client(channel, PUSHING, None)?;
     let message = PushMessage::build(&Shape {
         response: giop::message::Response::None,
         ..Shape::new(Form::Structured, &proxy.key, payload_bytes)
@@ -250,47 +240,37 @@ fn flood(scene: &mut Scene, channel: &Object, payload_bytes: usize) -> Result<()
 
 /// Publishes sequences into a channel of its own, and takes them again: at a pace, if there is one.
 fn publish_at_pace(scene: &mut Scene) -> Result<()> {
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let mut callers = Callers::new("the service", listen(scene.from)?).map_err(Error::other)?;
-    let consumer = reference(scene.from, callers.address().map_err(Error::other)?.port(), b"neighbour");
-    let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, SEQUENCE)?;
-    foe.call(&proxy, "set_qos", |writer| {
-        writer.u32(2);
-        writer.string("MaximumBatchSize");
-        writer.u32(TK_LONG);
-        writer.i32(FLOOD_BATCH.into());
-        writer.string("PushWindow");
-        writer.u32(TK_USHORT);
-        writer.u16(64);
-    })?;
-    foe.connect_client(&proxy, "connect_sequence_push_consumer", &consumer)?;
-    let supplier = foe.new_proxy(&channel, "supplier", PUSH_CONSUMER, SEQUENCE)?;
-    foe.call(&supplier, "connect_sequence_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
-    let sequence = PushMessage::build(&Shape {
-        response: giop::message::Response::None,
-        events: FLOOD_BATCH.into(),
-        ..Shape::new(Form::Sequence, &supplier.key, 64)
-    });
-    let until = scene.until;
-    let published = thread::scope(|scope| {
-        let taking = scope.spawn(|| -> core::result::Result<u64, BenchError> {
-            let mut received = 0;
-            while clock::now() < until {
-                callers.wait(Some(clock::SECOND / 100), true, |_, _| {
-                    received += 1;
-                    Ok(())
-                })?;
-            }
-            Ok(received)
+    scene.on_channel(|scene, foe, channel| {
+        let mut callers = Callers::new("the service", listen(scene.from)?).map_err(Error::other)?;
+        let consumer = reference(scene.from, callers.address().map_err(Error::other)?.port(), b"neighbour");
+        let proxy = foe.new_proxy(channel, PUSHED_SEQUENCES)?;
+        let batch = Property::new("MaximumBatchSize", i32::from(FLOOD_BATCH));
+        foe.call(&proxy, "set_qos", &[batch, Property::new("PushWindow", 64_u16)][..])?;
+        foe.connect_client(&proxy, PUSHED_SEQUENCES, Some(&consumer))?;
+        let supplier = foe.new_client(channel, Kind("sequence", "push", "supplier"), None)?;
+        let sequence = PushMessage::build(&Shape {
+            response: giop::message::Response::None,
+            events: FLOOD_BATCH.into(),
+            ..Shape::new(Form::Sequence, &supplier.key, 64)
         });
-        let published = publish(scene, &mut foe, sequence.bytes());
-        let received = taking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        scene.received += received.map_err(Error::other)?;
-        published
-    });
-    foe.call(&channel, "destroy", |_| ())?;
-    published
+        let until = scene.until;
+        thread::scope(|scope| {
+            let taking = scope.spawn(|| -> core::result::Result<u64, BenchError> {
+                let mut received = 0;
+                while clock::now() < until {
+                    callers.wait(Some(clock::SECOND / 100), true, |_, _| {
+                        received += 1;
+                        Ok(())
+                    })?;
+                }
+                Ok(received)
+            });
+            let published = publish(scene, foe, sequence.bytes());
+            let received = taking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            scene.received += received.map_err(Error::other)?;
+            published
+        })
+    })
 }
 
 /// Sends the same message until the time is over, a few at a time.
@@ -323,105 +303,71 @@ fn publish(scene: &mut Scene, foe: &mut Foe, message: &[u8]) -> Result<()> {
 }
 
 fn readers(scene: &mut Scene) -> Result<()> {
-    let from = scene.from;
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let listener = listen(scene.from)?;
-    let there = listener.local_addr()?.port();
-    scene.repeat(20, |number| {
-        let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, SEQUENCE)?;
-        foe.call(&proxy, "set_qos", |writer| {
-            writer.u32(1);
-            writer.string("PushWindow");
-            writer.u32(TK_USHORT);
-            writer.u16(1024);
+    scene.on_channel(|scene, foe, channel| {
+        let (from, listener) = (scene.from, listen(scene.from)?);
+        let there = listener.local_addr()?.port();
+        scene.repeat(20, |number| {
+            let proxy = foe.new_proxy(channel, PUSHED_SEQUENCES)?;
+            foe.call(&proxy, "set_qos", &[Property::new("PushWindow", 1024_u16)][..])?;
+            foe.connect_client(&proxy, PUSHED_SEQUENCES, Some(&reference(from, there, &number.to_be_bytes())))
         })?;
-        let consumer = reference(from, there, &number.to_be_bytes());
-        foe.connect_client(&proxy, "connect_sequence_push_consumer", &consumer)
-    })?;
-    let flooded = flood(scene, &channel, 60_000);
-    foe.call(&channel, "destroy", |_| ())?;
-    flooded
+        flood(scene, channel, 60_000)
+    })
 }
 
 fn answers(scene: &mut Scene) -> Result<()> {
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let mut unread = scene.connect()?;
-    scene.repeat(20, |_| {
-        let proxy = foe.new_proxy(&channel, "consumer", PULL_SUPPLIER, SEQUENCE)?;
-        foe.call(&proxy, "connect_sequence_pull_consumer", |writer| giop::ior::Ior::default().write(writer))?;
-        (0..10).try_for_each(|_| unread.send(&proxy, "pull_structured_events", |writer| writer.u32(4096)))
-    })?;
-    let flooded = flood(scene, &channel, 60_000);
-    foe.call(&channel, "destroy", |_| ())?;
-    flooded
+    scene.on_channel(|scene, foe, channel| {
+        let mut unread = scene.connect()?;
+        scene.repeat(20, |_| {
+            let proxy = foe.new_client(channel, Kind("sequence", "pull", "consumer"), None)?;
+            (0..10).try_for_each(|_| unread.send(&proxy, "pull_structured_events", &4096_u32))
+        })?;
+        flood(scene, channel, 60_000)
+    })
 }
 
 fn names(scene: &mut Scene) -> Result<()> {
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let tag = clock::now();
-    scene.repeat(40, |number| {
-        let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-        let consumer = reference(format!("host-{tag}-{number}.hostile.invalid"), 1, b"nobody");
-        foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)
-    })?;
-    scene.rest(clock::SECOND / 4)?;
-    foe.call(&channel, "destroy", |_| ()).map(drop)
+    scene.on_channel(|scene, foe, channel| {
+        let tag = clock::now();
+        scene.repeat(40, |number| {
+            let consumer = reference(format!("host-{tag}-{number}.hostile.invalid"), 1, b"nobody");
+            foe.new_client(channel, PUSHED, Some(&consumer)).map(drop)
+        })?;
+        scene.rest(clock::SECOND / 4)
+    })
 }
 
 fn analyses(scene: &mut Scene) -> Result<()> {
     let service = Object::named("SchedulingService");
     // All of the processor is used, and something blocks: the busy period never ends, and is looked at until the steps are
     // spent.
-    let write = |writer: &mut Writer<'_>| {
-        writer.u32(2);
-        for (name, times) in [("a", [4, 2, 0, 0, 0]), ("b", [8, 4, 100_000_000_000_000, 0, 1])] {
-            writer.string(name);
-            writer.i32(0);
-            writer.string("D");
-            writer.string("T");
-            times.into_iter().for_each(|time| writer.u64(time));
-            writer.i16(0);
-        }
-        writer.u32(1); // rate monotonic
-        writer.u16(1);
+    let operation = |name, times: [u64; 5]| {
+        let [period, time, blocked, offset, deadline] = times;
+        (name, 0_i32, ("D", "T", ((period, time, blocked), (offset, deadline), 0_i16)))
     };
+    let operations = [operation("a", [4, 2, 0, 0, 0]), operation("b", [8, 4, 100_000_000_000_000, 0, 1])];
+    let (rate_monotonic, processors) = (1_u32, 1_u16);
     let mut foe = scene.connect()?;
-    scene.repeat(64, |_| foe.send(&service, "analyse", write))?;
+    scene.repeat(64, |_| foe.send(&service, "analyse", &(operations.as_slice(), rate_monotonic, processors)))?;
     read_message(&mut foe.stream).map(drop)
 }
 
 fn large(scene: &mut Scene) -> Result<()> {
-    let (from, service) = (scene.from, scene.target.service);
-    let mut held = Vec::new();
-    scene.repeat(16, |_| {
-        let mut foe = Foe::connect(from, service)?;
-        // A request of 16 MiB, little-endian, of which there is nothing but the header.
-        foe.stream.write_all(b"GIOP\x01\x02\x01\x00\x00\x00\xff\x00")?;
-        held.push(foe);
-        Ok(())
-    })?;
+    // A request of 16 MiB, little-endian, of which there is nothing but the header.
+    let _held = scene.hold(16, |foe| foe.stream.write_all(b"GIOP\x01\x02\x01\x00\x00\x00\xff\x00"))?;
     scene.rest(clock::SECOND / 2)
 }
 
 fn fragments(scene: &mut Scene) -> Result<()> {
-    let (from, service) = (scene.from, scene.target.service);
-    let mut held = Vec::new();
-    scene.repeat(8, |_| {
-        let mut foe = Foe::connect(from, service)?;
+    let mut held = scene.hold(8, |foe| {
         for _ in 0..8 {
             // Its first fragment: the flag that more follow is bit 1 (CORBA 3.3 part 2, 9.4.1).
-            let mut first = foe.request(&Object::named("Statistics"), "get_statistics", |writer| {
-                writer.raw(&[0; 60_000]);
-            });
+            let mut first = foe.request(&Object::named("Statistics"), "get_statistics", &vec![0_u8; 60_000])?;
             if let Some(flags) = first.get_mut(6) {
                 *flags |= 2;
             }
             foe.stream.write_all(&first)?;
         }
-        held.push(foe);
         Ok(())
     })?;
     let mut cancel = Vec::new();
@@ -439,54 +385,33 @@ fn bindings(scene: &mut Scene) -> Result<()> {
     let far = reference(scene.from, 1, &vec![b'x'; 60_000]);
     let tag = clock::now();
     scene.repeat(1_000, |number| {
-        foe.call(&naming, "bind", |writer| {
-            writer.u32(1);
-            writer.string(&format!("hostile-{tag}-{number}"));
-            writer.string("");
-            far.write(writer);
-        })
-        .map(drop)
+        let name = vec![NameComponent::new(&format!("hostile-{tag}-{number}"))];
+        foe.call(&naming, "bind", &(name, &far)).map(drop)
     })
 }
 
 fn types(scene: &mut Scene) -> Result<()> {
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let tag = clock::now();
-    let done = scene.repeat(50, |number| {
-        let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-        foe.call(&proxy, "subscription_change", |writer| {
-            writer.u32(1_000);
-            for place in 0..1_000 {
-                writer.string(&format!("{tag}-{number}-{place}-{}", "d".repeat(200)));
-                writer.string("t");
-            }
-            writer.u32(0);
+    scene.on_channel(|scene, foe, channel| {
+        let (tag, long) = (clock::now(), "d".repeat(200));
+        scene.repeat(50, |number| {
+            let proxy = foe.new_proxy(channel, PUSHED)?;
+            let named = |place| EventType::new(&format!("{tag}-{number}-{place}-{long}"), "t");
+            let types: Vec<EventType> = (0..1_000).map(named).collect();
+            foe.call(&proxy, "subscription_change", &(types, Vec::<EventType>::new())).map(drop)
         })
-        .map(drop)
-    });
-    foe.call(&channel, "destroy", |_| ())?;
-    done
+    })
 }
 
 fn constraints(scene: &mut Scene) -> Result<()> {
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let factory = foe.object(&channel, "_get_default_filter_factory")?;
-    let done = scene.repeat(57, |number| {
-        let filter = foe.call(&factory, "create_filter", |writer| writer.string("EXTENDED_TCL"))?.object()?;
-        let terms: Vec<String> = (0..400).map(|term| format!("$a{term} == {number}")).collect();
-        foe.call(&filter, "add_constraints", |writer| {
-            writer.u32(35);
-            for place in 0..35 {
-                writer.u32(0);
-                writer.string(&format!("$n == {place} or {}", terms.join(" or ")));
-            }
+    scene.on_channel(|scene, foe, channel| {
+        let factory = foe.object(channel, "_get_default_filter_factory")?;
+        scene.repeat(57, |number| {
+            let filter = foe.call(&factory, "create_filter", "EXTENDED_TCL")?.object()?;
+            let terms: Vec<String> = (0..400).map(|term| format!("$a{term} == {number}")).collect();
+            let one = |place| ConstraintExp::new(&format!("$n == {place} or {}", terms.join(" or ")));
+            foe.call(&filter, "add_constraints", &(0..35).map(one).collect::<Vec<_>>()).map(drop)
         })
-        .map(drop)
-    });
-    foe.call(&channel, "destroy", |_| ())?;
-    done
+    })
 }
 
 fn channels(scene: &mut Scene) -> Result<()> {
@@ -497,69 +422,46 @@ fn channels(scene: &mut Scene) -> Result<()> {
         Ok(())
     });
     for channel in &made {
-        foe.call(channel, "destroy", |_| ())?;
+        foe.call(channel, "destroy", &())?;
     }
     done
 }
 
 fn connections(scene: &mut Scene) -> Result<()> {
-    let (from, service) = (scene.from, scene.target.service);
-    let mut held = Vec::new();
-    scene.repeat(2_000, |_| {
-        held.push(Foe::connect(from, service)?);
-        Ok(())
-    })?;
+    let _held = scene.hold(2_000, |_| Ok(()))?;
     scene.rest(clock::SECOND / 4)
 }
 
 fn listeners(scene: &mut Scene) -> Result<()> {
-    let from = scene.from;
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let mut all = Vec::new();
-    scene.repeat(200, |_| {
-        let listener = listen(from)?;
-        let consumer = reference(from, listener.local_addr()?.port(), b"one of many");
-        all.push(listener);
-        let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-        foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)
-    })?;
-    let flooded = flood(scene, &channel, 100);
-    foe.call(&channel, "destroy", |_| ())?;
-    flooded
+    scene.on_channel(|scene, foe, channel| {
+        let (from, mut all) = (scene.from, Vec::new());
+        scene.repeat(200, |_| {
+            let listener = listen(from)?;
+            let consumer = reference(from, listener.local_addr()?.port(), b"one of many");
+            all.push(listener);
+            foe.new_client(channel, PUSHED, Some(&consumer)).map(drop)
+        })?;
+        flood(scene, channel, 100)
+    })
 }
 
 /// A consumer that answers each push with `LOCATION_FORWARD` to a proxy of the same channel, so that its events go round.
 fn forwards(scene: &mut Scene) -> Result<()> {
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let (listener, service) = (listen(scene.from)?, scene.target.service);
-    let target = foe.new_proxy(&channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
-    foe.call(&target, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
-    let back = reference(service.ip(), service.port(), &target.key);
-    let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-    let consumer = reference(scene.from, listener.local_addr()?.port(), b"round and round");
-    foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)?;
-    foe.stream.write_all(PushMessage::new(&target.key, 100).bytes())?;
-    let mut called = accept(scene, &listener)?;
-    while scene.goes_on() {
-        let (header, bytes) = read_message(&mut called)?;
-        let Ok(request) = Request::parse(&bytes, &header) else { continue };
-        let (version, request_id) = (header.version, request.request_id);
-        let status = ReplyStatus::LocationForward;
-        let mut reply = Vec::new();
-        let head = ReplyHead { version, endian: Endian::NATIVE, request_id, status, contexts: &[] };
-        let open = begin_reply(&mut reply, &head);
-        back.write(&mut open.body(&mut reply, CharSet::Latin1));
-        open.finish(&mut reply);
-        called.write_all(&reply)?;
-        scene.tries += 1;
-    }
-    foe.call(&channel, "destroy", |_| ()).map(drop)
+    scene.on_channel(|scene, foe, channel| {
+        let (listener, service) = (listen(scene.from)?, scene.target.service);
+        let target = foe.new_client(channel, PUSHING, None)?;
+        let back = reference(service.ip(), service.port(), &target.key);
+        let consumer = reference(scene.from, listener.local_addr()?.port(), b"round and round");
+        foe.new_client(channel, PUSHED, Some(&consumer))?;
+        foe.stream.write_all(PushMessage::new(&target.key, 100).bytes())?;
+        serve(scene, &listener, false, |_, header, request, reply| {
+            write_reply(reply, (header, request), ReplyStatus::LocationForward, &back)
+        })
+    })
 }
 
 /// The next connection that the service opens to here.
-pub(super) fn accept(scene: &Scene, listener: &std::net::TcpListener) -> Result<TcpStream> {
+fn accept(scene: &Scene, listener: &TcpListener) -> Result<TcpStream> {
     loop {
         match listener.accept() {
             Ok((mut stream, _)) => {
@@ -581,60 +483,74 @@ pub(super) fn accept(scene: &Scene, listener: &std::net::TcpListener) -> Result<
     }
 }
 
-fn suppliers(scene: &mut Scene) -> Result<()> {
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let listener = listen(scene.from)?;
-    let proxy = foe.new_proxy(&channel, "supplier", PULL_CONSUMER, SEQUENCE)?;
-    let supplier = reference(scene.from, listener.local_addr()?.port(), b"generous");
-    foe.connect_client(&proxy, "connect_sequence_pull_supplier", &supplier)?;
-    let mut called = accept(scene, &listener)?;
+/// Answers what the service asks over a connection that it opens to here, until the time is over, or it asks nothing for long if that is
+/// not awaited.
+pub(super) fn serve(
+    scene: &mut Scene,
+    listener: &TcpListener,
+    is_patient: bool,
+    reply: impl Fn(&Scene, &Header, &Request<'_>, &mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let mut called = accept(scene, listener)?;
     while scene.goes_on() {
-        let (header, bytes) = read_message(&mut called)?;
+        let (header, bytes) = match read_message(&mut called) {
+            Err(error) if is_patient && matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+            message => message?,
+        };
         let Ok(request) = Request::parse(&bytes, &header) else { continue };
-        let mut reply = Vec::new();
-        if request.operation.ends_with(b"pull_structured_events") {
-            let (version, request_id) = (header.version, request.request_id);
-            let status = ReplyStatus::NoException;
-            let head = ReplyHead { version, endian: Endian::NATIVE, request_id, status, contexts: &[] };
-            let open = begin_reply(&mut reply, &head);
-            let mut body = open.body(&mut reply, CharSet::Latin1);
-            body.u32(100_000);
-            for _ in 0..100_000 {
-                (0..3).for_each(|_| body.string(""));
-                (0..3).for_each(|_| body.u32(0)); // no properties, no data, an Any of nothing
-            }
-            if request.operation.starts_with(b"try") {
-                body.bool(true);
-            }
-            open.finish(&mut reply);
-        } else {
-            wire::write_answer(&mut reply, &header, &request);
-        }
-        called.write_all(&reply)?;
+        let mut answer = Vec::new();
+        reply(scene, &header, &request, &mut answer)?;
+        called.write_all(&answer)?;
         scene.tries += 1;
     }
-    foe.call(&channel, "destroy", |_| ()).map(drop)
+    Ok(())
+}
+
+fn write_reply(
+    reply: &mut Vec<u8>,
+    (header, request): (&Header, &Request<'_>),
+    status: ReplyStatus,
+    body: &impl Marshal,
+) -> Result<()> {
+    let (version, request_id) = (header.version, request.request_id);
+    let open = begin_reply(reply, &ReplyHead { version, endian: Endian::NATIVE, request_id, status, contexts: &[] });
+    body.marshal(&mut open.body(reply, CharSet::Latin1)).map_err(bad)?;
+    open.finish(reply);
+    Ok(())
+}
+
+fn suppliers(scene: &mut Scene) -> Result<()> {
+    scene.on_channel(|scene, foe, channel| {
+        let listener = listen(scene.from)?;
+        let supplier = reference(scene.from, listener.local_addr()?.port(), b"generous");
+        foe.new_client(channel, Kind("sequence", "pull", "supplier"), Some(&supplier))?;
+        // No names, no properties, no data, an Any of nothing.
+        let events = vec![(("", "", ""), (0_u32, 0_u32, 0_u32)); 100_000];
+        serve(scene, &listener, false, |_, header, request, reply| {
+            let to = (header, request);
+            match request.operation {
+                b"try_pull_structured_events" => write_reply(reply, to, ReplyStatus::NoException, &(&events, true)),
+                b"pull_structured_events" => write_reply(reply, to, ReplyStatus::NoException, &events),
+                _ => {
+                    wire::write_answer(reply, header, request);
+                    Ok(())
+                }
+            }
+        })
+    })
 }
 
 fn mistakes(scene: &mut Scene) -> Result<()> {
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    let factory = foe.object(&channel, "_get_default_filter_factory")?;
-    let filter = foe.call(&factory, "create_filter", |writer| writer.string("EXTENDED_TCL"))?.object()?;
-    scene.repeat(500, |_| {
-        let wrong = foe.call(&filter, "add_constraints", |writer| {
-            writer.u32(1);
-            writer.u32(0);
-            writer.string("$a == == 'a'");
-        });
-        // An exception is what is wanted; a connection that is closed is not.
-        match wrong {
+    scene.on_channel(|scene, foe, channel| {
+        let factory = foe.object(channel, "_get_default_filter_factory")?;
+        let filter = foe.call(&factory, "create_filter", "EXTENDED_TCL")?.object()?;
+        let wrong = vec![ConstraintExp::new("$a == == 'a'")];
+        scene.repeat(500, |_| match foe.call(&filter, "add_constraints", &wrong) {
+            // An exception is what is wanted; a connection that is closed is not.
             Err(error) if error.kind() != ErrorKind::Other => Err(error),
             _ => Ok(()),
-        }
-    })?;
-    foe.call(&channel, "destroy", |_| ()).map(drop)
+        })
+    })
 }
 
 fn garbage(scene: &mut Scene) -> Result<()> {
@@ -658,11 +574,9 @@ fn deaths(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let channel = Object::named("DefaultEventChannel");
     let listener = listen(scene.from)?;
-    let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
     let consumer = reference(scene.from, listener.local_addr()?.port(), b"mortal");
-    foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)?;
-    let proxy = foe.new_proxy(&channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
-    foe.call(&proxy, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
+    foe.new_client(&channel, PUSHED, Some(&consumer))?;
+    let proxy = foe.new_client(&channel, PUSHING, None)?;
     let push = PushMessage::new(&proxy.key, 20_000);
     foe.stream.write_all(push.bytes())?;
     let mut called = accept(scene, &listener)?;

@@ -1,19 +1,18 @@
 //! Attacks on what clients share: the pace of a channel, the places of connections, others' keys, and administration's time.
 
-use std::io::{Error, ErrorKind, Result, Write};
+use std::io::{Error, Result, Write};
 
-use giop::cdr::{Endian, Version, Writer};
+use client::notify::{ConstraintExp, Property};
+use giop::cdr::{Endian, Version};
 use giop::ior::Ior;
-use giop::message::{Request, locate_request};
+use giop::message::locate_request;
 use tempo::wire::{Announcement, Frame, Header, Payload, Role};
 
-use super::attacks::{PUSH_SUPPLIER, STRUCTURED, Scene, TK_LONG, accept};
+use super::attacks::{PUSHED, Scene, serve};
 use super::foe::{Object, listen, one_of_many, open, read_message, reference};
 use crate::clock;
 use crate::wire;
 
-/// `TCKind` of strings.
-const TK_STRING: u32 = 18;
 /// Channels on which a consumer is connected that holds them.
 const HELD_MAX: usize = 8;
 /// How long such a consumer takes for an event.
@@ -24,73 +23,36 @@ const WANTED: [u32; 2] = [600, 24];
 /// Subscriptions of a connection.
 const SUBSCRIPTIONS: u32 = 250;
 
-fn property(writer: &mut Writer<'_>, name: &str, write: impl FnOnce(&mut Writer<'_>)) {
-    writer.u32(1);
-    writer.string(name);
-    write(writer);
-}
-
 /// A consumer on each of the first channels that there are, also on others', which is full with one event and has its suppliers wait.
 pub(super) fn holder(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let factory = Object::named("NotificationService");
-    let ids = foe.call(&factory, "get_all_channels", |_| ())?.read(|body| {
-        let count = body.seq_len(4)?;
-        (0..count).map(|_| body.i32()).collect::<core::result::Result<Vec<i32>, _>>()
-    })?;
+    let ids: Vec<i32> = foe.call(&factory, "get_all_channels", &())?.read()?;
     let listener = listen(scene.from)?;
     let port = listener.local_addr()?.port();
     let mut proxies = Vec::new();
     for id in ids.into_iter().take(HELD_MAX) {
         // Others' channels come and go.
-        let Ok(channel) = foe.call(&factory, "get_event_channel", |writer| writer.i32(id)) else { continue };
-        let proxy = foe.new_proxy(&channel.object()?, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-        foe.call(&proxy, "set_qos", |writer| long(writer, "MaxEventsPerConsumer", 1))?;
-        foe.call(&proxy, "set_qos", |writer| {
-            property(writer, "FullOutbox", |writer| {
-                writer.u32(TK_STRING);
-                writer.u32(0); // of any length
-                writer.string("Hold");
-            });
-        })?;
-        let consumer = reference(scene.from, port, &id.to_be_bytes());
-        foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)?;
+        let Ok(channel) = foe.call(&factory, "get_event_channel", &id) else { continue };
+        let proxy = foe.new_proxy(&channel.object()?, PUSHED)?;
+        for property in [Property::new("MaxEventsPerConsumer", 1_i32), Property::new("FullOutbox", "Hold")] {
+            foe.call(&proxy, "set_qos", &[property][..])?;
+        }
+        foe.connect_client(&proxy, PUSHED, Some(&reference(scene.from, port, &id.to_be_bytes())))?;
         proxies.push(proxy);
         scene.tries += 1;
     }
-    let taken = take_slowly(scene, &listener);
-    for proxy in &proxies {
-        foe.call(proxy, "disconnect_structured_push_supplier", |_| ()).ok();
-    }
-    taken
-}
-
-/// One property that is a `long`.
-fn long(writer: &mut Writer<'_>, name: &str, value: i32) {
-    property(writer, name, |writer| {
-        writer.u32(TK_LONG);
-        writer.i32(value);
-    });
-}
-
-fn take_slowly(scene: &mut Scene, listener: &std::net::TcpListener) -> Result<()> {
-    let mut called = accept(scene, listener)?;
-    while scene.goes_on() {
-        let (header, bytes) = match read_message(&mut called) {
-            Ok(message) => message,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
-            Err(error) => return Err(error),
-        };
-        let Ok(request) = Request::parse(&bytes, &header) else { continue };
+    let taken = serve(scene, &listener, true, |scene, header, request, reply| {
         if request.operation.starts_with(b"push") {
             scene.rest(TAKES)?;
         }
-        let mut reply = Vec::new();
-        wire::write_answer(&mut reply, &header, &request);
-        called.write_all(&reply)?;
-        scene.tries += 1;
+        wire::write_answer(reply, header, request);
+        Ok(())
+    });
+    for proxy in &proxies {
+        foe.call(proxy, "disconnect_structured_push_supplier", &()).ok();
     }
-    Ok(())
+    taken
 }
 
 /// From each of several addresses as many connections as it gets, all of which have said something once.
@@ -114,7 +76,7 @@ pub(super) fn places(scene: &mut Scene) -> Result<()> {
 /// Keys of the form that keys had, and of the one that they have, each located and then called.
 pub(super) fn keys(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
-    let proxy = foe.new_proxy(&Object::named("DefaultEventChannel"), "consumer", PUSH_SUPPLIER, STRUCTURED)?;
+    let proxy = foe.new_proxy(&Object::named("DefaultEventChannel"), PUSHED)?;
     let mut state = clock::now() | 1;
     scene.repeat(200, |number| {
         // As its own, but for the octets that are drawn.
@@ -127,7 +89,7 @@ pub(super) fn keys(scene: &mut Scene) -> Result<()> {
         locate_request(&mut asked, Version::V1_2, Endian::NATIVE, number, &key);
         foe.stream.write_all(&asked)?;
         read_message(&mut foe.stream)?;
-        foe.send(&Object { key }, "try_pull_structured_event", |_| ())?;
+        foe.send(&Object { key }, "try_pull_structured_event", &())?;
         read_message(&mut foe.stream).map(drop)
     })
 }
@@ -170,34 +132,27 @@ pub(super) fn tempo(scene: &mut Scene) -> Result<()> {
 
 /// Constraints as long as the service grants, of the kind that takes it longest: conditions on many fields, all of which must hold.
 pub(super) fn longest(scene: &mut Scene) -> Result<()> {
-    let mut foe = scene.connect()?;
-    let channel = foe.new_channel()?;
-    foe.call(&channel, "set_admin", |writer| long(writer, "MaxConstraintNodes", 1 << 20))?;
-    let length = [1 << 20, 1 << 16, 1 << 14]
-        .into_iter()
-        .find(|length| foe.call(&channel, "set_admin", |writer| long(writer, "MaxConstraintLength", *length)).is_ok());
-    let length = usize::try_from(length.unwrap_or(1 << 14)).unwrap_or_default();
-    let filters = foe.object(&channel, "_get_default_filter_factory")?;
-    let done = scene.repeat(20, |number| {
-        let made = foe.call(&filters, "create_filter", |writer| writer.string("EXTENDED_TCL"))?;
-        let (filter, reference) = (made.object()?, made.read(Ior::read)?);
-        let mut text = format!("$n == {number}");
-        for field in 0.. {
-            let condition = format!(" and $a{field}");
-            if text.len() + condition.len() > length {
-                break;
+    scene.on_channel(|scene, foe, channel| {
+        let mut may = |name, most: i32| foe.call(channel, "set_admin", &[Property::new(name, most)][..]).map(|_| most);
+        may("MaxConstraintNodes", 1 << 20)?;
+        let length = [1 << 20, 1 << 16, 1 << 14].into_iter().find_map(|most| may("MaxConstraintLength", most).ok());
+        let length = usize::try_from(length.unwrap_or(1 << 14)).unwrap_or_default();
+        let filters = foe.object(channel, "_get_default_filter_factory")?;
+        scene.repeat(20, |number| {
+            let made = foe.call(&filters, "create_filter", "EXTENDED_TCL")?;
+            let (filter, reference) = (made.object()?, made.read::<Ior>()?);
+            let mut text = format!("$n == {number}");
+            for field in 0.. {
+                let condition = format!(" and $a{field}");
+                if text.len() + condition.len() > length {
+                    break;
+                }
+                text.push_str(&condition);
             }
-            text.push_str(&condition);
-        }
-        foe.call(&filter, "add_constraints", |writer| {
-            writer.u32(1);
-            writer.u32(0);
-            writer.string(&text);
-        })?;
-        // Attached, it is looked up with all others.
-        let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-        foe.call(&proxy, "add_filter", |writer| reference.write(writer)).map(drop)
-    });
-    foe.call(&channel, "destroy", |_| ())?;
-    done
+            foe.call(&filter, "add_constraints", &vec![ConstraintExp::new(&text)])?;
+            // Attached, it is looked up with all others.
+            let proxy = foe.new_proxy(channel, PUSHED)?;
+            foe.call(&proxy, "add_filter", &reference).map(drop)
+        })
+    })
 }

@@ -4,7 +4,8 @@ use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
+use client::{Marshal, Unmarshal};
+use giop::cdr::{CharSet, Endian, Version};
 use giop::ior::{IiopProfile, Ior};
 use giop::message::{HEADER_LEN, Header, Reply, ReplyStatus, RequestHead, Response, begin_request};
 use load::system::choose_port_on_connecting;
@@ -48,6 +49,10 @@ impl Object {
     }
 }
 
+/// A client, in the words of the IDL's operations: the form of its events, `push` or `pull`, and `consumer` or `supplier`.
+#[derive(Clone, Copy)]
+pub(super) struct Kind(pub(super) &'static str, pub(super) &'static str, pub(super) &'static str);
+
 /// A reply without an exception.
 pub(super) struct Answer {
     header: Header,
@@ -55,23 +60,20 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// What `read` makes of its body.
-    pub(super) fn read<T>(
-        &self,
-        read: impl FnOnce(&mut Reader<'_>) -> core::result::Result<T, giop::cdr::ReadError>,
-    ) -> Result<T> {
+    /// What its body begins with.
+    pub(super) fn read<T: Unmarshal>(&self) -> Result<T> {
         let reply = Reply::parse(&self.bytes, &self.header).map_err(bad)?;
-        read(&mut reply.body(&self.bytes, &self.header, CharSet::Latin1)).map_err(bad)
+        T::read(&mut reply.body(&self.bytes, &self.header, CharSet::Latin1)).map_err(bad)
     }
 
     /// The object that its body begins with.
     pub(super) fn object(&self) -> Result<Object> {
-        let ior = self.read(Ior::read)?;
+        let ior: Ior = self.read()?;
         ior.iiop().map(|profile| Object { key: profile.key.clone() }).ok_or_else(|| bad("a nil reference"))
     }
 }
 
-fn bad(what: impl std::fmt::Display) -> Error {
+pub(super) fn bad(what: impl std::fmt::Display) -> Error {
     Error::other(what.to_string())
 }
 
@@ -80,7 +82,12 @@ impl Foe {
         Ok(Self { stream: open(from, service)?, request_id: 0 })
     }
 
-    pub(super) fn request(&mut self, object: &Object, operation: &str, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    pub(super) fn request(
+        &mut self,
+        object: &Object,
+        operation: &str,
+        arguments: &(impl Marshal + ?Sized),
+    ) -> Result<Vec<u8>> {
         self.request_id += 1;
         let head = RequestHead {
             version: Version::V1_2,
@@ -94,14 +101,14 @@ impl Foe {
         };
         let mut bytes = Vec::new();
         let open = begin_request(&mut bytes, &head);
-        write(&mut open.body(&mut bytes, CharSet::Latin1));
+        arguments.marshal(&mut open.body(&mut bytes, CharSet::Latin1)).map_err(bad)?;
         open.finish(&mut bytes);
-        bytes
+        Ok(bytes)
     }
 
     /// Sends a request, and does not look at its answer.
-    pub(super) fn send(&mut self, object: &Object, operation: &str, write: impl FnOnce(&mut Writer<'_>)) -> Result<()> {
-        let bytes = self.request(object, operation, write);
+    pub(super) fn send(&mut self, object: &Object, operation: &str, arguments: &(impl Marshal + ?Sized)) -> Result<()> {
+        let bytes = self.request(object, operation, arguments)?;
         self.stream.write_all(&bytes)
     }
 
@@ -110,9 +117,9 @@ impl Foe {
         &mut self,
         object: &Object,
         operation: &str,
-        write: impl FnOnce(&mut Writer<'_>),
+        arguments: &(impl Marshal + ?Sized),
     ) -> Result<Answer> {
-        self.send(object, operation, write)?;
+        self.send(object, operation, arguments)?;
         let (header, bytes) = read_message(&mut self.stream)?;
         let reply = Reply::parse(&bytes, &header).map_err(bad)?;
         if reply.status != ReplyStatus::NoException {
@@ -123,28 +130,37 @@ impl Foe {
 
     /// Asks for an object that takes no arguments to get.
     pub(super) fn object(&mut self, of: &Object, operation: &str) -> Result<Object> {
-        self.call(of, operation, |_| ())?.object()
+        self.call(of, operation, &())?.object()
     }
 
     /// Makes a channel of its own.
     pub(super) fn new_channel(&mut self) -> Result<Object> {
-        let made = self.call(&Object::named("NotificationService"), "create_channel", |writer| {
-            writer.u32(0);
-            writer.u32(0);
-        })?;
-        made.object()
+        self.call(&Object::named("NotificationService"), "create_channel", &(0_u32, 0_u32))?.object()
     }
 
-    /// Makes a proxy in one of the channel's default admins: `admin` is `consumer` or `supplier`, `way` is `push` or `pull`, and
-    /// `form` numbers the forms of events as the IDL's `ClientType` does.
-    pub(super) fn new_proxy(&mut self, channel: &Object, admin: &str, obtain: &str, form: u32) -> Result<Object> {
-        let admin = self.object(channel, &format!("_get_default_{admin}_admin"))?;
-        self.call(&admin, obtain, |writer| writer.u32(form))?.object()
+    /// Makes a proxy for such a client in one of the channel's default admins.
+    pub(super) fn new_proxy(&mut self, channel: &Object, Kind(form, way, end): Kind) -> Result<Object> {
+        let admin = self.object(channel, &format!("_get_default_{end}_admin"))?;
+        let other = if end == "consumer" { "supplier" } else { "consumer" };
+        let client_type = if form == "sequence" { 2_u32 } else { 1 };
+        self.call(&admin, &format!("obtain_notification_{way}_{other}"), &client_type)?.object()
     }
 
-    /// Connects a client that is said to listen there to its proxy.
-    pub(super) fn connect_client(&mut self, proxy: &Object, operation: &str, client: &Ior) -> Result<()> {
-        self.call(proxy, operation, |writer| client.write(writer)).map(drop)
+    /// Connects a client that is said to listen there to its proxy; or one that is not called.
+    pub(super) fn connect_client(
+        &mut self,
+        proxy: &Object,
+        Kind(form, way, end): Kind,
+        client: Option<&Ior>,
+    ) -> Result<()> {
+        self.call(proxy, &format!("connect_{form}_{way}_{end}"), &client).map(drop)
+    }
+
+    /// Makes a proxy and connects such a client to it.
+    pub(super) fn new_client(&mut self, channel: &Object, kind: Kind, client: Option<&Ior>) -> Result<Object> {
+        let proxy = self.new_proxy(channel, kind)?;
+        self.connect_client(&proxy, kind, client)?;
+        Ok(proxy)
     }
 }
 
