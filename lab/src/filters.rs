@@ -7,12 +7,14 @@
 mod consumers;
 mod language;
 
+use std::hint::black_box;
+
 use serde_json::json;
 
 pub(crate) use consumers::ConsumersReport;
 
 use crate::report::Reported;
-use crate::{Options, Output};
+use crate::{BenchError, Options, Output, clock, latency};
 
 /// How often and how long each is measured.
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +42,17 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     Ok((Vec::new(), report))
 }
 
-/// The middle one; of an even number the upper of the two.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+/// Nanoseconds of one call, over so many between two readings of the clock, for as long as the pace asks for.
+fn timed<T>(pace: Pace, turn: u32, mut call: impl FnMut() -> Result<T, BenchError>) -> Result<f64, BenchError> {
+    let (began, mut calls) = (clock::now(), 0_u64);
+    loop {
+        for _ in 0..turn {
+            black_box(call()?);
+        }
+        calls += u64::from(turn);
+        let elapsed = clock::now() - began;
+        if elapsed >= pace.turn_ns {
+            return Ok(latency::ratio(elapsed, calls));
+        }
+    }
 }

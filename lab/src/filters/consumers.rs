@@ -10,8 +10,9 @@ use giop::cdr::{Encoding, Endian};
 use serde::Serialize;
 use std::sync::Arc;
 
-use super::{Pace, median};
-use crate::{BenchError, clock};
+use super::{Pace, timed};
+use crate::BenchError;
+use crate::durable::median;
 
 /// Events between two readings of the clock.
 const TURN: u32 = 2_000;
@@ -33,7 +34,6 @@ struct Rig {
     source: ProxyKey,
     /// An event of each antenna.
     samples: Vec<Vec<u8>>,
-    /// The consumer with the next turn.
     next: usize,
     now: u64,
 }
@@ -47,7 +47,8 @@ pub(super) fn run(pace: Pace) -> Result<Vec<ConsumersReport>, BenchError> {
             spread.push(rig.timed(pace, true)?);
         }
     }
-    rigs.iter_mut().zip(&mut times).map(|(rig, (same, spread))| rig.report(median(same), median(spread))).collect()
+    let medians = times.into_iter().map(|(same, spread)| (median(same.into_iter()), median(spread.into_iter())));
+    rigs.iter_mut().zip(medians).map(|(rig, (same, spread))| rig.report(same, spread)).collect()
 }
 
 fn unexpected(what: impl core::fmt::Display) -> BenchError {
@@ -91,20 +92,11 @@ impl Rig {
     /// Nanoseconds for one event, of always the same antenna or of each in turn.
     fn timed(&mut self, pace: Pace, spread: bool) -> Result<f64, BenchError> {
         self.next = 0;
-        let began = clock::now();
-        let mut events = 0_u64;
-        loop {
-            for _ in 0..TURN {
-                self.event()?;
-                self.next = if spread { (self.next + 1) % self.samples.len() } else { 0 };
-            }
-            events += u64::from(TURN);
-            let elapsed = clock::now() - began;
-            if elapsed >= pace.turn_ns {
-                #[expect(clippy::cast_precision_loss, reason = "a quotient of counts far below 2^53")]
-                return Ok(elapsed as f64 / events as f64);
-            }
-        }
+        timed(pace, TURN, || {
+            self.event()?;
+            self.next = if spread { (self.next + 1) % self.samples.len() } else { 0 };
+            Ok(())
+        })
     }
 
     /// One event in, through its filters, and out again.

@@ -2,13 +2,15 @@
 
 use core::hint::black_box;
 
+use client::notify::{Property, StructuredEvent};
 use corba::event;
 use filter::{Constraint, Limits, Steps, Verdict};
 use giop::cdr::{Encoding, Endian, ReadError, Reader, Writer};
 use serde_json::{Value, json};
 
-use super::{Pace, median};
-use crate::{BenchError, clock};
+use super::{Pace, timed};
+use crate::BenchError;
+use crate::durable::median;
 
 /// How many evaluations of one condition take place between two readings of the clock.
 const TURN: u32 = 20_000;
@@ -53,52 +55,36 @@ impl Condition {
         let (mut evaluations, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..pace.rounds {
             // Taking turns, so that both see the same machine.
-            let evaluation = timed(pace, || asked(black_box(&bytes)));
-            let floor = timed(pace, || by_hand(black_box(&bytes)));
+            let evaluation = timed(pace, TURN, || Ok(asked(black_box(&bytes))))?;
+            let floor = timed(pace, TURN, || Ok(by_hand(black_box(&bytes))))?;
             evaluations.push(evaluation);
             floors.push(floor);
             ratios.push(evaluation / floor);
         }
-        let evaluation_ns = median(&mut evaluations);
+        let evaluation_ns = median(evaluations.into_iter());
         Ok(json!({
             "name": self.name,
             "constraint": self.text,
             "evaluation_ns": evaluation_ns,
-            "floor_ns": median(&mut floors),
-            "ratio": median(&mut ratios),
+            "floor_ns": median(floors.into_iter()),
+            "ratio": median(ratios.into_iter()),
             "evaluations_per_second": 1e9 / evaluation_ns,
-            "evaluations_per_second_and_core": 1e9 / on_each_core(pace, &bytes, &asked),
+            "evaluations_per_second_and_core": 1e9 / on_each_core(pace, &bytes, &asked)?,
         }))
     }
 }
 
-/// Nanoseconds of one call, over as many turns as the pace asks for.
-fn timed(pace: Pace, mut call: impl FnMut() -> bool) -> f64 {
-    let began = clock::now();
-    let mut calls = 0_u64;
-    loop {
-        for _ in 0..TURN {
-            black_box(call());
-        }
-        calls += u64::from(TURN);
-        let elapsed = clock::now() - began;
-        if elapsed >= pace.turn_ns {
-            #[expect(clippy::cast_precision_loss, reason = "a quotient of counts far below 2^53")]
-            return elapsed as f64 / calls as f64;
-        }
-    }
-}
-
 /// Nanoseconds of one evaluation with a thread on each core, the mean of the threads.
-fn on_each_core(pace: Pace, bytes: &[u8], asked: &(impl Fn(&[u8]) -> bool + Sync)) -> f64 {
+fn on_each_core(pace: Pace, bytes: &[u8], asked: &(impl Fn(&[u8]) -> bool + Sync)) -> Result<f64, BenchError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let each: Vec<f64> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(|| timed(pace, || asked(black_box(bytes))))).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    });
+    let each = std::thread::scope(|scope| {
+        let call = || timed(pace, TURN, || Ok(asked(black_box(bytes))));
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(call)).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect::<Result<Vec<f64>, BenchError>>()
+    })?;
     #[expect(clippy::cast_precision_loss, reason = "a number of cores")]
     let cores = each.len() as f64;
-    each.iter().sum::<f64>() / cores
+    Ok(each.iter().sum::<f64>() / cores)
 }
 
 fn reader(bytes: &[u8]) -> Reader<'_> {
@@ -115,27 +101,26 @@ pub(super) fn sample() -> Vec<u8> {
 
 /// The same from an antenna, with a priority.
 pub(super) fn sample_of(antenna: &str, priority: i16) -> Vec<u8> {
+    let event = StructuredEvent {
+        variable_header: vec![Property::new("Priority", priority), Property::new("Timeout", 36_000_000_000_u64)],
+        filterable_data: vec![
+            Property::new("antenna", antenna),
+            Property::new("band", 6),
+            Property::new("mode", "science"),
+            Property::new("elevation", 48.25),
+            Property::new("azimuth", 312.5),
+            Property::new("temperature", -3.5),
+            Property::new("value", 3.75),
+            Property::new("healthy", true),
+            Property::new("count", 17),
+            Property::new("operator", "night shift"),
+        ],
+        remainder: 42.0.into(),
+        ..StructuredEvent::new("Telescope", "Status", "noon")
+    };
     let mut bytes = Vec::new();
-    let mut out = Writer::new(&mut bytes, Encoding::new(Endian::Little));
-    for text in ["Telescope", "Status", "noon"] {
-        out.string(text);
-    }
-    out.u32(2);
-    property(&mut out, "Priority", SHORT, |out| out.i16(priority));
-    property(&mut out, "Timeout", ULONGLONG, |out| out.u64(36_000_000_000));
-    out.u32(10);
-    text_property(&mut out, "antenna", antenna);
-    property(&mut out, "band", LONG, |out| out.i32(6));
-    text_property(&mut out, "mode", "science");
-    property(&mut out, "elevation", DOUBLE, |out| out.f64(48.25));
-    property(&mut out, "azimuth", DOUBLE, |out| out.f64(312.5));
-    property(&mut out, "temperature", DOUBLE, |out| out.f64(-3.5));
-    property(&mut out, "value", DOUBLE, |out| out.f64(3.75));
-    property(&mut out, "healthy", BOOLEAN, |out| out.bool(true));
-    property(&mut out, "count", LONG, |out| out.i32(17));
-    text_property(&mut out, "operator", "night shift");
-    out.u32(DOUBLE);
-    out.f64(42.0);
+    // Each value is of the type that follows from it; what were none would match nothing.
+    let _ = event.write(&mut Writer::new(&mut bytes, Encoding::new(Endian::Little)));
     bytes
 }
 
@@ -145,20 +130,6 @@ const LONG: u32 = 3;
 const DOUBLE: u32 = 7;
 const BOOLEAN: u32 = 8;
 const STRING: u32 = 18;
-const ULONGLONG: u32 = 24;
-
-fn property(out: &mut Writer<'_>, name: &str, kind: u32, value: impl FnOnce(&mut Writer<'_>)) {
-    out.string(name);
-    out.u32(kind);
-    value(out);
-}
-
-fn text_property(out: &mut Writer<'_>, name: &str, text: &str) {
-    property(out, name, STRING, |out| {
-        out.u32(0); // unbounded
-        out.string(text);
-    });
-}
 
 // ---- the same conditions by hand ----
 
