@@ -1,5 +1,7 @@
 //! What was to be shown, what was found, and whether that is it.
 
+use Bound::{AtLeast, AtMost};
+
 use super::cells::{Cell, Fit, Ratio};
 use super::contender::OURS;
 use super::experiments::{AGAIN, SIDE_BY_SIDE};
@@ -24,41 +26,29 @@ const LATENCIES: [(&str, &str, f64); 2] = [("p50_us", "p50", 1.3), ("p999_us", "
 pub(super) struct Found<'a>(pub(super) &'a [Cell]);
 
 impl<'a> Found<'a> {
-    fn latency(&self, contender: &str, payload: u32, rate: f64, pinned: bool) -> Option<&'a Cell> {
-        self.0.iter().find(|cell| {
-            cell.experiment == "latency"
-                && cell.contender == contender
-                && cell.payload_bytes == payload
-                && (cell.rate - rate).abs() < 0.5
-                && cell.pinned == pinned
-        })
+    fn find(&self, experiment: &str, contender: &str, is: impl Fn(&Cell) -> bool) -> Option<&'a Cell> {
+        self.0.iter().find(|cell| (cell.experiment, cell.contender) == (experiment, contender) && is(cell))
+    }
+
+    fn latency(&self, contender: &str, rate: f64) -> Option<&'a Cell> {
+        let is = |cell: &Cell| cell.payload_bytes == 128 && (cell.rate - rate).abs() < 0.5 && cell.pinned;
+        self.find("latency", contender, is)
     }
 
     /// The cell of the contender that had its turns at the same time as that other one.
     fn side_by_side(&self, contender: &str, beside: &str) -> Option<&'a Cell> {
-        self.0
-            .iter()
-            .find(|cell| cell.experiment == SIDE_BY_SIDE && cell.contender == contender && cell.beside == Some(beside))
+        self.find(SIDE_BY_SIDE, contender, |cell| cell.beside == Some(beside))
     }
 
-    /// One consumer, as many events as get through; `supplier` is how a publisher's description begins.
+    /// As many events as get through; `supplier` is how a publisher's description begins.
     fn throughput(&self, contender: &str, payload: u32, supplier: &str, consumers: u32) -> Option<&'a Cell> {
-        self.0.iter().find(|cell| {
-            cell.experiment == "throughput"
-                && cell.contender == contender
-                && cell.payload_bytes == payload
-                && cell.supplier.starts_with(supplier)
-                && cell.consumers == consumers
-        })
+        let of = (payload, consumers);
+        let is = |cell: &Cell| (cell.payload_bytes, cell.consumers) == of && cell.supplier.starts_with(supplier);
+        self.find("throughput", contender, is)
     }
 
     fn fan_out(&self, contender: &str, consumers: u32, processes: u32) -> Option<&'a Cell> {
-        self.0.iter().find(|cell| {
-            cell.experiment == "fan-out"
-                && cell.contender == contender
-                && cell.consumers == consumers
-                && cell.processes == processes
-        })
+        self.find("fan-out", contender, |cell| (cell.consumers, cell.processes) == (consumers, processes))
     }
 
     /// How time to the last consumer grows, for each contender that was measured with several numbers of consumers.
@@ -89,31 +79,15 @@ impl<'a> Found<'a> {
     /// All aims that can be judged by these cells, and what the harness itself makes of two that are the same.
     pub(super) fn aims(&self) -> Vec<Aim> {
         let mut aims = Vec::new();
-        for (rate, rate_name) in [(250.0, "250/s"), (10_000.0, "10,000/s")] {
-            for (figure, name, bound) in LATENCIES {
-                let ours = self.latency("campanile", 128, rate, true);
-                let floor = self.latency("relay", 128, rate, true);
-                let judged = |aim, above, below, bound| {
-                    let mut judged = at_most(aim, above, below, figure, bound, "µs");
-                    if figure == "p999_us"
-                        && let Some((above, below)) = of_all_turns(above).zip(of_all_turns(below))
-                    {
-                        judged.found += &format!("; {:.2} × with no turn left out", above / below);
-                    }
-                    judged
-                };
-                let aim = format!("1 → 1, 128 B at {rate_name}: {name} at most {bound} × the bare relay's, in turns");
-                aims.push(judged(aim, ours, floor, bound));
-                for peer in ["jacorb", "omnievents", "nats"] {
-                    let aim = format!("1 → 1, 128 B at {rate_name}: {name} below {peer}'s, in turns");
-                    aims.push(judged(aim, ours, self.latency(peer, 128, rate, true), 1.0));
-                }
-                let aim = format!("(the harness: {name} at {rate_name} of the bare relay against itself, in turns)");
-                let again = self.latency(AGAIN, 128, rate, true);
-                aims.push(Aim { met: None, ..judged(aim, again, floor, 1.0) });
-            }
+        for (rate, name) in [(250.0, "250/s"), (10_000.0, "10,000/s")] {
+            let harness = format!("{name} of the bare relay against itself, in turns");
+            let pair = |one: &str, other: &str| (self.latency(one, rate), self.latency(other, rate));
+            latency_aims([&format!("at {name}"), ", in turns", &harness], pair, &mut aims);
             if rate < 500.0 {
-                self.side_by_side_aims(&mut aims);
+                // The same of two at the same time.
+                let harness = format!("{name} of the bare relay beside itself, at the same time");
+                let pair = |one: &str, other: &str| (self.side_by_side(one, other), self.side_by_side(other, one));
+                latency_aims([&format!("at {name}, both at the same time"), "", &harness], pair, &mut aims);
             }
         }
         self.throughput_aims(&mut aims);
@@ -121,30 +95,14 @@ impl<'a> Found<'a> {
         aims
     }
 
-    /// The same of two at the same time.
-    fn side_by_side_aims(&self, aims: &mut Vec<Aim>) {
-        let both = |one, other| (self.side_by_side(one, other), self.side_by_side(other, one));
-        for (figure, name, bound) in LATENCIES {
-            let what = format!("1 → 1, 128 B at 250/s, both at the same time: {name}");
-            let (ours, floor) = both(OURS, "relay");
-            aims.push(at_most(format!("{what} at most {bound} × the bare relay's"), ours, floor, figure, bound, "µs"));
-            for peer in ["jacorb", "omnievents", "nats"] {
-                let (ours, theirs) = both(OURS, peer);
-                aims.push(at_most(format!("{what} below {peer}'s"), ours, theirs, figure, 1.0, "µs"));
-            }
-            let aim = format!("(the harness: {name} at 250/s of the bare relay beside itself, at the same time)");
-            let (again, relay) = both(AGAIN, "relay");
-            aims.push(Aim { met: None, ..at_most(aim, again, relay, figure, 1.0, "µs") });
-        }
-    }
-
     fn throughput_aims(&self, aims: &mut Vec<Aim>) {
         const RATE: &str = "events_per_second";
         let two_way = |contender, payload| self.throughput(contender, payload, "two-way", 1);
         let aim = "1 → 1, 128 B: two-way throughput at least 0.8 × the bare relay's".to_owned();
-        aims.push(at_least(aim, two_way("campanile", 128), two_way("relay", 128), RATE, 0.8));
+        aims.push(judge(aim, (two_way("campanile", 128), two_way("relay", 128)), RATE, AtLeast(0.8), "/s"));
         let aim = "(the harness: two-way throughput of the bare relay against itself)".to_owned();
-        aims.push(Aim { met: None, ..at_least(aim, two_way(AGAIN, 128), two_way("relay", 128), RATE, 1.0) });
+        let again = (two_way(AGAIN, 128), two_way("relay", 128));
+        aims.push(Aim { met: None, ..judge(aim, again, RATE, AtLeast(1.0), "/s") });
         let ways = [("windowed", "window"), ("one-way", "one-way")];
         let best = ways.map(|(_, supplier)| self.throughput("campanile", 64, supplier, 1));
         let best = best
@@ -152,9 +110,10 @@ impl<'a> Found<'a> {
             .flatten()
             .max_by(|one, other| one.figure(RATE).unwrap_or(0.0).total_cmp(&other.figure(RATE).unwrap_or(0.0)));
         let aim = "windowed or one-way 64 B throughput at least 20 × JacORB's two-way".to_owned();
-        aims.push(at_least(aim, best, two_way("jacorb", 64), RATE, 20.0));
+        aims.push(judge(aim, (best, two_way("jacorb", 64)), RATE, AtLeast(20.0), "/s"));
         let aim = "windowed or one-way 64 B throughput at least NATS's".to_owned();
-        aims.push(at_least(aim, best, self.throughput("nats", 64, "one-way", 1), RATE, 1.0));
+        let nats = self.throughput("nats", 64, "one-way", 1);
+        aims.push(judge(aim, (best, nats), RATE, AtLeast(1.0), "/s"));
         let sequences = self.throughput("campanile", 64, "sequences", 1).and_then(|cell| cell.figure(RATE));
         aims.push(Aim::new(
             "sequence supplier to sequence consumer, 64 B: at least 1,000,000 events/s",
@@ -191,7 +150,7 @@ impl<'a> Found<'a> {
         let ours = self.fan_out("campanile", 100, 10);
         let aim = "1 → 100, 8 KB, 10 Hz, 10 processes: time to the last consumer at most 1.3 × the `writev` floor's"
             .to_owned();
-        aims.push(at_most(aim, ours, self.fan_out("writev", 100, 10), "last_us", 1.3, "µs"));
+        aims.push(judge(aim, (ours, self.fan_out("writev", 100, 10)), "last_us", AtMost(1.3), "µs"));
         let growth = self.growth().into_iter().find(|growth| (growth.contender, growth.processes) == ("campanile", 10));
         aims.push(Aim::new(
             "growth linear in deliveries from 1 to 1000 consumers (r² at least 0.99)",
@@ -209,7 +168,8 @@ impl<'a> Found<'a> {
         for (supplier, name) in [("two-way", "two-way"), ("window", "windowed"), ("one-way", "one-way")] {
             let aim = format!("CPU per delivery at fan-out 100, 64 B, {name}: at most 1.5 × the `writev` floor's");
             let cell = |contender| self.throughput(contender, 64, supplier, 100);
-            aims.push(at_most(aim, cell("campanile"), cell("writev"), "cpu_us_per_delivery", 1.5, "µs"));
+            let both = (cell("campanile"), cell("writev"));
+            aims.push(judge(aim, both, "cpu_us_per_delivery", AtMost(1.5), "µs"));
         }
         let threads = |consumers: u32| self.fan_out("campanile", consumers, 10.min(consumers))?.figure("threads");
         aims.push(Aim::new(
@@ -223,8 +183,33 @@ impl<'a> Found<'a> {
     }
 }
 
-fn of_all_turns(cell: Option<&Cell>) -> Option<f64> {
-    cell?.figure(P999_OF_ALL)
+/// What is aimed at in latency: `what` is measured, how that is said behind an aim, and of the harness; `pair` finds two contenders.
+fn latency_aims<'a>(
+    [what, after, harness]: [&str; 3],
+    pair: impl Fn(&str, &str) -> (Option<&'a Cell>, Option<&'a Cell>),
+    aims: &mut Vec<Aim>,
+) {
+    for (figure, name, bound) in LATENCIES {
+        let judged = |aim, both: (Option<&Cell>, Option<&Cell>), bound| {
+            let mut judged = judge(aim, both, figure, AtMost(bound), "µs");
+            let of_all = |cell: Option<&Cell>| cell?.figure(P999_OF_ALL);
+            // Of two at the same time none is left out.
+            if figure == "p999_us"
+                && !after.is_empty()
+                && let Some((above, below)) = of_all(both.0).zip(of_all(both.1))
+            {
+                judged.found += &format!("; {:.2} × with no turn left out", above / below);
+            }
+            judged
+        };
+        let aim = format!("1 → 1, 128 B {what}: {name} at most {bound} × the bare relay's{after}");
+        aims.push(judged(aim, pair(OURS, "relay"), bound));
+        for peer in ["jacorb", "omnievents", "nats"] {
+            aims.push(judged(format!("1 → 1, 128 B {what}: {name} below {peer}'s{after}"), pair(OURS, peer), 1.0));
+        }
+        let aim = format!("(the harness: {name} at {harness})");
+        aims.push(Aim { met: None, ..judged(aim, pair(AGAIN, "relay"), 1.0) });
+    }
 }
 
 /// What consumers that wait may cost.
@@ -254,16 +239,19 @@ pub(crate) fn of_memory(found: Option<&memory::Found>) -> [Aim; 3] {
     ]
 }
 
-/// A figure that is to be small compared with another's.
-fn at_most(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, bound: f64, unit: &str) -> Aim {
-    let found = Ratio::of(ours, other, figure);
-    Aim::new(aim, describe(found, ours, other, figure, unit), found.map(|found| found.value <= bound))
+/// What one contender's figure is to be, divided by another's.
+enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
 }
 
-/// Throughput that is to be large compared with another's.
-fn at_least(aim: String, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, bound: f64) -> Aim {
+fn judge(aim: String, (ours, other): (Option<&Cell>, Option<&Cell>), figure: &str, bound: Bound, unit: &str) -> Aim {
     let found = Ratio::of(ours, other, figure);
-    Aim::new(aim, describe(found, ours, other, figure, "/s"), found.map(|found| found.value >= bound))
+    let met = found.map(|found| match bound {
+        AtMost(bound) => found.value <= bound,
+        AtLeast(bound) => found.value >= bound,
+    });
+    Aim::new(aim, describe(found, ours, other, figure, unit), met)
 }
 
 fn describe(found: Option<Ratio>, ours: Option<&Cell>, other: Option<&Cell>, figure: &str, unit: &str) -> String {
