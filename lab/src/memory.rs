@@ -15,9 +15,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::campanile::Campanile;
+use crate::durable::load::Flood;
 use crate::report::Reported;
-use crate::{BenchError, Options, Output, latency};
-use clients::{Clients, Supplier};
+use crate::{BenchError, Options, Output, clock, latency};
+use clients::Clients;
 
 /// Clients of a full measurement of performance, and of a quick one.
 pub(crate) const CONNECTIONS: u32 = 1_000;
@@ -26,8 +27,10 @@ pub(crate) const QUICK_CONNECTIONS: u32 = 200;
 pub(crate) const PROXIES_EACH: u32 = 10;
 /// How often all clients come and go in one process of the service.
 const CYCLES: u32 = 3;
-/// Descriptors of this process for each client: its connection, its listener, and the connection that this accepts.
-const DESCRIPTORS_PER_CLIENT: u64 = 3;
+/// Descriptors of this process for each client: its connection, its listener, the connection that this accepts, and what polls both.
+const DESCRIPTORS_PER_CLIENT: u64 = 4;
+/// Octets of payload of an event.
+const PAYLOAD: usize = 128;
 /// Descriptors for everything else.
 const DESCRIPTORS: u64 = 100;
 
@@ -94,11 +97,12 @@ struct Scene<'s> {
 impl Scene<'_> {
     fn play(&mut self, connections: u32, each: u32, out: &mut Output<'_>) -> Result<(), BenchError> {
         let channel = self.service.new_channel()?;
-        let mut supplier = Supplier::new(&channel)?;
+        let mut supplier = Flood::connect(&channel, 1, PAYLOAD)?;
+        let mut push = || supplier.run_at_most(1, clock::SECOND, None).map(drop);
         let mut first = Clients::open(&channel, 1)?;
         first.make_proxies(1)?;
         first.connect_proxies()?;
-        supplier.push()?;
+        push()?;
         first.take_events()?;
         (self.connections, self.proxies) = (2, 1);
         self.note(READY, out)?;
@@ -107,7 +111,7 @@ impl Scene<'_> {
         self.note(OPENED, out)?;
         clients.make_proxies(1)?;
         clients.connect_proxies()?;
-        supplier.push()?;
+        push()?;
         first.take_events()?;
         clients.take_events()?;
         self.proxies += connections;
@@ -117,7 +121,7 @@ impl Scene<'_> {
         self.note(CREATED, out)?;
         clients.connect_proxies()?;
         self.note(CONNECTED, out)?;
-        supplier.push()?;
+        push()?;
         first.take_events()?;
         clients.take_events()?;
         self.note(IDLE, out)?;

@@ -33,7 +33,7 @@ impl Form {
     }
 
     /// The type id in a push consumer's reference.
-    const fn consumer_type(self) -> &'static str {
+    pub const fn consumer_type(self) -> &'static str {
         match self {
             Self::Any => "IDL:omg.org/CosNotifyComm/PushConsumer:1.0",
             Self::Structured => "IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0",

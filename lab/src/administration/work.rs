@@ -5,13 +5,11 @@ use client::notify::{
     ClientType, ConstraintExp, ConstraintInfo, EventChannel, EventChannelFactory, EventType, Filter,
     StructuredProxyPushSupplier,
 };
-use giop::ior::{IiopProfile, Ior};
 
-use crate::BenchError;
-use crate::campanile::{Campanile, setup};
+use crate::campanile::{Campanile, consumer_reference, setup};
+use crate::{BenchError, Form};
 
 crate::report::kinds! {
-    /// A kind of administration.
     pub(super) enum Work {
         /// Making proxies for consumers of events that never come, and connecting them.
         Proxies = "proxies",
@@ -75,7 +73,10 @@ impl Clients {
             let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
             let never = [EventType::new("Bench", "Never")];
             proxy.subscription_change(&never, &[EventType::new("*", "*")]).map_err(setup(doing))?;
-            let consumer = self.channel.object().orb().object(nowhere(number));
+            // At a port without a listener; no event is ever sent to it.
+            let nowhere = ([127, 0, 0, 1], 9).into();
+            let nowhere = consumer_reference(Form::Structured.consumer_type(), nowhere, &number.to_be_bytes(), &[]);
+            let consumer = self.channel.object().orb().object(nowhere);
             proxy.connect_structured_push_consumer(&consumer).map_err(setup(doing))?;
             self.proxies.push(proxy);
             calls += 3;
@@ -159,16 +160,4 @@ impl Clients {
         }
         Ok(calls)
     }
-}
-
-/// The reference of a consumer at a port without a listener; no event is ever sent to it.
-fn nowhere(number: u32) -> Ior {
-    let profile = IiopProfile {
-        version: giop::cdr::Version::V1_2,
-        host: "127.0.0.1".to_owned(),
-        port: 9,
-        key: number.to_be_bytes().to_vec(),
-        components: Vec::new(),
-    };
-    Ior::new("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0", profile)
 }
