@@ -1,15 +1,16 @@
 //! Connections of callers to a consumer's listener, and their requests.
 
 use std::convert::Infallible;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use giop::connection::{Connection, Side};
-use giop::framing::{Inbound, Limits, Message};
+use giop::connection::Side;
+use giop::framing::Message;
 use giop::message::{Request, Response};
 
+use crate::peer::{Came, Peer};
 use crate::poll::Poll;
-use crate::{BenchError, clock, wire};
+use crate::{BenchError, wire};
 
 /// Poll key of the listener; connections use their index.
 const LISTENER: u64 = u64::MAX;
@@ -20,18 +21,11 @@ pub struct Callers {
     /// Name of the callers, in error messages.
     name: &'static str,
     listener: TcpListener,
-    connections: Vec<Option<Caller>>,
+    connections: Vec<Option<Peer<Infallible>>>,
     poll: Poll,
     /// Pending replies, and whether those to all requests of one read are written at once.
     replies: Vec<u8>,
     answers_at_once: bool,
-}
-
-#[derive(Debug)]
-struct Caller {
-    stream: TcpStream,
-    inbound: Inbound,
-    requests: Connection<Infallible>,
 }
 
 impl Callers {
@@ -80,10 +74,8 @@ impl Callers {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
             Err(source) => return Err(BenchError::Io { doing: "accepting a connection to a consumer", source }),
         };
-        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         self.poll.add(&stream, u64::try_from(self.connections.len()).unwrap_or(LISTENER))?;
-        let (inbound, requests) = (Inbound::new(Limits::default()), Connection::new(Side::Server));
-        self.connections.push(Some(Caller { stream, inbound, requests }));
+        self.connections.push(Some(Peer::new(self.name, Side::Server, stream)?));
         Ok(())
     }
 
@@ -95,31 +87,27 @@ impl Callers {
         take: &mut impl FnMut(&[u8], u64) -> Result<(), BenchError>,
     ) -> Result<(), BenchError> {
         let Some(slot) = self.connections.get_mut(index) else { return Ok(()) };
-        let Some(Caller { stream, inbound, requests }) = slot else { return Ok(()) };
-        match stream.read(inbound.space()) {
-            Ok(0) => {
+        let Some(caller) = slot else { return Ok(()) };
+        let at = match caller.look()? {
+            Came::At(at) => at,
+            Came::Nothing => return Ok(()),
+            Came::Closed => {
                 *slot = None; // closing it also ends its being polled
                 return Ok(());
             }
-            Ok(count) => inbound.filled(count),
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                *slot = None;
-                return Ok(());
-            }
-            Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
-        }
-        let at = clock::now();
-        while let Some(message) = wire::next_request(self.name, requests, inbound, stream)? {
-            let request = take_events(self.name, &message, &mut |payload| take(payload, at))?;
-            if answers && request.response != Response::None {
-                wire::write_reply(&mut self.replies, &message.header, request.request_id);
+        };
+        while let Some(message) = caller.next_request()? {
+            let header = message.header;
+            let Request { request_id, response, .. } =
+                take_events(self.name, &message, &mut |payload| take(payload, at))?;
+            if answers && response != Response::None {
+                wire::write_reply(&mut self.replies, &header, request_id);
                 if !self.answers_at_once {
-                    answer(stream, &mut self.replies)?;
+                    answer(&mut caller.stream, &mut self.replies)?;
                 }
             }
         }
-        answer(stream, &mut self.replies)
+        answer(&mut caller.stream, &mut self.replies)
     }
 }
 

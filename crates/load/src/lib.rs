@@ -19,6 +19,7 @@ pub mod leash;
 pub mod loss;
 mod options;
 pub mod output;
+pub mod peer;
 pub mod poll;
 pub mod process;
 pub mod system;

@@ -364,7 +364,7 @@ pub fn next_pulled(
     form: Form,
     found: &mut impl FnMut(Stamp),
 ) -> Result<bool, BenchError> {
-    let Some((reply, message)) = next_reply(contender, connection, inbound)? else { return Ok(false) };
+    let Some((_, reply, message)) = next_reply(contender, connection, inbound)? else { return Ok(false) };
     let mut read = |payload| Stamp::read(payload).into_iter().for_each(&mut *found);
     read_events(reply.body(message.bytes, &message.header, CharSet::Latin1), form, &mut read)
         .map_err(|error| broken(contender, format!("answered a pull with what cannot be read: {error}")))?;
@@ -432,17 +432,17 @@ pub fn answer_locate(stream: &mut impl std::io::Write, header: &Header, request_
     stream.write_all(&reply)
 }
 
-/// The next reply of a contender to a push or a pull, if complete; it must be a success.
+/// The next reply of a contender to a push or a pull, if complete, with what waits for it; it must be a success.
 #[inline]
-pub fn next_reply<'a>(
+pub fn next_reply<'a, W: std::fmt::Debug>(
     contender: &str,
-    connection: &mut Connection<()>,
+    connection: &mut Connection<W>,
     inbound: &'a mut Inbound,
-) -> Result<Option<(Reply<'a>, Message<'a>)>, BenchError> {
+) -> Result<Option<(W, Reply<'a>, Message<'a>)>, BenchError> {
     match connection.poll(inbound) {
-        Some(Event::Reply { reply, message, .. }) => {
+        Some(Event::Reply { who, reply, message }) => {
             check_status(contender, &reply, message.bytes, &message.header)?;
-            Ok(Some((reply, message)))
+            Ok(Some((who, reply, message)))
         }
         None | Some(Event::Closed(Closed::Orderly)) => Ok(None),
         Some(other) => Err(broken(contender, format!("sent what no request waits for: {other:?}"))),

@@ -1,98 +1,69 @@
 //! The load of the service: suppliers that each wait for their answer, one that keeps to a schedule, and consumers.
 
-use std::collections::VecDeque;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use client::notify::Property;
-use giop::message::Header;
+use giop::connection::Side;
 use load::callers::Callers;
 use load::campanile::{Channel, NAME, listen};
+use load::peer::Peer;
 use load::poll::Poll;
-use load::wire::{PushMessage, check_reply};
+use load::wire::PushMessage;
 use load::{CarriageOptions, Form};
 
 use crate::latency::Recorder;
 use crate::{BenchError, clock};
 
-/// Octets of a GIOP header (CORBA 3.3 part 2, 9.4.1).
-const HEADER_LEN: usize = 12;
 /// How long a consumer waits before it looks whether it is to end.
 const LOOK_EVERY: u64 = clock::SECOND / 10;
 
 /// A supplier's connection, with its pushes that are unanswered.
 struct Supplier {
     number: u64,
-    stream: TcpStream,
+    /// Unanswered pushes, each with when it was sent.
+    peer: Peer<u64>,
     message: PushMessage,
-    id: u32,
     /// Events pushed before the next one: its number.
     pushed: u64,
-    /// The number of each, and when it was sent, in their order.
-    unanswered: VecDeque<(u32, u64)>,
-    /// What is to be written at one go, and what was read of answers that are not there as a whole.
+    /// What is to be written at one go.
     output: Vec<u8>,
-    answers: Vec<u8>,
 }
 
 impl Supplier {
     fn connect(channel: &Channel, payload: usize, number: u64, qos: &[Property]) -> Result<Self, BenchError> {
         let carriage = CarriageOptions { form: Form::Structured, ..CarriageOptions::default() };
         let proxy = channel.add_supplier_with(carriage, qos)?;
-        let stream = proxy.connect()?;
-        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
+        let peer = Peer::new(NAME, Side::Caller, proxy.connect()?)?;
         let message = PushMessage::of(Form::Structured, &proxy.key, payload);
-        let (unanswered, output, answers) = (VecDeque::new(), Vec::new(), Vec::new());
-        Ok(Self { number, stream, message, id: 0, pushed: 0, unanswered, output, answers })
+        Ok(Self { number, peer, message, pushed: 0, output: Vec::new() })
     }
 
     /// Has an event written with the next [`write`](Self::write): with the time, its supplier's number and its own in its payload.
     fn push(&mut self) {
-        self.id = self.id.wrapping_add(1);
         let now = clock::now();
         let words = [now, self.number, self.pushed].map(u64::to_ne_bytes);
-        self.message.fill(self.id, words.as_flattened());
+        self.message.fill(self.peer.requests.next_id(), words.as_flattened());
         self.pushed += 1;
         self.output.extend_from_slice(self.message.bytes());
-        self.unanswered.push_back((self.id, now));
+        self.peer.requests.sent(Some(now));
     }
 
     fn write(&mut self) -> Result<(), BenchError> {
-        self.stream.write_all(&self.output).map_err(BenchError::io("pushing an event"))?;
+        self.peer.stream.write_all(&self.output).map_err(BenchError::io("pushing an event"))?;
         self.output.clear();
         Ok(())
     }
 
     /// Reads once. Tells when each push was sent that is answered.
     fn read(&mut self, mut answered: impl FnMut(u64)) -> Result<(), BenchError> {
-        let mut octets = [0; 4_096];
-        let count = self.stream.read(&mut octets).map_err(BenchError::io("reading an answer"))?;
-        if count == 0 {
-            let reason = "closed a supplier's connection".to_owned();
-            return Err(BenchError::Protocol { contender: NAME.into(), reason });
-        }
-        self.answers.extend_from_slice(octets.get(..count).unwrap_or_default());
-        let mut rest = self.answers.as_slice();
-        // The service answers in the byte order that it was asked in.
-        while let Some(size) = rest.get(8..HEADER_LEN).and_then(|size| size.first_chunk::<4>())
-            && let Some((answer, behind)) =
-                rest.split_at_checked(HEADER_LEN + usize::try_from(u32::from_ne_bytes(*size)).unwrap_or(0))
-            && let Some((id, sent)) = self.unanswered.pop_front()
-        {
-            let header = Header::parse(answer).map_err(|error| BenchError::Protocol {
-                contender: NAME.into(),
-                reason: format!("sent a reply that cannot be read: {error}"),
-            })?;
-            check_reply(NAME, answer, &header, id)?;
+        self.peer.read()?;
+        while let Some((sent, ..)) = self.peer.next_reply()? {
             answered(sent);
-            rest = behind;
         }
-        let taken = self.answers.len() - rest.len();
-        self.answers.drain(..taken);
         Ok(())
     }
 }
@@ -133,7 +104,7 @@ impl Flood {
         let suppliers =
             numbers.map(|number| Supplier::connect(channel, payload, number, qos)).collect::<Result<Vec<_>, _>>()?;
         for (supplier, at) in suppliers.iter().zip(0..) {
-            poll.add(&supplier.stream, at)?;
+            poll.add(&supplier.peer.stream, at)?;
         }
         Ok(Self { suppliers, poll, window })
     }

@@ -6,20 +6,20 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use giop::connection::{Connection, Side};
-use giop::framing::{Inbound, Limits};
+use giop::connection::Side;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
 use super::{Schedule, Shared};
-use crate::wire::{self, Phase, PushMessage, Stamp};
+use crate::peer::Peer;
+use crate::wire::{Phase, PushMessage, Stamp};
 use crate::{BenchError, clock};
 
 /// Poll key of the timer; connections use their index.
@@ -34,10 +34,7 @@ const LOOK_UP_EVERY: u64 = clock::SECOND / 10;
 /// One supplier's connection.
 #[derive(Debug)]
 pub(super) struct Feed {
-    contender: &'static str,
-    stream: TcpStream,
-    inbound: Inbound,
-    requests: Connection<()>,
+    peer: Peer<()>,
     message: PushMessage,
     role: Role,
     /// Number of events begun.
@@ -102,20 +99,9 @@ impl Feed {
         message: PushMessage,
         role: Role,
     ) -> Result<Self, BenchError> {
-        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         stream.set_nonblocking(true).map_err(BenchError::io("making a supplier's connection not block"))?;
-        Ok(Self {
-            contender,
-            stream,
-            inbound: Inbound::new(Limits::default()),
-            requests: Connection::new(Side::Caller),
-            message,
-            role,
-            sent: 0,
-            due: 0,
-            state: State::Idle,
-            late: 0,
-        })
+        let peer = Peer::new(contender, Side::Caller, stream)?;
+        Ok(Self { peer, message, role, sent: 0, due: 0, state: State::Idle, late: 0 })
     }
 
     /// Stamps the next event and begins to send it.
@@ -123,7 +109,7 @@ impl Feed {
         let sent = clock::now();
         let phase = if self.due < schedule.measured_from { Phase::WarmUp } else { Phase::Measured };
         let stamp = Stamp { sent, due: self.due, number: self.sent, supplier: self.role.supplier, phase };
-        self.message.stamp(self.requests.next_id(), stamp);
+        self.message.stamp(self.peer.requests.next_id(), stamp);
         self.sent += 1;
         self.state = State::Writing(0);
         self.write()
@@ -134,11 +120,11 @@ impl Feed {
         while let State::Writing(written) = self.state {
             let rest = self.message.bytes().get(written..).unwrap_or_default();
             if rest.is_empty() {
-                self.requests.sent(self.role.two_way.then_some(()));
+                self.peer.requests.sent(self.role.two_way.then_some(()));
                 self.state = if self.role.two_way { State::Waiting } else { State::Idle };
                 return Ok(());
             }
-            match (&self.stream).write(rest) {
+            match self.peer.stream.write(rest) {
                 Ok(count) => self.state = State::Writing(written + count),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -150,20 +136,12 @@ impl Feed {
 
     /// Reads once; after its reply the supplier is idle again.
     fn read(&mut self) -> Result<(), BenchError> {
-        match (&self.stream).read(self.inbound.space()) {
-            Ok(0) => return Err(self.broken("closed a supplier's connection")),
-            Ok(count) => self.inbound.filled(count),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
-            Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
-        }
-        while wire::next_reply(self.contender, &mut self.requests, &mut self.inbound)?.is_some() {
-            self.state = State::Idle;
+        if self.peer.read()?.is_some() {
+            while self.peer.next_reply()?.is_some() {
+                self.state = State::Idle;
+            }
         }
         Ok(())
-    }
-
-    fn broken(&self, reason: &str) -> BenchError {
-        BenchError::Protocol { contender: self.contender.to_owned(), reason: reason.to_owned() }
     }
 }
 
@@ -192,7 +170,7 @@ impl Generator {
             feed.due = schedule.first_due(feed.role.traffic, feed.role.supplier);
             idle.push(Reverse((feed.due, index)));
             let data = EventData::new_u64(u64::try_from(index).unwrap_or(TIMER));
-            epoll::add(&poll, &feed.stream, data, EventFlags::IN).map_err(errno)?;
+            epoll::add(&poll, &feed.peer.stream, data, EventFlags::IN).map_err(errno)?;
         }
         Ok(Self { feeds, poll, timer, idle, alarm: 0 })
     }
@@ -301,5 +279,5 @@ impl Generator {
 
 fn watch(poll: &OwnedFd, feed: &Feed, index: usize, flags: EventFlags) -> Result<(), BenchError> {
     let data = EventData::new_u64(u64::try_from(index).unwrap_or(TIMER));
-    epoll::modify(poll, &feed.stream, data, flags).map_err(BenchError::errno("polling a supplier"))
+    epoll::modify(poll, &feed.peer.stream, data, flags).map_err(BenchError::errno("polling a supplier"))
 }
