@@ -290,7 +290,6 @@ fn by(before: &Counters, after: &Counters, name: &str) -> u64 {
     of(after).saturating_sub(of(before))
 }
 
-/// The middle one; 0 if there is none.
 pub(crate) fn median(figures: impl Iterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);

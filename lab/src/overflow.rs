@@ -25,7 +25,6 @@ use crate::persistent::{Folder, Serving, Setting};
 use crate::report::{Aim, Reported};
 use crate::{BenchError, Options, Output, clock};
 
-/// Suppliers.
 pub(crate) const SUPPLIERS: u32 = 64;
 /// In units of 100 ns.
 const HOUR: u64 = 36_000_000_000;

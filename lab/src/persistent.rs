@@ -24,7 +24,6 @@ impl Folder {
         Ok(Self(folder))
     }
 
-    /// Where a file of that name is in it.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -15,7 +15,6 @@ use load::campanile::setup;
 use super::ledger::{Book, Numbered};
 use crate::BenchError;
 
-/// Octets of an event's payload.
 const PAYLOAD: usize = 128;
 
 /// Whether consumers go on, and the threads that wait for that.
@@ -35,7 +34,6 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    /// Connects one to a channel.
     pub(crate) fn start((service, id): (&str, i32), book: &Arc<Mutex<Book>>) -> Result<Self, BenchError> {
         let doing = "connecting a consumer";
         let is_stopped = Gate::default();
@@ -77,7 +75,6 @@ pub(crate) struct Supplier {
 }
 
 impl Supplier {
-    /// Connects one to a channel.
     pub(crate) fn start((service, id): (&str, i32), source: u32) -> Result<Self, BenchError> {
         let doing = "connecting a supplier";
         let admin = channel(service, id)?.default_supplier_admin().map_err(setup(doing))?;

@@ -34,7 +34,6 @@ pub(super) struct Peer {
 
 type Said = Lines<BufReader<ChildStdout>>;
 
-/// The program of an ORB, where it is built.
 pub(super) fn program(interop: &Path, orb: &str) -> Option<PathBuf> {
     Some(interop.join(orb).join("peer")).filter(|program| program.is_file())
 }
@@ -92,7 +91,6 @@ pub(super) struct PeerConsumer {
 }
 
 impl PeerConsumer {
-    /// Connects one to a channel.
     pub(super) fn start(
         name: &'static str,
         program: &Path,
@@ -144,7 +142,6 @@ pub(super) struct PeerSupplier {
 }
 
 impl PeerSupplier {
-    /// Connects one to a channel.
     pub(super) fn start(
         name: &'static str,
         program: &Path,

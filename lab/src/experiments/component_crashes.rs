@@ -25,7 +25,6 @@ use crate::report::{Aim, Reported};
 use crate::spin::Awake;
 use crate::{BenchError, Options, Output, Percentiles, clock, system};
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "component-crashes-process";
 
 const PLAN: &str = include_str!("component_crashes.toml");

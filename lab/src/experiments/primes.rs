@@ -32,7 +32,6 @@ fn is_prime(number: u64, divisions: u64) -> bool {
     prime
 }
 
-/// Computes for `load` units.
 pub(super) fn compute(load: u32, divisions_per_unit: u64) {
     for _ in 0..load {
         black_box(is_prime(black_box(PRIME), divisions_per_unit));

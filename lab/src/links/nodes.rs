@@ -86,7 +86,6 @@ impl Node {
         Self { holder: None, device: None, address: HERE }
     }
 
-    /// The node with this number, from 0 on.
     pub(crate) fn start(number: u8) -> Result<Self, BenchError> {
         let address = Ipv4Addr::new(10, 77, 0, number.saturating_add(2));
         let mut command = Command::new("unshare");

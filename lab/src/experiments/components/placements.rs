@@ -45,7 +45,6 @@ crate::report::kinds! {
     enum Placed {
         /// All components of a server.
         Server = "server",
-        /// Those of a container.
         Container = "container",
         /// Each has its own.
         Component = "component",

@@ -15,7 +15,6 @@ use crate::campanile::setup;
 use crate::process::take_orders;
 use crate::{BenchError, Output, clock, system};
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "predicted-process";
 
 /// An order to the process: run this plan for so long.

@@ -31,7 +31,6 @@ const ERROR_AT_MOST: f64 = 0.15;
 /// Messages that may be on their way while the broker is filled.
 const WINDOW: u64 = 16_384;
 
-/// The report, beside what all of them begin with.
 #[derive(Debug, Serialize)]
 struct Report {
     service_rate: f64,
@@ -93,7 +92,6 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
 
 /// What a broker carries that is sent more than it takes, one message with a call.
 struct Full {
-    /// Messages a second.
     rate: f64,
     /// Messages for each second of its core's time.
     of_core: f64,
