@@ -53,6 +53,9 @@ macro_rules! kinds {
             }
         }
 
+        // Of some, single ones alone are named.
+        const _: [$kind; [$($name),+].len()] = $kind::ALL;
+
         impl serde::Serialize for $kind {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.name())
