@@ -14,7 +14,7 @@ use crate::process::Subordinate;
 use crate::report::{Aim, Reported};
 use crate::spin::Awake;
 use crate::{BenchError, Options, Output, Percentiles, Spread, clock};
-use ends::{Answer, Came, Order, Role, Turn, Way};
+use ends::{Came, Order, Role, Sent, Turn, Way};
 
 pub(crate) mod ends;
 pub(crate) mod placements;
@@ -150,8 +150,7 @@ impl Contest {
             let called = if has_container || period_ns > 0 { 0 } else { row.sinks };
             let turn = Turn { events, octets: row.payload_bytes, period_ns, called };
             let (latencies, event_ns) = if period_ns == 0 {
-                let answer = self.collocated.ask(&Order::Send(turn))?;
-                let Answer::Sent(sent) = answer else { return Err(self.collocated.confused(&answer)) };
+                let sent: Sent = self.collocated.ask(&Order::Send(turn))?;
                 (sent.each_ns, Some(ratio(sent.all_ns, events)))
             } else {
                 (carry(source, sinks, turn)?.latencies, None)
@@ -172,8 +171,8 @@ fn place_of_ends(bed: &Bed) -> (Option<usize>, Option<u8>) {
 
 fn start(name: &'static str, role: Role, (core, fifo): (Option<usize>, Option<u8>)) -> Result<Subordinate, BenchError> {
     let mut process = Subordinate::start(name, ends::COMMAND, core, fifo)?;
-    let answer = process.ask(&Order::Be(role))?;
-    if matches!(answer, Answer::Ready) { Ok(process) } else { Err(process.confused(&answer)) }
+    process.ask::<()>(&Order::Be(role))?;
+    Ok(process)
 }
 
 /// Events of a turn to so many sinks in another process, and nanoseconds from one to the next.
@@ -184,11 +183,9 @@ fn pace(sinks: u32, seconds: f64) -> (u64, u64) {
 
 /// Has a source send to sinks in another process.
 fn carry(source: &mut Subordinate, sinks: &mut Subordinate, turn: Turn) -> Result<Came, BenchError> {
-    sinks.ask::<Answer>(&Order::Expect(turn.events))?;
-    source.ask::<Answer>(&Order::Send(turn))?;
-    let answer = sinks.ask(&Order::Tell)?;
-    let Answer::Came(came) = answer else { return Err(sinks.confused(&answer)) };
-    Ok(came)
+    sinks.ask::<()>(&Order::Expect(turn.events))?;
+    source.ask::<Sent>(&Order::Send(turn))?;
+    sinks.ask(&Order::Tell)
 }
 
 fn pair(place: Place, sinks: u32, payload_bytes: u32) -> Pair {

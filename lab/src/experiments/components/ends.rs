@@ -14,13 +14,13 @@ use component::{
     Source, component,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::campanile::setup;
 use crate::crash::settle;
 use crate::process::take_orders;
 use crate::{BenchError, Output, clock};
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "components-process";
 /// Events of a turn in one process before those that count.
 const WARM_UP: u64 = 200;
@@ -52,19 +52,12 @@ pub(super) struct Way {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     Be(Role),
-    /// To a source.
+    /// To a source; answered by what was [`Sent`].
     Send(Turn),
     /// To sinks: so many events come now.
     Expect(u64),
-    /// To sinks: wait for these.
+    /// To sinks: wait for these, and tell what [`Came`].
     Tell,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
-    Ready,
-    Sent(Sent),
-    Came(Came),
 }
 
 /// What came to the sinks of a turn.
@@ -299,7 +292,6 @@ impl End {
         }
     }
 
-    /// A container that sends, with what it is connected with.
     fn container(connect: impl FnOnce(&mut Server) -> Result<(), component::Error>) -> Result<Self, BenchError> {
         let make = || {
             let mut server = Server::new("source", ServerSettings::default())?;
@@ -322,7 +314,6 @@ impl End {
         Ok(Self::Container { turns, sent, _server: Box::new(server) })
     }
 
-    /// A server of a plan.
     fn planned(plan: &str, server: &str) -> Result<Self, BenchError> {
         let doing = "deploying a plan";
         let registry = Registry::new().with::<Sending>().with::<Noting>();
@@ -399,15 +390,15 @@ pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
         Ok(match order {
             Order::Be(role) => {
                 end = Some(End::of(&role)?);
-                Answer::Ready
+                Value::Null
             }
-            Order::Send(turn) => Answer::Sent(there()?.send(&turn)?),
+            Order::Send(turn) => json!(there()?.send(&turn)?),
             Order::Expect(events) => {
                 let events = vec![(0, 0); usize::try_from(events).unwrap_or(0)];
                 *arrivals() = Arrivals { since_ns: clock::now(), events, deliveries: 0, span_ns: None };
-                Answer::Ready
+                Value::Null
             }
-            Order::Tell => Answer::Came(there()?.tell()?),
+            Order::Tell => json!(there()?.tell()?),
         })
     })
 }
