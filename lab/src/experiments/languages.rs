@@ -4,7 +4,6 @@
 //! The programs lie in `lab/languages`, which says what they are given and answer; Rust's is this program.
 
 use std::ffi::OsString;
-use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Bed, PairedRatio};
 use crate::campanile::{Campanile, setup};
-use crate::process::{Subordinate, json, say_answer, say_started};
+use crate::process::{Subordinate, take_orders};
 use crate::report::{Aim, Reported};
 use crate::{BenchError, Options, Output, Percentiles, Spread, clock};
 
@@ -115,17 +114,13 @@ pub(crate) fn run_process(what: &str, channel: &str, out: &mut Output<'_>) -> Re
         let arrivals = Arc::new(Arrivals::default());
         let theirs = Arc::clone(&arrivals);
         let consumer = Consumer::new(channel).settings(settings).on(move |wind: Wind| theirs.arrived(&wind));
-        let subscription = consumer.and_then(Consumer::ready).map_err(setup("subscribing"))?;
-        say_started(out)?;
-        for_each_order(|_, events, _| say_answer(out, &arrivals.take(events)))?;
-        drop(subscription);
-        return Ok(());
+        let _subscription = consumer.and_then(Consumer::ready).map_err(setup("subscribing"))?;
+        return take_orders(out, |order: String| Ok(arrivals.take(words_of(&order).1)));
     }
     let supplier = Supplier::with(channel, &settings).map_err(setup("connecting a supplier"))?;
     let publisher = supplier.publisher(PublishOptions::default()).map_err(setup("making a publisher"))?;
-    say_started(out)?;
-    for_each_order(|order, events, period| {
-        let (began, mut lost) = (clock::now(), 0);
+    take_orders(out, |order: String| {
+        let ((order, events, period), began, mut lost) = (words_of(&order), clock::now(), 0);
         if order == "flood" {
             for _ in 0..events {
                 publisher.publish(&wind(0)).map_err(setup("publishing"))?;
@@ -138,20 +133,16 @@ pub(crate) fn run_process(what: &str, channel: &str, out: &mut Output<'_>) -> Re
                 supplier.publish(&wind(clock::now())).map_err(setup("publishing"))?;
             }
         }
-        say_answer(out, &Published { began, lost })
+        Ok(Published { began, lost })
     })
 }
 
-fn for_each_order(mut carry_out: impl FnMut(&str, u64, u64) -> Result<(), BenchError>) -> Result<(), BenchError> {
-    for line in io::stdin().lock().lines() {
-        let line = line.map_err(BenchError::io("reading an order"))?;
-        let order: String = serde_json::from_str(&line).map_err(json("reading an order"))?;
-        let mut words = order.split(' ');
-        let what = words.next().unwrap_or_default();
-        let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
-        carry_out(what, number(), number())?;
-    }
-    Ok(())
+/// An order's word and two numbers.
+fn words_of(order: &str) -> (&str, u64, u64) {
+    let mut words = order.split(' ');
+    let what = words.next().unwrap_or_default();
+    let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    (what, number(), number())
 }
 
 // ---- the experiment ----
