@@ -11,6 +11,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::process::Subordinate;
 use crate::report::{Aim, Reported, add};
 use crate::{BenchError, Options, Output, clock, scenarios};
 
@@ -27,24 +28,18 @@ pub(crate) mod component_crashes;
 pub(crate) mod components;
 pub(crate) mod event_path;
 pub(crate) mod isolation;
-pub(crate) mod jitter;
 pub(crate) mod languages;
-pub(crate) mod latency;
-pub(crate) mod load;
-pub(crate) mod number;
 pub(crate) mod overhead;
+pub(crate) mod paths;
 pub(crate) mod predicted;
 pub(crate) mod soak;
 pub(crate) mod tempo;
 
-pub(crate) use ability::RealTime;
 pub(crate) use paired::PairedRatio;
 pub(crate) use rig::{Class, Service};
-pub(crate) use samples::Bin;
 
-use ability::{Cores, Lifted};
-use party::{Answer, Order};
-use rig::Rig;
+use ability::{Cores, Lifted, RealTime};
+use rig::{Outcome, Plan, Rig};
 
 /// Octets of payload of every event: what the paper's section 4.4 has.
 const PAYLOAD_BYTES: usize = 64;
@@ -76,9 +71,9 @@ impl Bed {
         let cores = Cores::choose(options.one_cpu)?;
         let (real_time, lifted) = RealTime::find_out(options.lift_throttling)?;
         let fifo = real_time.fifo(Class::High.priority());
-        let order = Order::Calibrate { divisions: 0 };
-        let (party, answer) = party::start("the process that calibrates the load", cores.parties, fifo, &order)?;
-        let Answer::Calibrated { divisions, unit_ns } = answer else { return Err(party.confused(&answer)) };
+        let name = "the process that calibrates the load";
+        let mut party = Subordinate::start(name, party::COMMAND, cores.parties, fifo)?;
+        let (divisions, unit_ns): (u64, u64) = party.ask(&party::Order::Calibrate)?;
         let circumstances = Circumstances {
             real_time,
             one_cpu: options.one_cpu,
@@ -95,7 +90,6 @@ impl Bed {
         &self.circumstances.real_time
     }
 
-    /// Whether it has to be quick.
     fn quick(&self) -> bool {
         self.circumstances.quick
     }
@@ -133,9 +127,18 @@ struct Pair {
 impl Pair {
     /// Starts both, with so many paths of each class.
     fn start(bed: &Bed, paths: &[(Class, usize)]) -> Result<Self, BenchError> {
-        let start =
-            |service| Rig::start(service, paths, bed.cores, bed.real_time(), bed.circumstances.divisions_per_unit);
+        let start = |service| Rig::start(bed, service, paths);
         Ok(Self { real_time: start(Service::RealTime)?, plain: start(Service::Plain)? })
+    }
+
+    /// A turn of each, all paths with that load.
+    fn turns(&mut self, load: u32, plan: Plan, out: &mut Output<'_>) -> Result<[(Service, Outcome); 2], BenchError> {
+        let mut turn = |service: Service| {
+            out.progress(&format!("load {load}: {}", service.name()))?;
+            Ok::<_, BenchError>((service, self.of(service).run(plan, |_| Some(load))?))
+        };
+        let [first, second] = Service::ALL;
+        Ok([turn(first)?, turn(second)?])
     }
 
     fn of(&mut self, service: Service) -> &mut Rig {

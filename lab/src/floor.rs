@@ -9,72 +9,45 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::experiments::event_path;
 use crate::latency::ratio;
 use crate::places::Places;
 use crate::report::{Aim, Reported, add};
 use crate::spin::Spinners;
-use crate::{BenchError, Options, Output, campanile, clock};
+use crate::{BenchError, Options, Output, clock};
 
 pub(crate) mod counting;
 mod ends;
 mod middle;
 mod omniorb;
 mod report;
-mod strace;
 
 pub(crate) use report::Counted;
 
-use report::{Both, Figures, Ratios, Settings, Strace, Turn};
+use report::{Both, Figures, Ratios, Settings, Turn};
 
 use middle::Middle;
 use omniorb::OmniOrb;
 
-/// What carries the events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[value(rename_all = "lower")]
-enum Contender {
-    /// The service.
-    Campanile,
-    /// A bare two-hop TCP relay.
-    Relay,
-    /// Two omniORB programs, directly.
-    OmniOrb,
-}
-
-impl Contender {
-    const ALL: [Self; 3] = [Self::Campanile, Self::Relay, Self::OmniOrb];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Campanile => campanile::NAME,
-            Self::Relay => middle::RELAY,
-            Self::OmniOrb => omniorb::NAME,
-        }
+crate::report::kinds! {
+    /// What carries the events.
+    #[derive(clap::ValueEnum)]
+    #[value(rename_all = "lower")]
+    enum Contender {
+        /// The service.
+        Campanile = "Campanile",
+        /// A bare two-hop TCP relay.
+        Relay = "bare relay",
+        /// Two omniORB programs, directly.
+        OmniOrb = "omniORB direct",
     }
 }
 
-/// Whether the cores are kept awake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Series {
-    AsIs,
-    CoresAwake,
-}
-
-impl Series {
-    const ALL: [Self; 2] = [Self::AsIs, Self::CoresAwake];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::AsIs => "as is",
-            Self::CoresAwake => "cores awake",
-        }
-    }
-
-    const fn key(self) -> &'static str {
-        match self {
-            Self::AsIs => "as_is",
-            Self::CoresAwake => "cores_awake",
-        }
+crate::report::kinds! {
+    /// Whether the cores are kept awake.
+    enum Series {
+        AsIs = "as_is",
+        CoresAwake = "cores_awake",
     }
 }
 
@@ -107,10 +80,10 @@ fn aims(quick: bool, all: &BTreeMap<String, Ratios>) -> Vec<Aim> {
     const ALLOCATIONS_BELOW: f64 = 0.001;
     let mut aims = Vec::new();
     for series in Series::ALL {
-        let Some(ratios) = all.get(&format!("{}.{}", series.key(), Load::Paced.name())) else { continue };
+        let Some(ratios) = all.get(&format!("{}.{}", series.name(), Load::Paced.name())) else { continue };
         let mut aim = |aim: String, found: Option<f64>, met: Option<bool>| {
             let found = found.map_or_else(|| "not measured".to_owned(), |found| format!("{found:.3}"));
-            aims.push(Aim::new(format!("{}, paced: {aim}", series.name()), found, met));
+            aims.push(Aim::new(format!("{}, paced: {aim}", series.name().replace('_', " ")), found, met));
         };
         let Ratios { latency_p50, allocations_per_event, syscalls_per_event, .. } = *ratios;
         // The median of a second's events is where the scheduler has put the parties.
@@ -174,7 +147,7 @@ impl Contenders {
     }
 
     /// Writes down the sizes of the messages, and has the service's system calls counted if that is wanted.
-    fn finish(&mut self, options: &Options, settings: &mut Settings) -> Result<Option<Strace>, BenchError> {
+    fn finish(&mut self, options: &Options, settings: &mut Settings) -> Result<Option<Value>, BenchError> {
         if let Ok(relay) = &self.relay {
             settings.request_bytes = relay.request_bytes();
             settings.reply_bytes = relay.message_bytes.1;
@@ -182,8 +155,21 @@ impl Contenders {
         let Ok(campanile) = &mut self.campanile else { return Ok(None) };
         settings.request_bytes = campanile.request_bytes();
         (settings.request_bytes_behind_campanile, settings.reply_bytes) = campanile.message_bytes;
-        if options.strace { strace::count(campanile, settings).map(Some) } else { Ok(None) }
+        if options.strace { strace(campanile, settings).map(Some) } else { Ok(None) }
     }
+}
+
+/// A second opinion on the number of system calls, from outside: those of all threads in 4 s of paced traffic, the warm-up's and those of
+/// the requests by which the counters are read included. Tracing makes everything slow, so that only the counts are of use.
+fn strace(campanile: &mut Middle, settings: &Settings) -> Result<Value, BenchError> {
+    let settings = Settings { paced_seconds: 4.0, ..settings.clone() };
+    let pid = campanile.process().pid();
+    let (turn, traced) = event_path::trace(pid, || campanile.turn(Load::Paced, &settings))?;
+    let mut calls = BTreeMap::<&str, u64>::new();
+    traced.iter().for_each(|call| *calls.entry(&call.name).or_default() += 1);
+    let events = turn.counted.map_or(turn.losses.sent, |counted| counted.events) + middle::WARM_UP;
+    let per_event = ratio(calls.values().sum(), events.max(1));
+    Ok(json!({"events": events, "calls": calls, "system_calls_per_event": per_event}))
 }
 
 fn measure(options: &Options, out: &mut Output<'_>) -> Result<(Value, BTreeMap<String, Ratios>), BenchError> {
@@ -232,7 +218,7 @@ fn assemble(
     };
     let both = |who: Contender| -> Both {
         let loads = |series| Load::ALL.map(|load| (load.name(), figures(who, series, load))).into();
-        Series::ALL.map(|series| (series.key(), loads(series))).into()
+        Series::ALL.map(|series| (series.name(), loads(series))).into()
     };
     let (campanile, relay) = (both(Contender::Campanile), both(Contender::Relay));
     let mut all = BTreeMap::new();
@@ -251,7 +237,7 @@ fn assemble(
     );
     let report = json!({
         "settings": settings,
-        "ratios": all.get(&format!("{}.{}", Series::CoresAwake.key(), Load::Paced.name())),
+        "ratios": all.get(&format!("{}.{}", Series::CoresAwake.name(), Load::Paced.name())),
         "ratios_are": ratios_are,
         "all_ratios": all,
         "campanile": campanile,
@@ -293,7 +279,7 @@ mod tests {
             events_per_second: 250.0,
             latency,
             latency_from_schedule: Some(latency),
-            round_trip: latency.into(),
+            round_trip: latency,
             late_pushes: Some(0),
             losses: Losses { sent: 100, received: 100, ..Losses::default() },
             cpu_us_per_event: Some(microseconds / 4.0),

@@ -4,9 +4,11 @@
 //! [`fan_out`](crate::performance::fan_out), so it has to be as lean as such a program honestly is: it neither spins nor
 //! batches, and allocates nothing in the steady state.
 
-use std::io::{ErrorKind, Read, Write};
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
+use crate::process::Process;
 use crate::{BenchError, Output};
 
 /// Octets of a GIOP header (CORBA 3.3 part 2, 9.4.1).
@@ -21,13 +23,29 @@ pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 /// The largest message that is relayed.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// What a hop says when it listens; the address follows.
+const READY: &str = "listening on ";
+
+/// Starts one: a hidden sub-command and its arguments, on this core only and at this `SCHED_FIFO` priority if given. Says where it listens.
+pub(crate) fn start(
+    words: &[OsString],
+    confined: (Option<usize>, Option<u8>),
+) -> Result<(Process, SocketAddr), BenchError> {
+    Process::start_confined("the bare relay", None, confined, words, |line| line.strip_prefix(READY)?.parse().ok())
+}
+
+/// Says, as a hop, where it listens.
+pub(crate) fn say_ready(address: io::Result<SocketAddr>, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let address = address.map_err(BenchError::io("reading the address to listen on"))?;
+    writeln!(out, "{READY}{address}")?;
+    Ok(out.flush()?)
+}
+
 /// Listens on a port of its own on loopback, says so in one line, and takes the first supplier that connects.
-pub(crate) fn accept_supplier(ready: &str, out: &mut Output<'_>) -> Result<TcpStream, BenchError> {
+pub(crate) fn accept_supplier(out: &mut Output<'_>) -> Result<TcpStream, BenchError> {
     let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
         .map_err(BenchError::io("listening for the supplier"))?;
-    let address = listener.local_addr().map_err(BenchError::io("reading the address to listen on"))?;
-    writeln!(out, "{ready}{address}")?;
-    out.flush()?;
+    say_ready(listener.local_addr(), out)?;
     let (supplier, _) = listener.accept().map_err(BenchError::io("accepting the supplier"))?;
     Ok(supplier)
 }

@@ -10,7 +10,7 @@ mod experiments;
 pub(crate) mod fan_out;
 pub(crate) mod json;
 mod lines;
-mod meters;
+pub(crate) mod meters;
 mod perf;
 pub(crate) mod pool;
 pub(crate) mod protocol;

@@ -48,7 +48,7 @@ impl Places {
 }
 
 impl Place {
-    fn only(core: usize) -> Self {
+    pub(crate) fn only(core: usize) -> Self {
         let mut set = CpuSet::new();
         set.set(core);
         Self(set)

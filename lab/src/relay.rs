@@ -12,17 +12,22 @@ use std::net::{SocketAddr, TcpStream};
 use load::poll::Poll;
 
 use crate::hop::{Pending, accept_supplier};
-use crate::{BenchError, Output};
+use crate::process::{Process, arguments};
+use crate::{BenchError, Output, hop};
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "relay-process";
-
-/// What its ready line starts with; the address it listens on follows.
-pub(crate) const READY: &str = "relay listening on ";
 
 /// The peers' keys.
 const SUPPLIER: u64 = 0;
 const CONSUMER: u64 = 1;
+
+/// Starts one in front of the consumer there, on this core only and at this `SCHED_FIFO` priority if given. Says where it listens.
+pub(crate) fn start(
+    consumer: SocketAddr,
+    confined: (Option<usize>, Option<u8>),
+) -> Result<(Process, SocketAddr), BenchError> {
+    hop::start(&arguments([COMMAND, "--consumer", &consumer.to_string()]), confined)
+}
 
 /// Runs the relay until one of its two peers closes its connection.
 ///
@@ -30,7 +35,7 @@ const CONSUMER: u64 = 1;
 /// first supplier that connects.
 pub(crate) fn run_process(consumer: SocketAddr, out: &mut Output<'_>) -> Result<(), BenchError> {
     let consumer = TcpStream::connect(consumer).map_err(BenchError::io("connecting to the consumer"))?;
-    let supplier = accept_supplier(READY, out)?;
+    let supplier = accept_supplier(out)?;
     relay(supplier, consumer)
 }
 

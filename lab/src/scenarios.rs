@@ -49,13 +49,13 @@ scenarios! {
         "What an event takes by lines of JSON, beside CORBA";
     "overflow" ("quick seconds=60/5 awake=5 writer rate=20000 payload=1000 budget_gib=4 on") => Alone(overflow::run):
         "A consumer that sleeps while events go on coming, and gets them all when it wakes";
-    "paths-load" ("") => OnBed(experiments::load::measure):
+    "paths-load" ("") => OnBed(experiments::paths::load):
         "Three paths of 100 events/s under rising load: which of them keep up (Gore et al., figures 9 and 10)";
-    "paths-latency" ("") => OnBed(experiments::latency::measure):
+    "paths-latency" ("") => OnBed(experiments::paths::latency):
         "How latencies are spread where the low path has failed (Gore et al., figures 11 and 12)";
-    "paths-jitter" ("only") => OnBed(experiments::jitter::measure):
+    "paths-jitter" ("only") => OnBed(experiments::paths::jitter):
         "How even the high path's latency stays under load and beside 20 saturating low paths (Gore et al., figure 13)";
-    "paths-number" ("") => OnBed(experiments::number::measure):
+    "paths-number" ("") => OnBed(experiments::paths::number):
         "The high path beside 1 to 100 low paths (Gore et al., figure 14)";
     "overhead" ("") => OnBed(experiments::overhead::measure):
         "What priorities cost, and a service beside 2 and 3 hops without one (Gore et al., figure 15)";

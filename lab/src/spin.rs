@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use rustix::thread::{CpuSet, sched_setaffinity};
-
+use crate::places::Place;
 use crate::{BenchError, system};
 
 /// Where the kernel takes wishes for how fast a core must be awake again (`Documentation/power/pm_qos_interface.rst`).
@@ -72,7 +71,10 @@ impl Spinners {
             let thread = thread::Builder::new()
                 .name(format!("spinner {core}"))
                 .spawn(move || {
-                    let settled = settle_on(core);
+                    // Behind everything else there.
+                    let idle =
+                        system::run_only_when_idle().map_err(BenchError::io("giving a spinning thread the idle class"));
+                    let settled = idle.and_then(|()| Place::only(core).take());
                     let failed = settled.is_err();
                     // The receiver is gone only when starting has been given up, and then `stop` says so too.
                     let _ = ready.send(settled);
@@ -84,7 +86,7 @@ impl Spinners {
             spinners.threads.push(thread);
         }
         for settled in started.iter().take(spinners.threads.len()) {
-            settled.map_err(BenchError::io("giving a spinning thread the idle class"))?;
+            settled?;
         }
         Ok(spinners)
     }
@@ -101,23 +103,13 @@ impl Drop for Spinners {
     }
 }
 
-/// Ties the calling thread to a core and puts it behind everything else there.
-fn settle_on(core: usize) -> std::io::Result<()> {
-    system::run_only_when_idle()?;
-    let mut only = CpuSet::new();
-    only.set(core);
-    sched_setaffinity(None, &only)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn spins_on_a_core_and_stops() {
-        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
-        let core = (0..CpuSet::MAX_CPU).find(|&core| allowed.is_set(core)).unwrap();
+        let core = crate::places::Places::anywhere().unwrap().middle.cores()[0];
         let spinners = Spinners::start(&[core]).unwrap();
         assert_eq!(spinners.threads.len(), 1);
         drop(spinners);

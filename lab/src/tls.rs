@@ -27,12 +27,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::campanile::Campanile;
-use crate::hop::accept_supplier;
+use crate::hop::{self, accept_supplier};
 use crate::latency::ratio;
 use crate::persistent::Folder;
 use crate::places::Places;
 use crate::process::{Process, arguments};
-use crate::relay::READY;
 use crate::report::{Aim, Reported};
 use crate::spin::Spinners;
 use crate::{BenchError, Options, Output, clock};
@@ -268,12 +267,10 @@ fn start_relay(files: &Files, consumer: u16) -> Result<(Process, u16), BenchErro
     for (name, file) in [("--certificate", &files.certificate), ("--key", &files.key)] {
         words.extend([name.into(), file.into()]);
     }
-    let ready = |line: &str| line.strip_prefix(READY)?.parse::<SocketAddr>().ok();
-    let (process, address) = Process::start("the bare relay", &words, ready)?;
+    let (process, address) = hop::start(&words, (None, None))?;
     Ok((process, address.port()))
 }
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "tls-relay-process";
 
 /// Options of the hidden relay process.
@@ -299,7 +296,7 @@ pub(crate) fn run_process(options: &TlsRelayOptions, out: &mut Output<'_>) -> Re
     let trust = Trust::read(&options.certificate, None).map_err(|error| unsecured(&error))?;
     let server = ServerEnd::new(identity()?, Clients::Required(trust.clone())).map_err(|error| unsecured(&error))?;
     let client = ClientEnd::new(trust, true, Some(identity()?)).map_err(|error| unsecured(&error))?;
-    let supplier = accept_supplier(READY, out)?;
+    let supplier = accept_supplier(out)?;
     let session = server.session().map_err(|error| unsecured(&error))?;
     let mut supplier = Side::shaken(supplier, session).map_err(|error| unsecured(&*error))?;
     let consumer = TcpStream::connect(options.consumer).map_err(BenchError::io("connecting to the consumer"))?;
@@ -333,7 +330,6 @@ pub(crate) fn run_process(options: &TlsRelayOptions, out: &mut Output<'_>) -> Re
     })
 }
 
-/// One side of the relay.
 struct Side {
     tcp: TcpStream,
     session: Session,

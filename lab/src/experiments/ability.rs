@@ -10,7 +10,8 @@ use std::thread;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
-use crate::{BenchError, Output, clock, system};
+use crate::places::Place;
+use crate::{BenchError, Output, system};
 
 /// Microseconds of each period in which real-time threads may run on a core, all together; −1: always (sched(7)).
 const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
@@ -155,9 +156,24 @@ impl Cores {
     }
 }
 
-/// Sleeps for so long: what the experimenter does while a run's events flow.
-pub(super) fn pause(nanoseconds: u64) -> Result<(), BenchError> {
-    clock::sleep_until(clock::now() + nanoseconds)
+/// Where a thread or a process runs and how: on the only core, if there is one, and at a `SCHED_FIFO` priority, if there is one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seat {
+    pub(super) core: Option<usize>,
+    pub(super) fifo: Option<u8>,
+}
+
+impl Seat {
+    /// Has the calling thread, and those that it starts, run there.
+    pub(super) fn take(self) -> Result<(), BenchError> {
+        if let Some(core) = self.core {
+            Place::only(core).take()?;
+        }
+        match self.fifo {
+            Some(fifo) => system::run_fifo(fifo).map_err(BenchError::io("giving a thread its real-time priority")),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

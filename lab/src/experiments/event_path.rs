@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -13,6 +12,8 @@ use serde_json::json;
 
 use super::Bed;
 use super::overhead;
+use crate::campanile::setup;
+use crate::performance::meters::{self, field};
 use crate::process::Process;
 use crate::report::{Aim, Reported};
 use crate::{BenchError, Options, Output, clock, system};
@@ -35,7 +36,6 @@ const PERIOD: u64 = clock::SECOND / 200;
 /// The same under strace, which stops every party at every call.
 const PERIOD_TRACED: u64 = clock::SECOND / 50;
 
-/// The report, beside what all of them begin with.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
     pub(crate) documented: Vec<String>,
@@ -83,7 +83,7 @@ pub(crate) fn measure(bed: &Bed, _: &Options, out: &mut Output<'_>) -> Reported 
         allocations,
     };
     match trace {
-        Ok(calls) => report.enter(&calls, &after),
+        Ok(((), calls)) => report.enter(&calls, &after),
         Err(Untraced::NotUsable(note)) => report.strace_note = Some(note),
         Err(Untraced::Failed(error)) => return Err(error),
     }
@@ -123,27 +123,18 @@ impl Thread {
     }
 
     fn parse(status: &str) -> Option<Self> {
-        let field =
-            |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
         Some(Self {
-            name: field("Name")?.to_owned(),
-            voluntary: field("voluntary_ctxt_switches")?.parse().ok()?,
-            involuntary: field("nonvoluntary_ctxt_switches")?.parse().ok()?,
+            name: field(status, "Name")?,
+            voluntary: field(status, "voluntary_ctxt_switches")?,
+            involuntary: field(status, "nonvoluntary_ctxt_switches")?,
         })
     }
 }
 
 /// All threads of a process, by their ids.
 fn threads(pid: u32) -> Result<BTreeMap<u32, Thread>, BenchError> {
-    let doing = "looking at the service's threads";
-    let mut threads = BTreeMap::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/task")).map_err(BenchError::io(doing))? {
-        let entry = entry.map_err(BenchError::io(doing))?;
-        let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let status = fs::read_to_string(entry.path().join("status")).map_err(BenchError::io(doing))?;
-        threads.extend(id.zip(Thread::parse(&status)));
-    }
-    Ok(threads)
+    let statuses = meters::statuses(pid)?.into_iter();
+    Ok(statuses.filter_map(|(thread, status)| Some((thread, Thread::parse(&status)?))).collect())
 }
 
 fn switches(before: &BTreeMap<u32, Thread>, after: &BTreeMap<u32, Thread>) -> Vec<Switches> {
@@ -160,22 +151,31 @@ fn switches(before: &BTreeMap<u32, Thread>, after: &BTreeMap<u32, Thread>) -> Ve
 }
 
 /// Why there is no trace.
-enum Untraced {
+pub(crate) enum Untraced {
     /// strace is not there, or may not look.
     NotUsable(String),
     /// What was to be traced failed.
     Failed(BenchError),
 }
 
+impl From<Untraced> for BenchError {
+    fn from(untraced: Untraced) -> Self {
+        match untraced {
+            Untraced::NotUsable(note) => setup("listening with strace")(note),
+            Untraced::Failed(error) => error,
+        }
+    }
+}
+
 /// A system call as strace saw it begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Call {
+pub(crate) struct Call {
     thread: u32,
-    name: String,
+    pub(crate) name: String,
 }
 
 /// Has strace listen to all threads of a process while `act` is under way.
-fn trace(pid: u32, act: impl FnOnce() -> Result<(), BenchError>) -> Result<Vec<Call>, Untraced> {
+pub(crate) fn trace<T>(pid: u32, act: impl FnOnce() -> Result<T, BenchError>) -> Result<(T, Vec<Call>), Untraced> {
     let file = std::env::temp_dir().join(format!("campanile-event-path-{}.strace", std::process::id()));
     let mut command = Command::new("strace");
     command.args(["-f", "-p", &pid.to_string(), "-o"]).arg(&file);
@@ -186,16 +186,15 @@ fn trace(pid: u32, act: impl FnOnce() -> Result<(), BenchError>) -> Result<Vec<C
     let _ = system::have_run_fifo(tracer.pid(), TRACER_PRIORITY);
     let done = act();
     let said = tracer.end_with(Signal::INT);
-    done.map_err(Untraced::Failed)?;
-    let text = read_and_remove(&file).map_err(Untraced::Failed)?;
+    let done = done.map_err(Untraced::Failed)?;
+    let text =
+        fs::read_to_string(&file).map_err(BenchError::io("reading what strace saw")).map_err(Untraced::Failed)?;
+    let _ = fs::remove_file(&file);
     let calls: Vec<Call> = text.lines().filter_map(parse_call).collect();
-    if calls.is_empty() { Err(Untraced::NotUsable(format!("strace saw nothing; it said {said:?}"))) } else { Ok(calls) }
-}
-
-fn read_and_remove(file: &PathBuf) -> Result<String, BenchError> {
-    let text = fs::read_to_string(file).map_err(BenchError::io("reading what strace saw"))?;
-    fs::remove_file(Path::new(file)).map_err(BenchError::io("removing what strace wrote"))?;
-    Ok(text)
+    if calls.is_empty() {
+        return Err(Untraced::NotUsable(format!("strace saw nothing; it said {said:?}")));
+    }
+    Ok((done, calls))
 }
 
 /// Reads a line such as `4711 recvfrom(9, …`; none of those that only end a call, or tell of a signal.

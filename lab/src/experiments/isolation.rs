@@ -7,12 +7,12 @@
 //! clients are kept apart as if each had a machine of its own: the well-behaved one's processes run at a real-time priority and are
 //! not delayed by the other one's use of the core that they share. The service has a core to itself.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use client::notify::{EventType, Property, Topic, Topics};
 
-use super::line::{Ends, Line};
+use super::ability::Seat;
+use super::line::Line;
 use super::party::{Piece, Sample, SupplierPath};
 use super::samples::{Window, whole};
 use super::{Bed, quotient};
@@ -39,20 +39,6 @@ const P99_AT_MOST: f64 = 1.5;
 
 /// The charts have a value for so many nanoseconds.
 const SLICE: u64 = clock::SECOND / 10;
-
-/// The report, beside what all of them begin with.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Report {
-    pub(crate) cores_awake: &'static str,
-    /// How full the service's core was.
-    service_busy: Vec<Value>,
-    pub(crate) flood_seconds: (f64, f64),
-    pub(crate) rows: Vec<Row>,
-    pub(crate) p99_ratio: Option<f64>,
-    pub(crate) p99_ratio_without_shares: Option<f64>,
-    /// The latencies of each publisher's events over time.
-    courses: Vec<Value>,
-}
 
 crate::report::kinds! {
     /// How the service shares its lane out.
@@ -84,27 +70,13 @@ impl Publisher {
     }
 }
 
-/// When.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Time {
-    /// Before the flood.
-    Before,
-    /// During the flood.
-    During,
-    /// After the flood; what then still waits of it is part of this.
-    After,
-}
-
-/// The delays of one publisher's events in one part of the experiment.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Row {
-    pub(crate) sharing: Sharing,
-    pub(crate) publisher: Publisher,
-    pub(crate) time: Time,
-    pub(crate) rate: f64,
-    pub(crate) delay: Option<Percentiles>,
-    pub(crate) latency: Option<Percentiles>,
+crate::report::kinds! {
+    enum Time {
+        Before = "before",
+        During = "during",
+        /// What then still waits of the flood is part of this.
+        After = "after",
+    }
 }
 
 /// When the parts of the experiment begin and end, on the monotonic clock.
@@ -119,15 +91,7 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
     let (around, flood) = bed.times(options, (1.5, 4.0), (5.0, 10.0));
     // What is before the flood is compared with what is in it, when no core dozes off.
     let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
-    let mut report = Report {
-        cores_awake: awake.how(),
-        service_busy: Vec::new(),
-        flood_seconds: (around, around + flood),
-        rows: Vec::new(),
-        p99_ratio: None,
-        p99_ratio_without_shares: None,
-        courses: Vec::new(),
-    };
+    let mut found = Found::default();
     for sharing in Sharing::ALL {
         out.progress(&format!("flood with {}", sharing.name()))?;
         let mut clients = Clients::start(bed, sharing)?;
@@ -136,15 +100,43 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
         let window = Window { from, until: from + clock::nanoseconds(flood) };
         let schedule = Schedule { start, flood: window, end: window.until + clock::nanoseconds(around) };
         let (received, busy) = clients.flood(schedule)?;
-        report.service_busy.push(json!({"sharing": sharing, "of_core": busy}));
+        found.busy.push(json!({"sharing": sharing, "of_core": busy}));
         for (publisher, samples) in Publisher::ALL.into_iter().zip(&received) {
-            report.enter(sharing, publisher, schedule, samples);
+            found.enter(sharing, publisher, schedule, samples);
         }
     }
-    Ok((report.judge(), json!(report)))
+    let [p99_ratio, p99_ratio_without_shares] = Sharing::ALL.map(|sharing| found.p99_ratio(sharing));
+    let aim = "equal shares: the well-behaved publisher's p99 during the flood is at most 1.5 × that before it";
+    let contrast = Aim::new(
+        "no shares: the contrast",
+        super::at_most("", p99_ratio_without_shares, P99_AT_MOST).found,
+        p99_ratio_without_shares.map(|ratio| ratio > P99_AT_MOST),
+    );
+    let report = json!({
+        "cores_awake": awake.how(),
+        "service_busy": found.busy,
+        "flood_seconds": (around, around + flood),
+        "rows": found.rows,
+        "p99_ratio": p99_ratio,
+        "p99_ratio_without_shares": p99_ratio_without_shares,
+        "courses": found.courses,
+    });
+    Ok((vec![super::at_most(aim, p99_ratio, P99_AT_MOST), contrast], report))
 }
 
-impl Report {
+#[derive(Default)]
+struct Found {
+    /// How full the service's core was.
+    busy: Vec<Value>,
+    /// The delays of each publisher's events in each part of the experiment.
+    rows: Vec<Value>,
+    /// The p99 of the well-behaved publisher's.
+    p99s: Vec<(Sharing, Time, f64)>,
+    /// The latencies of each publisher's events over time.
+    courses: Vec<Value>,
+}
+
+impl Found {
     fn enter(&mut self, sharing: Sharing, publisher: Publisher, schedule: Schedule, samples: &[Sample]) {
         let Schedule { start, flood, end } = schedule;
         // The first and the last moments are not those of even traffic.
@@ -156,14 +148,15 @@ impl Report {
         ];
         for (time, window) in parts {
             let delays = window.latencies_from_schedule(samples);
-            self.rows.push(Row {
-                sharing,
-                publisher,
-                time,
-                rate: whole(delays.len()) * f64::from(publisher.every()) / window.seconds(),
-                delay: Percentiles::of(delays),
-                latency: Percentiles::of(window.latencies(samples)),
-            });
+            let rate = whole(delays.len()) * f64::from(publisher.every()) / window.seconds();
+            let latency = Percentiles::of(window.latencies(samples));
+            if publisher == Publisher::WellBehaved {
+                self.p99s.extend(latency.map(|latency| (sharing, time, latency.p99)));
+            }
+            self.rows.push(json!({
+                "sharing": sharing, "publisher": publisher, "time": time, "rate": rate, "delay": Percentiles::of(delays),
+                "latency": latency,
+            }));
         }
         let slice = |index: u64| {
             let from = start + index * SLICE;
@@ -175,22 +168,10 @@ impl Report {
         self.courses.push(json!({"sharing": sharing, "publisher": publisher, "slices": slices}));
     }
 
-    fn judge(&mut self) -> Vec<Aim> {
-        let p99 = |sharing, time| {
-            let wanted = (sharing, Publisher::WellBehaved, time);
-            let row = self.rows.iter().find(|row| (row.sharing, row.publisher, row.time) == wanted);
-            row.and_then(|row| row.latency).map(|latency| latency.p99)
-        };
-        let ratio = |sharing| quotient(p99(sharing, Time::During), p99(sharing, Time::Before));
-        self.p99_ratio = ratio(Sharing::EqualShares);
-        self.p99_ratio_without_shares = ratio(Sharing::None);
-        let aim = "equal shares: the well-behaved publisher's p99 during the flood is at most 1.5 × that before it";
-        let contrast = Aim::new(
-            "no shares: the contrast",
-            super::at_most("", self.p99_ratio_without_shares, P99_AT_MOST).found,
-            self.p99_ratio_without_shares.map(|ratio| ratio > P99_AT_MOST),
-        );
-        vec![super::at_most(aim, self.p99_ratio, P99_AT_MOST), contrast]
+    /// During the flood, of that before.
+    fn p99_ratio(&self, sharing: Sharing) -> Option<f64> {
+        let p99 = |time| self.p99s.iter().find(|p99| (p99.0, p99.1) == (sharing, time)).map(|p99| p99.2);
+        quotient(p99(Time::During), p99(Time::Before))
     }
 }
 
@@ -211,10 +192,10 @@ impl Clients {
             Sharing::None => Vec::new(),
         };
         let channel = service.new_channel_with(&qos)?;
-        let ends = Ends { core: bed.cores.ends, fifo: bed.real_time().fifo(CLIENT_PRIORITY) };
+        let ends = Seat { core: bed.cores.ends, fifo: bed.real_time().fifo(CLIENT_PRIORITY) };
         let mut clients = Self {
             well_behaved: well_behaved(ends, &channel)?,
-            misbehaving: misbehaving(Ends { fifo: None, ..ends }, &channel)?,
+            misbehaving: misbehaving(Seat { fifo: None, ..ends }, &channel)?,
             service,
         };
         for line in [&mut clients.well_behaved, &mut clients.misbehaving] {
@@ -235,17 +216,17 @@ impl Clients {
             Piece { from: flood.from, until: flood.until, period: 0, events: BATCH },
             behaving(flood.until, end),
         ])?;
-        super::ability::pause(flood.from.saturating_sub(clock::now()))?;
+        clock::sleep_until(flood.from)?;
         let (cpu, from) = (self.service.process().cpu()?, clock::now());
-        super::ability::pause(flood.until.saturating_sub(clock::now()))?;
+        clock::sleep_until(flood.until)?;
         let busy = ratio(self.service.process().cpu()? - cpu, clock::now() - from);
-        super::ability::pause(end.saturating_sub(clock::now()))?;
+        clock::sleep_until(end)?;
         Ok(([self.well_behaved.end()?.1, self.misbehaving.end()?.1], busy))
     }
 }
 
 /// One event after the other, each answered.
-fn well_behaved(ends: Ends, channel: &Channel) -> Result<Line, BenchError> {
+fn well_behaved(ends: Seat, channel: &Channel) -> Result<Line, BenchError> {
     let event_type = Publisher::WellBehaved.name();
     Line::start(ends, |consumer| {
         let proxy = channel.add_supplier(CarriageOptions::default())?;
@@ -256,7 +237,7 @@ fn well_behaved(ends: Ends, channel: &Channel) -> Result<Line, BenchError> {
 }
 
 /// Sequences, and a subscriber that takes sequences.
-fn misbehaving(ends: Ends, channel: &Channel) -> Result<Line, BenchError> {
+fn misbehaving(ends: Seat, channel: &Channel) -> Result<Line, BenchError> {
     let form = Form::Sequence;
     let line = Line::start(ends, |consumer| {
         let proxy = channel.add_supplier(CarriageOptions { form, ..CarriageOptions::default() })?;
@@ -274,13 +255,6 @@ fn misbehaving(ends: Ends, channel: &Channel) -> Result<Line, BenchError> {
 }
 
 fn path(proxy: ProxyAddress, publisher: Publisher, unanswered_max: u32) -> SupplierPath {
-    SupplierPath {
-        address: proxy.address,
-        key: proxy.key,
-        event_type: publisher.name().to_owned(),
-        priority: None,
-        payload_bytes: super::PAYLOAD_BYTES,
-        unanswered_max,
-        sequences: publisher == Publisher::Misbehaving,
-    }
+    let sequences = publisher == Publisher::Misbehaving;
+    SupplierPath { unanswered_max, sequences, ..SupplierPath::to(proxy, publisher.name()) }
 }

@@ -8,19 +8,18 @@
 //! compared next to each other and is turned round from one round to the next. A figure is the median of the pairs' ratios, with
 //! its interval ([`PairedRatio`]). Processes differ from start to start, so all of them are started anew several times.
 
-use std::ffi::OsString;
 use std::net::SocketAddr;
 
 use client::notify::{EventType, Property, ThreadPoolLanes};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::line::{Ends, Line};
+use super::ability::Seat;
+use super::line::Line;
 use super::paired::PairedRatio;
 use super::party::SupplierPath;
 use super::{Bed, Class};
-use crate::campanile::{self, Campanile};
+use crate::campanile::{self, Campanile, ProxyAddress};
 use crate::process::Process;
 use crate::report::{Aim, Reported};
 use crate::spin::Awake;
@@ -44,17 +43,14 @@ const REAL_TIME_AT_MOST: f64 = 1.05;
 /// What a service's latency is to be at most, as a multiple of the relay's.
 const SERVICE_AT_MOST: f64 = 1.5;
 
-/// The process between supplier and consumer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) enum Between {
-    /// No process.
-    #[serde(rename = "2 hops")]
-    Nobody,
-    /// A relay that forwards each request to the consumer and each reply to the supplier (`bench floor`'s).
-    #[serde(rename = "3 hops")]
-    Relay,
-    #[serde(rename = "service")]
-    Service,
+crate::report::kinds! {
+    /// The process between supplier and consumer.
+    enum Between {
+        Nobody = "2 hops",
+        /// A relay that forwards each request to the consumer and each reply to the supplier (`bench floor`'s).
+        Relay = "3 hops",
+        Service = "service",
+    }
 }
 
 /// The contenders, in this order and the reverse one: each that is compared with another stands next to it.
@@ -66,16 +62,6 @@ const CONTENDERS: [(Between, bool); 6] = [
     (Between::Relay, true),
     (Between::Nobody, true),
 ];
-
-/// The figures of one contender.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Row {
-    pub(crate) between: Between,
-    pub(crate) real_time: bool,
-    pub(crate) events_per_second: Option<Spread>,
-    pub(crate) median_us: Option<Spread>,
-    pub(crate) p99_us: Option<Spread>,
-}
 
 /// One configuration, running. Its ends are ended before what is between them.
 pub(super) struct Contender {
@@ -153,8 +139,16 @@ fn assemble(starts: usize, turns: &[Turns; CONTENDERS.len()], cores_awake: &'sta
             SERVICE_AT_MOST,
         ),
     ];
-    let mut rows: Vec<Row> = CONTENDERS.iter().zip(turns).map(|(&contender, turns)| turns.row(contender)).collect();
-    rows.sort_by_key(|row| (row.between, row.real_time));
+    let mut all: Vec<_> = CONTENDERS.iter().zip(turns).collect();
+    all.sort_by_key(|(contender, _)| **contender);
+    let spread = |figures: &[Option<f64>]| Spread::of(figures.iter().copied().flatten());
+    let row = |((between, real_time), turns): (&(Between, bool), &Turns)| {
+        json!({
+            "between": between, "real_time": real_time, "events_per_second": spread(&turns.rates),
+            "median_us": spread(&turns.medians), "p99_us": spread(&turns.p99s),
+        })
+    };
+    let rows: Vec<Value> = all.into_iter().map(row).collect();
     let report = json!({
         "payload_bytes": super::PAYLOAD_BYTES,
         "cores_awake": cores_awake,
@@ -167,19 +161,6 @@ fn assemble(starts: usize, turns: &[Turns; CONTENDERS.len()], cores_awake: &'sta
         "real_time_service_latency_ratio": real_time_service_latency_ratio,
     });
     (aims, report)
-}
-
-impl Turns {
-    fn row(&self, (between, real_time): (Between, bool)) -> Row {
-        let spread = |figures: &[Option<f64>]| Spread::of(figures.iter().copied().flatten());
-        Row {
-            between,
-            real_time,
-            events_per_second: spread(&self.rates),
-            median_us: spread(&self.medians),
-            p99_us: spread(&self.p99s),
-        }
-    }
 }
 
 /// The real-time service with a supplier and a consumer, for other experiments that look at it.
@@ -203,7 +184,6 @@ impl Contender {
         }
     }
 
-    /// The id of the service's process.
     pub(super) fn service_pid(&self) -> Result<u32, BenchError> {
         Ok(self.service()?.process().pid())
     }
@@ -217,14 +197,14 @@ impl Contender {
 
     fn start(bed: &Bed, between: Between, real_time: bool) -> Result<Self, BenchError> {
         let fifo = bed.real_time().fifo(Class::High.priority());
-        let ends = Ends { core: bed.cores.ends, fifo };
+        let ends = Seat { core: bed.cores.ends, fifo };
         let mut middle = Middle::Nobody;
         let core = bed.cores.middle;
         let line = Line::start(ends, |consumer| {
             let (path, process) = match between {
                 Between::Nobody => (direct(consumer, real_time), Middle::Nobody),
                 Between::Relay => {
-                    let (process, address) = start_relay(core, fifo, consumer)?;
+                    let (process, address) = relay::start(consumer, (core, fifo))?;
                     (direct(address, real_time), Middle::Relay(process))
                 }
                 Between::Service => {
@@ -248,35 +228,21 @@ impl Contender {
         Ok((received > 0).then(|| super::samples::whole(received) / span.seconds()))
     }
 
-    /// Latencies at an even pace.
     fn latency(&mut self, warm_up: u64, window: u64) -> Result<Option<Percentiles>, BenchError> {
         let (span, samples) = self.line.run(clock::SECOND / RATE, warm_up, window)?;
         Ok(Percentiles::of(span.latencies(&samples)))
     }
 }
 
-/// What a supplier pushes to a consumer, or a relay, at that address.
-fn direct(address: SocketAddr, real_time: bool) -> SupplierPath {
-    SupplierPath {
-        address,
-        // As long as a proxy's, so that requests have the same size.
-        key: campanile::key_as_long_as(&[0; 40]),
-        event_type: Class::High.name().to_owned(),
-        priority: real_time.then(|| Class::High.priority()),
-        payload_bytes: super::PAYLOAD_BYTES,
-        unanswered_max: 1,
-        sequences: false,
-    }
+fn path(proxy: ProxyAddress, real_time: bool) -> SupplierPath {
+    let priority = real_time.then(|| Class::High.priority());
+    SupplierPath { priority, ..SupplierPath::to(proxy, Class::High.name()) }
 }
 
-fn start_relay(
-    core: Option<usize>,
-    fifo: Option<u8>,
-    consumer: SocketAddr,
-) -> Result<(Process, SocketAddr), BenchError> {
-    let arguments = [relay::COMMAND, "--consumer", &consumer.to_string()].map(OsString::from);
-    let ready = |line: &str| line.strip_prefix(relay::READY)?.parse::<SocketAddr>().ok();
-    Process::start_confined(relay::COMMAND, None, (core, fifo), &arguments, ready)
+/// What a supplier pushes to a consumer, or a relay, at that address.
+fn direct(address: SocketAddr, real_time: bool) -> SupplierPath {
+    // As long as a proxy's, so that requests have the same size.
+    path(ProxyAddress { address, key: campanile::key_as_long_as(&[0; 40]) }, real_time)
 }
 
 fn start_service(
@@ -296,6 +262,5 @@ fn start_service(
     let components: Vec<_> = real_time.then(|| policy.to_component()).into_iter().collect();
     let event_type = EventType::new(wire::EVENT_DOMAIN, Class::High.name());
     channel.add_consumer_of(&event_type, consumer, &campanile::key_as_long_as(&proxy.key), &components)?;
-    let path = SupplierPath { address: proxy.address, key: proxy.key, ..direct(proxy.address, real_time) };
-    Ok((path, service))
+    Ok((path(proxy, real_time), service))
 }

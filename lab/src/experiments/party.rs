@@ -1,18 +1,22 @@
 //! The suppliers and consumers of an experiment: processes of their own, ordered what to do line by line.
 //!
 //! The experimenter starts `bench party-process` (hidden), leashed, confined to a core and at a real-time priority where
-//! the experiment wants that, and talks to it in lines of JSON: an [`Order`] in, an [`Answer`] out. A process is either
+//! the experiment wants that, and talks to it in lines of JSON: an [`Order`] in, its answer out. A process is either
 //! all suppliers or all consumers of one kind of path; each path has a thread. While events flow nothing is said: when
 //! to send what is part of the order, and what happened is reported when all of it is over. So the experimenter needs no
 //! processor time while it matters, and a party of low priority may take as long as it has to.
 
+use std::io;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use super::ability::Seat;
 use super::primes;
+use crate::campanile::ProxyAddress;
 use crate::process::{Subordinate, take_orders};
-use crate::{BenchError, Output};
+use crate::{BenchError, Output, system};
 
 mod consumer;
 mod supplier;
@@ -20,47 +24,22 @@ mod supplier;
 use consumer::Consumers;
 use supplier::Suppliers;
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "party-process";
 
-/// An order to a party.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Be the suppliers of these paths, and connect.
     Supply(Vec<SupplierPath>),
-    /// Be the consumers of so many paths, and listen.
+    /// Be the consumers of so many paths, and listen; answered by where, in the order of the paths.
     Consume(usize),
-    /// Find out what a unit of load is: how many divisions make it (0: find that out, too) and how long it takes.
-    Calibrate {
-        /// Divisions in a unit, or 0.
-        divisions: u64,
-    },
+    /// Find out what a unit of load is: how many divisions make it, and how many nanoseconds it takes.
+    Calibrate,
     /// Record the events of this run, and do their work.
     Record(Recording),
-    /// Send a run's events; answered when the last has left.
+    /// Send a run's events; answered by what each path [sent](Sent), when the last has left.
     Send(Run),
-    /// Tell what came in the run that is recorded; answered when every path has come to its end.
+    /// Tell what came in the run that is recorded, the [`Sample`]s of each path; answered when every path has come to its end.
     Collect,
-}
-
-/// What a party answers.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
-    /// The suppliers are connected, or the consumers record.
-    Ready,
-    /// The consumers listen there, in the order of the paths.
-    Listening(Vec<SocketAddr>),
-    /// What a unit of load is.
-    Calibrated {
-        /// Divisions in a unit.
-        divisions: u64,
-        /// How long it takes, in nanoseconds.
-        unit_ns: u64,
-    },
-    /// The run's events have been sent.
-    Sent(Vec<Sent>),
-    /// The run's events have come, of each path in their order.
-    Received(Vec<Vec<Sample>>),
 }
 
 /// Where a supplier's events go and what they are.
@@ -74,7 +53,6 @@ pub(super) struct SupplierPath {
     pub(super) event_type: String,
     /// The CORBA priority sent with each request (`RTCorbaPriority`); `None`: none is sent.
     pub(super) priority: Option<i16>,
-    /// Octets of payload.
     pub(super) payload_bytes: usize,
     /// Pushes that may be unanswered. 1: the next leaves when the one before has returned.
     pub(super) unanswered_max: u32,
@@ -82,7 +60,21 @@ pub(super) struct SupplierPath {
     pub(super) sequences: bool,
 }
 
-/// A run, for one process of suppliers.
+impl SupplierPath {
+    /// One to that proxy, or that client, without a priority: each event is answered before the next one leaves.
+    pub(super) fn to(ProxyAddress { address, key }: ProxyAddress, event_type: &str) -> Self {
+        Self {
+            address,
+            key,
+            event_type: event_type.to_owned(),
+            priority: None,
+            payload_bytes: super::PAYLOAD_BYTES,
+            unanswered_max: 1,
+            sequences: false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Run {
     /// Its number; every event carries it.
@@ -129,7 +121,6 @@ pub(super) struct Recording {
 /// What a supplier did in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sent {
-    /// Events sent.
     pub(super) events: u64,
     /// Of these, how many left late because a push before had not returned.
     pub(super) late: u64,
@@ -181,7 +172,6 @@ struct Payload {
     end: bool,
 }
 
-/// Octets of it.
 const PAYLOAD_LEN: usize = 32;
 
 impl Payload {
@@ -214,16 +204,47 @@ impl Payload {
     }
 }
 
-/// Starts a party's process, on this core only and at this `SCHED_FIFO` priority where there is one, and gives it its role.
-pub(super) fn start(
-    name: &'static str,
-    core: Option<usize>,
-    fifo: Option<u8>,
-    role: &Order,
-) -> Result<(Subordinate, Answer), BenchError> {
-    let mut party = Subordinate::start(name, COMMAND, core, fifo)?;
-    let answer = party.ask(role)?;
-    Ok((party, answer))
+/// The suppliers and the consumers of some paths: a process of each. Ended in this order.
+pub(super) struct Group {
+    suppliers: Subordinate,
+    consumers: Subordinate,
+}
+
+impl Group {
+    /// Starts so many consumers, lets `connect` put something between, and starts suppliers, which push to where that says.
+    pub(super) fn start(
+        Seat { core, fifo }: Seat,
+        paths: usize,
+        connect: impl FnMut(SocketAddr) -> Result<SupplierPath, BenchError>,
+    ) -> Result<Self, BenchError> {
+        let mut consumers = Subordinate::start("the consumers' process", COMMAND, core, fifo)?;
+        let addresses: Vec<SocketAddr> = consumers.ask(&Order::Consume(paths))?;
+        let paths = addresses.into_iter().map(connect).collect::<Result<_, _>>()?;
+        let mut suppliers = Subordinate::start("the suppliers' process", COMMAND, core, fifo)?;
+        suppliers.ask::<()>(&Order::Supply(paths))?;
+        Ok(Self { suppliers, consumers })
+    }
+
+    pub(super) fn record(&mut self, recording: Recording) -> Result<(), BenchError> {
+        self.consumers.ask(&Order::Record(recording))
+    }
+
+    /// Orders a run, and returns at once.
+    pub(super) fn send(&mut self, run: Run) -> Result<(), BenchError> {
+        self.suppliers.order(&Order::Send(run))
+    }
+
+    /// Waits until the run is over; what was sent and what came on each path.
+    pub(super) fn collect(&mut self) -> Result<Vec<(Sent, Vec<Sample>)>, BenchError> {
+        let sent: Vec<Sent> = self.suppliers.answer()?;
+        let received: Vec<Vec<Sample>> = self.consumers.ask(&Order::Collect)?;
+        Ok(sent.into_iter().zip(received).collect())
+    }
+
+    pub(super) fn cpu(&self) -> Result<u64, BenchError> {
+        let both = [&self.suppliers, &self.consumers].map(|party| system::process_cpu(party.pid()));
+        both.into_iter().sum::<io::Result<u64>>().map_err(BenchError::io("reading a party's processor time"))
+    }
 }
 
 /// What the process is, once it has its order.
@@ -240,27 +261,27 @@ pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
 }
 
 impl Role {
-    fn obey(&mut self, order: Order) -> Result<Answer, BenchError> {
+    fn obey(&mut self, order: Order) -> Result<Value, BenchError> {
         match (order, &mut *self) {
             (Order::Supply(paths), _) => {
                 *self = Self::Suppliers(Suppliers::connect(paths)?);
-                Ok(Answer::Ready)
+                Ok(Value::Null)
             }
             (Order::Consume(paths), _) => {
                 let (consumers, addresses) = Consumers::listen(paths)?;
                 *self = Self::Consumers(consumers);
-                Ok(Answer::Listening(addresses))
+                Ok(json!(addresses))
             }
-            (Order::Calibrate { divisions }, _) => {
-                let divisions = if divisions == 0 { primes::divisions_per_unit() } else { divisions };
-                Ok(Answer::Calibrated { divisions, unit_ns: primes::unit_ns(divisions) })
+            (Order::Calibrate, _) => {
+                let divisions = primes::divisions_per_unit();
+                Ok(json!((divisions, primes::unit_ns(divisions))))
             }
-            (Order::Send(run), Self::Suppliers(suppliers)) => suppliers.send(&run).map(Answer::Sent),
+            (Order::Send(run), Self::Suppliers(suppliers)) => Ok(json!(suppliers.send(&run)?)),
             (Order::Record(recording), Self::Consumers(consumers)) => {
                 consumers.record(recording);
-                Ok(Answer::Ready)
+                Ok(Value::Null)
             }
-            (Order::Collect, Self::Consumers(consumers)) => consumers.collect().map(Answer::Received),
+            (Order::Collect, Self::Consumers(consumers)) => Ok(json!(consumers.collect()?)),
             (order, _) => Err(BenchError::Process {
                 name: COMMAND.to_owned(),
                 reason: format!("was told what is not its part: {order:?}"),

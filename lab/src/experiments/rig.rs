@@ -4,12 +4,12 @@
 use client::notify::{EventType, Property, ThreadPoolLanes};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 
-use super::ability::{Cores, RealTime};
-use super::party::{self, Answer, Order, Piece, Recording, Run, Sample, Schedule, Sent, SupplierPath};
+use super::Bed;
+use super::ability::Seat;
+use super::party::{Group, Piece, Recording, Run, Sample, Schedule, Sent, SupplierPath};
 use super::samples::Window;
 use crate::campanile::{self, Campanile, Channel};
-use crate::process::Subordinate;
-use crate::{BenchError, CarriageOptions, Percentiles, clock, system, wire};
+use crate::{BenchError, CarriageOptions, Percentiles, clock, wire};
 
 /// How long before the first event is due a run is ordered: until then all parties know what to do.
 const LEAD: u64 = clock::SECOND / 20;
@@ -29,11 +29,8 @@ crate::report::kinds! {
 crate::report::kinds! {
     /// What a path's events are worth.
     pub(crate) enum Class {
-        /// The highest priority.
         High = "high",
-        /// The one between.
         Medium = "medium",
-        /// The lowest.
         Low = "low",
     }
 }
@@ -51,20 +48,12 @@ impl Class {
 
 /// A service and the parties of its paths, running.
 pub(super) struct Rig {
-    /// Ended last: parties must not see their connections break.
-    groups: Vec<Group>,
+    /// The paths of each class, and how many there are. Ended first: parties must not see their connections break.
+    groups: Vec<(Class, usize, Group)>,
     service: Campanile,
     runs: u32,
     /// Divisions in a unit of load.
     divisions: u64,
-}
-
-/// The paths of a class: one process of suppliers, one of consumers.
-struct Group {
-    class: Class,
-    paths: usize,
-    suppliers: Subordinate,
-    consumers: Subordinate,
 }
 
 /// What is to happen in a run. Times in nanoseconds.
@@ -92,7 +81,6 @@ impl Plan {
     }
 }
 
-/// What came of a run.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) window: Window,
@@ -102,7 +90,6 @@ pub(super) struct Outcome {
     pub(super) high_cpu: u64,
 }
 
-/// What came of one path in a run.
 #[derive(Debug)]
 pub(super) struct PathOutcome {
     pub(super) class: Class,
@@ -140,20 +127,14 @@ impl Outcome {
 
 impl Rig {
     /// Starts a service and as many paths of each class, and lets a few events through each.
-    pub(super) fn start(
-        kind: Service,
-        paths: &[(Class, usize)],
-        cores: Cores,
-        real_time: &RealTime,
-        divisions: u64,
-    ) -> Result<Self, BenchError> {
-        let service = Campanile::start_on(cores.parties)?;
+    pub(super) fn start(bed: &Bed, kind: Service, paths: &[(Class, usize)]) -> Result<Self, BenchError> {
+        let service = Campanile::start_on(bed.cores.parties)?;
         let channel = service.new_channel_with(&qualities(kind))?;
         let mut groups = Vec::new();
         for &(class, count) in paths.iter().filter(|(_, count)| *count > 0) {
-            groups.push(Group::start(kind, class, count, &channel, cores, real_time)?);
+            groups.push((class, count, connect(bed, kind, (class, count), &channel)?));
         }
-        let mut rig = Self { groups, service, runs: 0, divisions };
+        let mut rig = Self { groups, service, runs: 0, divisions: bed.circumstances.divisions_per_unit };
         // Connections settle on their lanes, buffers are made.
         rig.run(Plan::at_100_hz(0.0, 0.1), |_| Some(0))?;
         Ok(rig)
@@ -163,34 +144,31 @@ impl Rig {
     pub(super) fn run(&mut self, plan: Plan, load: impl Fn(Class) -> Option<u32>) -> Result<Outcome, BenchError> {
         self.runs += 1;
         let number = self.runs;
-        let all: usize = self.groups.iter().map(|group| group.paths).sum();
+        let all: usize = self.groups.iter().map(|(_, paths, _)| paths).sum();
         let paths = u64::try_from(all).unwrap_or(u64::MAX).max(1);
         let start = clock::now() + LEAD + LEAD_PER_PATH * paths + plan.period;
         let window = Window { from: start + plan.warm_up, until: start + plan.warm_up + plan.window };
         let end = window.until + plan.cool_down;
         let before = self.cpu()?;
         let recording = Recording { number, divisions: self.divisions, work_until: end, every: 1 };
-        for group in &mut self.groups {
-            let answer = group.consumers.ask(&Order::Record(recording))?;
-            let Answer::Ready = answer else { return Err(group.consumers.confused(&answer)) };
-        }
+        self.groups.iter_mut().try_for_each(|(.., group)| group.record(recording))?;
         let mut index = 0_u64;
-        for group in &mut self.groups {
-            let schedule = (0..group.paths).map(|_| {
+        for (class, count, group) in &mut self.groups {
+            let schedule = (0..*count).map(|_| {
                 // Paths take turns within a period.
                 let from = start + plan.period * index / paths;
                 index += 1;
                 let piece = Piece { from, until: end, period: plan.period, events: 1 };
-                let load = load(group.class);
+                let load = load(*class);
                 Schedule { load: load.unwrap_or(0), pieces: load.map(|_| piece).into_iter().collect() }
             });
-            let run = Run { number, paths: schedule.collect() };
-            group.suppliers.order(&Order::Send(run))?;
+            group.send(Run { number, paths: schedule.collect() })?;
         }
-        super::ability::pause(end.saturating_sub(clock::now()))?;
+        clock::sleep_until(end)?;
         let mut outcome = Outcome { window, paths: Vec::new(), service_cpu: 0, high_cpu: 0 };
-        for group in &mut self.groups {
-            group.collect(&mut outcome.paths)?;
+        for (class, _, group) in &mut self.groups {
+            let paths = group.collect()?.into_iter();
+            outcome.paths.extend(paths.map(|(sent, samples)| PathOutcome { class: *class, sent, samples }));
         }
         let after = self.cpu()?;
         (outcome.service_cpu, outcome.high_cpu) = (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1));
@@ -199,13 +177,8 @@ impl Rig {
 
     /// Processor time of the service, and of the parties of the high path.
     fn cpu(&self) -> Result<(u64, u64), BenchError> {
-        let mut high = 0;
-        for group in self.groups.iter().filter(|group| group.class == Class::High) {
-            for party in [&group.suppliers, &group.consumers] {
-                high += system::process_cpu(party.pid()).map_err(BenchError::io("reading a party's processor time"))?;
-            }
-        }
-        Ok((self.service.process().cpu()?, high))
+        let high = self.groups.iter().filter(|(class, ..)| *class == Class::High);
+        Ok((self.service.process().cpu()?, high.map(|(.., group)| group.cpu()).sum::<Result<u64, _>>()?))
     }
 }
 
@@ -221,51 +194,19 @@ fn qualities(kind: Service) -> Vec<Property> {
     }
 }
 
-impl Group {
-    fn start(
-        kind: Service,
-        class: Class,
-        count: usize,
-        channel: &Channel,
-        cores: Cores,
-        real_time: &RealTime,
-    ) -> Result<Self, BenchError> {
-        let prioritised = kind == Service::RealTime;
-        let fifo = real_time.fifo(class.priority()).filter(|_| prioritised);
-        let (consumers, listening) =
-            party::start("the consumers' process", cores.parties, fifo, &Order::Consume(count))?;
-        let Answer::Listening(addresses) = &listening else { return Err(consumers.confused(&listening)) };
-        let policy = PriorityModelPolicy { model: PriorityModel::ClientPropagated, server_priority: class.priority() };
-        let components: Vec<_> = prioritised.then(|| policy.to_component()).into_iter().collect();
-        let mut paths = Vec::new();
-        for (index, &address) in addresses.iter().enumerate() {
-            let event_type = format!("{}-{index}", class.name());
-            let proxy = channel.add_supplier(CarriageOptions::default())?;
-            let subscription = EventType::new(wire::EVENT_DOMAIN, &event_type);
-            channel.add_consumer_of(&subscription, address, &campanile::key_as_long_as(&proxy.key), &components)?;
-            paths.push(SupplierPath {
-                address: proxy.address,
-                key: proxy.key,
-                event_type,
-                priority: prioritised.then(|| class.priority()),
-                payload_bytes: super::PAYLOAD_BYTES,
-                unanswered_max: 1,
-                sequences: false,
-            });
-        }
-        let (suppliers, answer) = party::start("the suppliers' process", cores.parties, fifo, &Order::Supply(paths))?;
-        let Answer::Ready = answer else { return Err(suppliers.confused(&answer)) };
-        Ok(Self { class, paths: count, suppliers, consumers })
-    }
-
-    /// Waits until everything has come to its end, and takes down what happened.
-    fn collect(&mut self, outcomes: &mut Vec<PathOutcome>) -> Result<(), BenchError> {
-        let answer = self.suppliers.answer()?;
-        let Answer::Sent(sent) = answer else { return Err(self.suppliers.confused(&answer)) };
-        let answer = self.consumers.ask(&Order::Collect)?;
-        let Answer::Received(received) = answer else { return Err(self.consumers.confused(&answer)) };
-        let class = self.class;
-        outcomes.extend(sent.into_iter().zip(received).map(|(sent, samples)| PathOutcome { class, sent, samples }));
-        Ok(())
-    }
+/// Starts so many paths of a class, on the core and at the priority that are theirs.
+fn connect(bed: &Bed, kind: Service, (class, count): (Class, usize), channel: &Channel) -> Result<Group, BenchError> {
+    let prioritised = kind == Service::RealTime;
+    let seat = Seat { core: bed.cores.parties, fifo: bed.real_time().fifo(class.priority()).filter(|_| prioritised) };
+    let policy = PriorityModelPolicy { model: PriorityModel::ClientPropagated, server_priority: class.priority() };
+    let components: Vec<_> = prioritised.then(|| policy.to_component()).into_iter().collect();
+    let mut event_types = (0..).map(|index| format!("{}-{index}", class.name()));
+    Group::start(seat, count, |address| {
+        let event_type = event_types.next().unwrap_or_default();
+        let proxy = channel.add_supplier(CarriageOptions::default())?;
+        let subscription = EventType::new(wire::EVENT_DOMAIN, &event_type);
+        channel.add_consumer_of(&subscription, address, &campanile::key_as_long_as(&proxy.key), &components)?;
+        let priority = prioritised.then(|| class.priority());
+        Ok(SupplierPath { priority, ..SupplierPath::to(proxy, &event_type) })
+    })
 }

@@ -20,10 +20,11 @@ mod tempo_ends;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 
 use super::Bed;
+use super::ability::Seat;
 use crate::campanile::Campanile;
 use crate::latency::Recorder;
 use crate::{BenchError, clock};
-use ends::{Pair, Seat, Transport, Way};
+use ends::{Pair, Transport, Way};
 
 /// A service that is a broker, and where.
 pub(super) struct Broker {

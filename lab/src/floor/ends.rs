@@ -4,13 +4,13 @@
 //! contender and the kernel stands between the two stamps.
 
 use std::convert::Infallible;
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use giop::connection::{self, Side};
-use giop::framing::{Inbound, Limits};
+use giop::connection::Side;
+use load::peer::Peer;
 
 use crate::latency::Recorder;
 use crate::loss::Ledger;
@@ -20,51 +20,15 @@ use crate::{BenchError, clock};
 /// How long an end waits for the other one before it gives the contender up.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
-/// A connection on which whole messages are read.
-#[derive(Debug)]
-struct Connection {
-    contender: &'static str,
-    stream: TcpStream,
-    inbound: Inbound,
+/// That side of a connection.
+fn peer<W: std::fmt::Debug>(name: &'static str, side: Side, stream: TcpStream) -> Result<Peer<W>, BenchError> {
+    stream.set_read_timeout(Some(SILENCE_MAX)).map_err(BenchError::io("limiting how long a read may take"))?;
+    Peer::new(name, side, stream)
 }
 
-impl Connection {
-    fn new(contender: &'static str, stream: TcpStream) -> Result<Self, BenchError> {
-        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
-        stream.set_read_timeout(Some(SILENCE_MAX)).map_err(BenchError::io("limiting how long a read may take"))?;
-        Ok(Self { contender, stream, inbound: Inbound::new(Limits::default()) })
-    }
-
-    /// Reads once; the clock after it.
-    fn read(&mut self) -> Result<u64, BenchError> {
-        let count = match self.stream.read(self.inbound.space()) {
-            Ok(0) => return Err(self.broken("closed a connection in the middle of a turn")),
-            Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::Interrupted => 0,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Err(self.broken("kept silent for 20 s in the middle of a turn"));
-            }
-            Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
-        };
-        let at = clock::now();
-        self.inbound.filled(count);
-        Ok(at)
-    }
-
-    fn broken(&self, reason: &str) -> BenchError {
-        broken(self.contender, reason)
-    }
-}
-
-fn broken(contender: &'static str, reason: &str) -> BenchError {
-    BenchError::Protocol { contender: contender.to_owned(), reason: reason.to_owned() }
-}
-
-/// The supplier's end.
 #[derive(Debug)]
 pub(super) struct Supplier {
-    connection: Connection,
-    requests: connection::Connection<()>,
+    peer: Peer<()>,
     message: PushMessage,
 }
 
@@ -84,10 +48,8 @@ pub(super) struct Pushes {
 }
 
 impl Supplier {
-    /// A supplier that pushes on this connection.
     pub(super) fn new(contender: &'static str, stream: TcpStream, message: PushMessage) -> Result<Self, BenchError> {
-        let requests = connection::Connection::new(Side::Caller);
-        Ok(Self { connection: Connection::new(contender, stream)?, requests, message })
+        Ok(Self { peer: peer(contender, Side::Caller, stream)?, message })
     }
 
     /// Octets of the request as the supplier sends it.
@@ -104,7 +66,7 @@ impl Supplier {
     /// Closes the connection: the turn has failed, and no end should wait for more.
     pub(super) fn close(&self) {
         // It may be closed already, and then this has been achieved.
-        let _ = self.connection.stream.shutdown(std::net::Shutdown::Both);
+        let _ = self.peer.stream.shutdown(std::net::Shutdown::Both);
     }
 
     /// Sends `count` events that are not recorded.
@@ -162,33 +124,21 @@ impl Supplier {
 
     /// Waits until every push is answered; how long after `sent` that was.
     fn wait_for_replies(&mut self, sent: u64) -> Result<u64, BenchError> {
-        while self.requests.waiting() > 0 {
-            let at = self.connection.read()?;
-            let Connection { contender, inbound, .. } = &mut self.connection;
-            while wire::next_reply(contender, &mut self.requests, inbound)?.is_some() {
-                if self.requests.waiting() == 0 {
-                    return Ok(at.saturating_sub(sent));
-                }
-            }
-        }
-        Ok(0)
+        Ok(self.peer.await_replies(0)?.saturating_sub(sent))
     }
 
     /// Stamps and sends one event; the stamp's time.
     fn send(&mut self, due: u64, number: u64, phase: Phase) -> Result<u64, BenchError> {
         let sent = clock::now();
-        self.message.stamp(self.requests.next_id(), Stamp { sent, due, number, supplier: 0, phase });
-        self.connection.stream.write_all(self.message.bytes()).map_err(BenchError::io("writing to a contender"))?;
-        self.requests.sent(Some(()));
+        self.message.stamp(self.peer.requests.next_id(), Stamp { sent, due, number, supplier: 0, phase });
+        self.peer.send(self.message.bytes(), ())?;
         Ok(sent)
     }
 }
 
-/// The consumer's end.
 #[derive(Debug)]
 pub(super) struct Consumer {
-    connection: Connection,
-    requests: connection::Connection<Infallible>,
+    peer: Peer<Infallible>,
     reply: Vec<u8>,
 }
 
@@ -225,8 +175,7 @@ impl Arrivals {
 impl Consumer {
     /// A consumer that is pushed to on this connection.
     pub(super) fn new(contender: &'static str, stream: TcpStream) -> Result<Self, BenchError> {
-        let requests = connection::Connection::new(Side::Server);
-        Ok(Self { connection: Connection::new(contender, stream)?, requests, reply: Vec::new() })
+        Ok(Self { peer: peer(contender, Side::Server, stream)?, reply: Vec::new() })
     }
 
     /// Takes and answers events until the last of the turn; says so on `progress` when the warm-up is over, and again
@@ -234,7 +183,7 @@ impl Consumer {
     pub(super) fn turn(&mut self, progress: &mpsc::Sender<()>) -> Result<Arrivals, BenchError> {
         let mut arrivals = Arrivals::none_yet();
         loop {
-            let at = self.connection.read()?;
+            let at = self.read()?;
             while let Some(received) = self.answer(at, &mut arrivals)? {
                 let Some(stamp) = received else { continue };
                 match stamp.phase {
@@ -254,34 +203,30 @@ impl Consumer {
         }
     }
 
+    fn read(&mut self) -> Result<u64, BenchError> {
+        self.peer.read()?.ok_or_else(|| self.peer.broken("kept silent for 20 s in the middle of a turn"))
+    }
+
     /// Answers the next message that has been read whole; the stamp of the event that it brought, if it did; `None` when there is no
     /// such message.
     fn answer(&mut self, at: u64, arrivals: &mut Arrivals) -> Result<Option<Option<Stamp>>, BenchError> {
-        let contender = self.connection.contender;
-        let message = wire::next_request(
-            contender,
-            &mut self.requests,
-            &mut self.connection.inbound,
-            &mut self.connection.stream,
-        )?;
-        let Some(message) = message else { return Ok(None) };
-        let mut stamp = None;
-        let request = wire::read_push(message.bytes, &message.header, &mut |payload| stamp = Stamp::read(payload))
-            .map_err(|error| broken(contender, &format!("sent a request that cannot be read: {error}")))?;
+        let contender = self.peer.name;
+        let broken = |reason| BenchError::Protocol { contender: contender.into(), reason };
+        let Some(message) = self.peer.next_request()? else { return Ok(None) };
+        let (mut stamp, header, length) = (None, message.header, message.bytes.len());
+        let request = wire::read_push(message.bytes, &header, &mut |payload| stamp = Stamp::read(payload))
+            .map_err(|error| broken(format!("sent a request that cannot be read: {error}")))?;
         if let Some(Stamp { phase: Phase::Measured | Phase::MeasuredEnd, sent, due, number, .. }) = stamp {
             arrivals.latency.record(at.saturating_sub(sent));
             arrivals.since_due.record(at.saturating_sub(due));
-            arrivals
-                .ledger
-                .enter(number)
-                .map_err(|_| broken(contender, "delivered an event with an impossible number"))?;
+            arrivals.ledger.enter(number).map_err(|_| broken("delivered an event with an impossible number".into()))?;
             arrivals.ended = at;
         }
         self.reply.clear();
         if request.response != giop::message::Response::None {
-            wire::write_reply(&mut self.reply, &message.header, request.request_id);
-            arrivals.message_bytes = (message.bytes.len(), self.reply.len());
-            self.connection.stream.write_all(&self.reply).map_err(BenchError::io("answering a contender"))?;
+            wire::write_reply(&mut self.reply, &header, request.request_id);
+            arrivals.message_bytes = (length, self.reply.len());
+            self.peer.stream.write_all(&self.reply).map_err(BenchError::io("answering a contender"))?;
         }
         Ok(Some(stamp))
     }
@@ -289,7 +234,7 @@ impl Consumer {
     /// Takes and answers the next event, and whatever else comes before it.
     fn take_one(&mut self, arrivals: &mut Arrivals) -> Result<(), BenchError> {
         loop {
-            let at = self.connection.read()?;
+            let at = self.read()?;
             while let Some(received) = self.answer(at, arrivals)? {
                 if received.is_some() {
                     return Ok(());

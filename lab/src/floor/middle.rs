@@ -1,7 +1,6 @@
 //! A contender that stands between our own supplier and our own consumer: Campanile, or the bare relay.
 
-use std::ffi::OsString;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -23,8 +22,8 @@ pub(super) const WARM_UP: u64 = 200;
 /// How long the consumer may take over these, and over what is still on its way when the supplier is done.
 const ARRIVE_WITHIN: Duration = Duration::from_secs(30);
 
-/// The name under which reports show the relay.
-pub(super) const RELAY: &str = "bare relay";
+/// The name of the relay in errors.
+const RELAY: &str = "bare relay";
 
 /// A process in the middle with both ends connected to it.
 pub(super) struct Middle {
@@ -64,9 +63,7 @@ impl Middle {
     pub(super) fn relay(settings: &Settings, places: Places, key: &[u8]) -> Result<Self, BenchError> {
         let listener = campanile::listen()?;
         let address = listener.local_addr().map_err(BenchError::io("reading the address of a consumer"))?;
-        let arguments: Vec<OsString> = [relay::COMMAND, "--consumer", &address.to_string()].map(OsString::from).into();
-        let ready = |line: &str| line.strip_prefix(relay::READY)?.parse::<SocketAddr>().ok();
-        let (process, address) = Process::start(relay::COMMAND, &arguments, ready)?;
+        let (process, address) = relay::start(address, (None, None))?;
         let consumer = Consumer::new(RELAY, accept(&listener)?)?;
         let stream = TcpStream::connect(address).map_err(BenchError::io("connecting a supplier to the relay"))?;
         let mut supplier = supplier(RELAY, stream, key, settings)?;
@@ -79,12 +76,8 @@ impl Middle {
         self.supplier.request_bytes()
     }
 
-    /// The process in the middle.
     pub(super) fn process(&self) -> &Process {
-        match &self.process {
-            Inner::Campanile(service) => service.process(),
-            Inner::Relay(process) => process,
-        }
+        self.process.process()
     }
 
     /// Moves all parties to these cores.
@@ -176,12 +169,12 @@ impl Meters {
     /// Reads the counters first, so that the processor time this takes is not measured.
     fn begin(process: &Inner) -> Result<Self, BenchError> {
         let counting = process.counting()?;
-        Ok(Self { counting, cpu: process.cpu()? })
+        Ok(Self { counting, cpu: process.process().cpu()? })
     }
 
     /// What was used and counted since, and what the supplier did meanwhile.
     fn end(self, process: &Inner, pushes: Pushes) -> Result<Window, BenchError> {
-        let cpu = process.cpu()?.saturating_sub(self.cpu);
+        let cpu = process.process().cpu()?.saturating_sub(self.cpu);
         let counted = match (self.counting, process.counting()?) {
             (Some(before), Some(after)) => Some(before.until(&after)),
             _ => None,
@@ -199,10 +192,10 @@ fn arrived(consumer: &mpsc::Receiver<()>) -> Result<(), BenchError> {
 }
 
 impl Inner {
-    fn cpu(&self) -> Result<u64, BenchError> {
+    fn process(&self) -> &Process {
         match self {
-            Self::Campanile(service) => service.process().cpu(),
-            Self::Relay(process) => process.cpu(),
+            Self::Campanile(service) => service.process(),
+            Self::Relay(process) => process,
         }
     }
 
@@ -227,7 +220,7 @@ fn report(window: &Window, arrivals: &Arrivals) -> Result<Turn, BenchError> {
         events_per_second: ratio(losses.received, 1) / clock::seconds(lasted),
         latency: arrivals.latency.percentiles().ok_or_else(nothing)?,
         latency_from_schedule: arrivals.since_due.percentiles(),
-        round_trip: pushes.round_trip.percentiles().ok_or_else(nothing)?.into(),
+        round_trip: pushes.round_trip.percentiles().ok_or_else(nothing)?,
         late_pushes: Some(pushes.late),
         losses,
         cpu_us_per_event: Some(divide_us(*cpu, pushes.sent)),

@@ -9,15 +9,12 @@ use std::process::Command;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::report::{RoundTrip, Settings, Turn};
+use super::report::{Settings, Turn};
 use super::{Load, divide_us, middle};
 use crate::latency::ratio;
 use crate::places::Places;
 use crate::process::Dialogue;
 use crate::{BenchError, Losses, Percentiles, clock};
-
-/// The name under which reports show it.
-pub(super) const NAME: &str = "omniORB direct";
 
 /// Events that are sent before those that count, in every turn.
 const WARM_UP: u64 = 200;
@@ -128,11 +125,13 @@ fn report(pushed: &Pushed, arrived: &Arrived) -> Turn {
             ..Percentiles::default()
         },
         latency_from_schedule: None,
-        round_trip: RoundTrip {
-            median_us: pushed.round_trip_p50_ns / 1e3,
-            p99_us: pushed.round_trip_p99_ns / 1e3,
-            p999_us: pushed.round_trip_p999_ns / 1e3,
-            max_us: pushed.round_trip_max_ns / 1e3,
+        round_trip: Percentiles {
+            events: pushed.events,
+            median: pushed.round_trip_p50_ns / 1e3,
+            p99: pushed.round_trip_p99_ns / 1e3,
+            p999: pushed.round_trip_p999_ns / 1e3,
+            max: pushed.round_trip_max_ns / 1e3,
+            ..Percentiles::default()
         },
         late_pushes: None,
         losses,

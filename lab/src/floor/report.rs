@@ -13,29 +13,13 @@ pub(crate) struct Turn {
     pub(crate) events_per_second: f64,
     pub(crate) latency: Percentiles,
     pub(crate) latency_from_schedule: Option<Percentiles>,
-    pub(crate) round_trip: RoundTrip,
+    pub(crate) round_trip: Percentiles,
     pub(crate) late_pushes: Option<u64>,
     pub(crate) losses: Losses,
     pub(crate) cpu_us_per_event: Option<f64>,
     pub(crate) supplier_cpu_us_per_event: f64,
     pub(crate) consumer_cpu_us_per_event: f64,
     pub(crate) counted: Option<Counted>,
-}
-
-/// Percentiles of the supplier's round trip, in microseconds.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct RoundTrip {
-    pub(crate) median_us: f64,
-    pub(crate) p99_us: f64,
-    pub(crate) p999_us: f64,
-    pub(crate) max_us: f64,
-}
-
-impl From<Percentiles> for RoundTrip {
-    fn from(figures: Percentiles) -> Self {
-        let Percentiles { median, p99, p999, max, .. } = figures;
-        Self { median_us: median, p99_us: p99, p999_us: p999, max_us: max }
-    }
 }
 
 /// What the service counted while a turn's events passed through it.
@@ -162,12 +146,4 @@ impl Settings {
             reply_bytes: 0,
         }
     }
-}
-
-/// System calls of the service as strace counts them from outside.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Strace {
-    pub(crate) events: u64,
-    pub(crate) calls: BTreeMap<String, u64>,
-    pub(crate) system_calls_per_event: f64,
 }

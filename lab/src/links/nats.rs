@@ -14,7 +14,7 @@ use super::federation::{self, Point, Site};
 use super::nodes::{HERE, on_the_wire};
 use super::subscribers::Turns;
 use crate::latency::ratio;
-use crate::performance::ends::{self, Answer, Order, Publish, Received, Recording, Run, Sent, Subscribe};
+use crate::performance::ends::{self, Order, Publish, Received, Recording, Run, Sent, Subscribe};
 use crate::performance::protocol::Protocol;
 use crate::persistent::Folder;
 use crate::{BenchError, Losses, clock};
@@ -92,22 +92,15 @@ impl<'s> NatsWay<'s> {
             if is_direct { ("NATS, direct", &b"direct"[..]) } else { ("NATS, leaf nodes", &b"leaves"[..]) };
         let payload_bytes = payload as usize;
         let (protocol, target, address) = (Protocol::Nats, subject.to_vec(), (HERE, PORT).into());
-        let mut publisher = Subordinate::start("publisher", ends::COMMAND, None, None)?;
-        publisher.ask::<Answer>(&Order::Publish(Publish {
-            protocol,
-            address,
-            target,
-            payload_bytes,
-            window: WINDOW,
-        }))?;
+        let publish = Publish { protocol, address, target, payload_bytes, window: WINDOW };
+        let (publisher, _) = ends::start(&Order::Publish(publish), None, None)?;
         let (mut services, mut subscribers) = (vec![&nats.hub], Vec::new());
         for (site, leaf) in sites.iter().zip(&nats.leaves) {
             let host = if is_direct { HERE } else { site.node.address };
-            let mut process = Subordinate::start_program("subscribers", "", Some(site.words(ends::COMMAND)?), None)?;
             let targets = (0..each).map(|_| subject.to_vec()).collect();
             let address = Some((host, PORT).into());
-            process.ask::<Answer>(&Order::Subscribe(Subscribe { protocol, address, targets, copies: false }))?;
-            subscribers.push(process);
+            let subscribe = Subscribe { protocol, address, targets, copies: false };
+            subscribers.push(ends::start(&Order::Subscribe(subscribe), Some(site.words(ends::COMMAND)?), None)?.0);
             services.extend((!is_direct).then_some(leaf));
         }
         let (losses, turns) = Default::default();
@@ -125,24 +118,9 @@ impl<'s> NatsWay<'s> {
         self.run += 1;
         let (from, run) = (clock::now() + clock::SECOND / 20, self.run);
         let until = from + turn_ns;
-        for process in &mut self.subscribers {
-            process.ask::<Answer>(&Order::Record(Recording { run, from, until, spans: false, late: 0 }))?;
-        }
-        let sent = match self.publisher.ask(&Order::Send(Run { number: run, from, until, period }))? {
-            Answer::Sent(sent) => sent,
-            other => return Err(self.publisher.confused(&other)),
-        };
-        let mut came = Vec::new();
-        for process in &mut self.subscribers {
-            process.order(&Order::Collect { events: sent.events, quiet: QUIET })?;
-        }
-        for process in &self.subscribers {
-            match process.answer()? {
-                Answer::Received(received) => came.push(*received),
-                other => return Err(process.confused(&other)),
-            }
-        }
-        Ok((sent, came))
+        ends::record(&mut self.subscribers, Recording { run, from, until, spans: false, late: 0 })?;
+        self.publisher.order(&Order::Send(Run { number: run, from, until, period }))?;
+        ends::collect(&self.publisher, &mut self.subscribers, QUIET)
     }
 
     /// A turn at an even pace, and one at full speed.

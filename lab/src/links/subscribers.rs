@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -12,7 +11,7 @@ use client::notify::Property;
 use load::Form;
 use load::callers::Callers;
 use load::campanile::{Channel, NAME, Service, setup};
-use load::process::{Subordinate, json as of_json, say_answer, say_started};
+use load::process::{Subordinate, take_orders};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -21,7 +20,7 @@ use crate::durable::load::Flood;
 use crate::durable::median;
 use crate::latency::{Recorder, ratio};
 use crate::loss::{Ledger, Losses};
-use crate::process::{Process, arguments};
+use crate::process::Process;
 use crate::{BenchError, Output, clock, relay};
 
 /// The supplier whose events are not counted: it finds out whether events come at all.
@@ -34,7 +33,6 @@ pub(super) const RATE: u64 = 1_000;
 const SUPPLIERS: u64 = 64;
 /// What may pass until the first event.
 const FIRST_WITHIN: u64 = 20 * clock::SECOND;
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "links-subscribers";
 
 /// What a subscriber has got.
@@ -79,7 +77,6 @@ impl Got {
     }
 }
 
-/// An order to a process of subscribers.
 #[derive(Serialize, Deserialize)]
 enum Order {
     /// Connect so many to a channel of the service there.
@@ -101,27 +98,21 @@ struct Told {
 
 /// Runs a process of subscribers until its input ends.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
-    say_started(out)?;
     let (mut subscribers, mut services) = (Subscribers::default(), Vec::new());
-    for line in io::stdin().lines() {
-        let line = line.map_err(BenchError::io("reading an order"))?;
-        match serde_json::from_str(&line).map_err(of_json("reading an order"))? {
+    take_orders(out, |order| {
+        match order {
             Order::Connect(service, channel, count) => {
                 let service = Service::find(&service)?;
                 let channel = service.factory()?.get_event_channel(channel).map(Channel::of);
                 let channel = channel.map_err(setup("finding a channel"))?;
                 subscribers.add(&channel, count, false, &|| service.listener())?;
                 services.push(service);
-                say_answer(out, &())?;
             }
-            Order::AwaitFirst(since) => {
-                subscribers.await_first(since)?;
-                say_answer(out, &())?;
-            }
-            Order::Tell => say_answer(out, &subscribers.each(Told::of).collect::<Vec<_>>())?,
+            Order::AwaitFirst(since) => subscribers.await_first(since)?,
+            Order::Tell => return Ok(json!(subscribers.each(Told::of).collect::<Vec<_>>())),
         }
-    }
-    Ok(())
+        Ok(Value::Null)
+    })
 }
 
 impl Told {
@@ -178,9 +169,7 @@ impl Subscribers {
             let mut callers = Callers::new(NAME, listen()?)?.answering_at_once();
             let mut address = callers.address()?;
             if is_relayed {
-                let words = arguments([relay::COMMAND, "--consumer", &address.to_string()]);
-                let ready = |line: &str| line.strip_prefix(relay::READY)?.parse().ok();
-                let (process, at) = Process::start("the bare relay", &words, ready)?;
+                let (process, at) = relay::start(address, (None, None))?;
                 self.relays.push(process);
                 address = at;
             }

@@ -9,21 +9,19 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use super::ends::{Publish, Subscribe};
-use super::protocol::Protocol;
-use crate::campanile::ProxyAddress;
-use crate::floor::counting::Counting;
-use crate::{BenchError, Form};
+use client::notify::Property;
+use giop::ior::{Component, ORB_TYPE_CAMPANILE};
 
-pub(super) mod campanile;
-mod cyclonedds;
-mod floors;
-pub(crate) mod jacorb;
-pub(super) mod json;
-mod nats;
-mod omnievents;
-mod omniorb;
-mod peers;
+use super::ends::{Publish, Subscribe};
+use super::fan_out;
+use super::protocol::Protocol;
+use crate::campanile::{self, Campanile, Consumer, ProxyAddress, consumer_key};
+use crate::floor::counting::Counting;
+use crate::persistent::Folder;
+use crate::process::Process;
+use crate::{BenchError, CarriageOptions, Form, hop, relay};
+
+pub(crate) mod peers;
 
 /// What is to be carried, and between which ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +73,6 @@ pub(crate) enum Consume {
 /// Why a contender does not take part.
 #[derive(Debug)]
 pub(crate) enum Absence {
-    /// It is not installed; how to install it.
     NotInstalled(String),
     /// It does not offer what the scenario asks for.
     NotOffered(&'static str),
@@ -100,29 +97,6 @@ impl From<BenchError> for Absence {
     }
 }
 
-/// An end that is to be started.
-#[derive(Debug, Clone)]
-pub(crate) struct End<T> {
-    pub(crate) order: T,
-    /// The program that understands it and answers it, with its arguments; `None` for this program's own end. See
-    /// [`ends`](super::ends) for the orders and answers of such a program.
-    pub(crate) program: Option<Vec<OsString>>,
-}
-
-impl<T> End<T> {
-    /// One of this program's own ends.
-    pub(crate) const fn own(order: T) -> Self {
-        Self { order, program: None }
-    }
-}
-
-/// The process of these consumers of a service with suppliers that push to that proxy. Their keys are as long as its, so that messages
-/// are as long behind the service as they are before it.
-fn consumers_behind(proxy: &ProxyAddress, protocol: Protocol, consumers: Range<u32>) -> End<Subscribe> {
-    let key = |number| crate::campanile::consumer_key(number, proxy.key.len());
-    End::own(Subscribe { protocol, address: None, targets: consumers.map(key).collect(), copies: false })
-}
-
 /// A carrier of events.
 #[derive(Debug)]
 pub(crate) struct Contender {
@@ -135,7 +109,7 @@ pub(crate) struct Contender {
     /// How many times as long as others it has to be sent events until it is as fast as it gets.
     pub(crate) warm_up_times: u64,
     /// Starts its processes for a scenario; they end when the server is dropped.
-    pub(crate) start: fn(&Scenario) -> Result<Box<dyn Server>, Absence>,
+    pub(crate) start: fn(&Scenario) -> Result<Server, Absence>,
 }
 
 /// The key of the service that all others are compared with.
@@ -157,45 +131,242 @@ pub(crate) fn named(
 
 /// All contenders, in the order of the tables. What the two that are the same differ by, the harness cannot tell of others.
 pub(crate) static ALL: [Contender; 9] = [
-    campanile::CONTENDER,
-    floors::RELAY,
-    floors::RELAY_AGAIN,
-    floors::WRITEV,
-    jacorb::CONTENDER,
-    omnievents::CONTENDER,
-    omniorb::CONTENDER,
-    nats::CONTENDER,
-    cyclonedds::CONTENDER,
+    CAMPANILE,
+    RELAY,
+    Contender { key: "relay-again", name: "bare relay, again", ..RELAY },
+    WRITEV,
+    peers::JACORB,
+    peers::OMNIEVENTS,
+    peers::OMNIORB,
+    peers::NATS,
+    peers::CYCLONEDDS,
 ];
 
-/// A contender at work, for one scenario. The harness calls these in the order in which they stand here.
-pub(crate) trait Server: Send {
-    /// The order for a process with the consumers of these numbers.
-    fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError>;
+/// The service with its default settings, in a process of its own.
+pub(super) const CAMPANILE: Contender = Contender {
+    key: OURS,
+    name: campanile::NAME,
+    about: || {
+        "`campanile serve` as it is installed; structured events or sequences of them, GIOP 1.2; consumers' references say, as \
+         those of this repository's client do, that they keep order, so that several pushes may be unanswered; where as many \
+         events are sent as get through, at most 4,096 wait for a consumer, then the supplier does"
+            .to_owned()
+    },
+    warm_up_times: 1,
+    start: start_campanile,
+};
+
+/// The service again, by lines of JSON.
+pub(super) const LINES_OF_JSON: Contender = Contender {
+    key: "json",
+    name: "Campanile, lines of JSON",
+    about: || "`campanile serve --json-listen`; the payload is the event's body, a text".to_owned(),
+    warm_up_times: 1,
+    start: start_lines_of_json,
+};
+
+/// The bare relay ([`crate::relay`]): what any process between one supplier and one consumer costs at least. The reply
+/// to a push is the consumer's.
+const RELAY: Contender = Contender {
+    key: "relay",
+    name: "bare relay",
+    about: || {
+        "one thread, level-triggered epoll; whole messages are passed on in both directions; the reply to a push is the \
+         consumer's"
+            .to_owned()
+    },
+    warm_up_times: 1,
+    start: |scenario| {
+        if scenario.consumers != 1 {
+            return Err(Absence::NotOffered("it has one consumer"));
+        }
+        floor(relay::COMMAND, scenario.supply.window() == 0, scenario)
+    },
+};
+
+/// One that writes each event to many consumers ([`fan_out`]), and answers the supplier itself.
+const WRITEV: Contender = Contender {
+    key: "writev",
+    name: "writev",
+    about: || {
+        "one thread, level-triggered epoll; each event goes to each process of consumers in one `writev`, as often as there are \
+         consumers in it; then the supplier is answered; consumers' replies are read and thrown away"
+            .to_owned()
+    },
+    warm_up_times: 1,
+    start: |scenario| floor(fan_out::COMMAND, scenario.supply == Supply::OneWay, scenario),
+};
+
+/// Connects the consumer that goes by a name and listens there.
+type Connect = Box<dyn Fn(SocketAddr, &[u8]) -> Result<(), BenchError> + Send>;
+
+/// A contender at work, for one scenario. The harness calls its methods in the order in which they stand here.
+pub(crate) struct Server {
+    scenario: Scenario,
+    /// How the publisher speaks, and how consumers do.
+    speak: [Protocol; 2],
+    /// Where the publisher sends; to the first consumer if that is not known.
+    address: Option<SocketAddr>,
+    /// Whether consumers connect to that address; else they listen.
+    consumers_connect: bool,
+    /// An object key or a subject, which all consumers go by as well, unless they are numbered: then their keys are as long, so that
+    /// messages are as long behind the service as they are before it.
+    target: Vec<u8>,
+    is_numbered: bool,
+    /// The server does not tell consumers of a process apart.
+    copies: bool,
+    /// The program of the ends, which understands the orders of [`ends`](super::ends), with its arguments; none for this program's own.
+    program: Option<Vec<OsString>>,
+    connect: Option<Connect>,
+    /// A floor's sub-command, which starts when all consumers are there, since it connects to them.
+    floor: Option<&'static str>,
+    listening: Vec<(SocketAddr, usize)>,
+    processes: Vec<Process>,
+    service: Option<Campanile>,
+    _state: Option<Folder>,
+}
+
+impl Server {
+    /// One without processes, whose ends all speak in this way.
+    fn new(scenario: &Scenario, protocol: Protocol, target: Vec<u8>) -> Self {
+        Self {
+            scenario: *scenario,
+            speak: [protocol; 2],
+            address: None,
+            consumers_connect: false,
+            target,
+            is_numbered: false,
+            copies: false,
+            program: None,
+            connect: None,
+            floor: None,
+            listening: Vec::new(),
+            processes: Vec::new(),
+            service: None,
+            _state: None,
+        }
+    }
+
+    /// One with suppliers that push to that proxy, and consumers of its own that are connected so.
+    fn behind(
+        scenario: &Scenario,
+        speak: [Protocol; 2],
+        proxy: ProxyAddress,
+        connect: impl Fn(SocketAddr, &[u8]) -> Result<(), BenchError> + Send + 'static,
+    ) -> Self {
+        let connect: Option<Connect> = Some(Box::new(connect));
+        let address = Some(proxy.address);
+        Self { speak, address, is_numbered: true, connect, ..Self::new(scenario, speak[0], proxy.key) }
+    }
+
+    /// The order for a process with the consumers of these numbers, and the program that carries it out, if it is another one.
+    pub(super) fn subscribe(&self, consumers: Range<u32>) -> (Subscribe, Option<Vec<OsString>>) {
+        let key = |number| if self.is_numbered { consumer_key(number, self.target.len()) } else { self.target.clone() };
+        let address = self.address.filter(|_| self.consumers_connect);
+        let [_, protocol] = self.speak;
+        let order = Subscribe { protocol, address, targets: consumers.map(key).collect(), copies: self.copies };
+        (order, self.program.clone())
+    }
 
     /// That process now runs. It listens there if it does not connect itself; the pushing side gets that address.
-    fn subscribed(&mut self, _subscribe: &Subscribe, _listening: Option<SocketAddr>) -> Result<(), BenchError> {
-        Ok(())
+    pub(super) fn subscribed(
+        &mut self,
+        subscribe: &Subscribe,
+        listening: Option<SocketAddr>,
+    ) -> Result<(), BenchError> {
+        self.listening.extend(listening.map(|address| (address, subscribe.targets.len())));
+        let Some(connect) = &self.connect else { return Ok(()) };
+        let address = listening.ok_or_else(silent)?;
+        subscribe.targets.iter().try_for_each(|target| connect(address, target))
     }
 
-    /// The order for the publisher; all consumers are there.
-    fn publish(&mut self) -> Result<End<Publish>, BenchError>;
+    /// The order for the publisher, and its program; all consumers are there.
+    pub(super) fn publish(&mut self) -> Result<(Publish, Option<Vec<OsString>>), BenchError> {
+        if let Some(command) = self.floor {
+            let mut words = vec![OsString::from(command)];
+            for (address, copies) in &self.listening {
+                let consumer = if *copies == 1 { address.to_string() } else { format!("{address}x{copies}") };
+                words.extend([OsString::from("--consumer"), OsString::from(consumer)]);
+            }
+            let (process, address) = hop::start(&words, (self.scenario.server_core, None))?;
+            self.processes.push(process);
+            self.address = Some(address);
+        }
+        let first = self.listening.first().map(|(address, _)| *address);
+        let address = self.address.or(first).ok_or_else(silent)?;
+        let ([protocol, _], target, window) = (self.speak, self.target.clone(), self.scenario.supply.window());
+        let order = Publish { protocol, address, target, payload_bytes: self.scenario.payload(), window };
+        Ok((order, self.program.clone()))
+    }
 
     /// The processes in the middle, if there are any: their processor time, memory and system calls count.
-    fn pids(&self) -> Vec<u32> {
-        Vec::new()
+    pub(super) fn pids(&self) -> Vec<u32> {
+        let service = self.service.iter().map(|service| service.process());
+        service.chain(&self.processes).map(Process::pid).collect()
     }
 
-    /// The server's own counters, where it has some, read so often that what a reading costs is known; for when nothing is
-    /// under way.
-    fn counting(&self) -> Result<Option<Counting>, BenchError> {
-        Ok(None)
+    /// The server's own counters, where it has some, read by this; [`Counting::take`] is for when nothing is under way.
+    pub(super) fn count(
+        &self,
+        read: fn(&Campanile) -> Result<Counting, BenchError>,
+    ) -> Result<Option<Counting>, BenchError> {
+        self.service.as_ref().map(read).transpose()
     }
+}
 
-    /// The same read once, while events pass.
-    fn glance(&self) -> Result<Option<Counting>, BenchError> {
-        Ok(None)
+fn silent() -> BenchError {
+    BenchError::Setup { doing: "starting consumers".to_owned(), reason: "they do not say where they listen".to_owned() }
+}
+
+fn start_campanile(scenario: &Scenario) -> Result<Server, Absence> {
+    let service = Campanile::start_on(scenario.server_core)?;
+    // Publishers that are faster than the service wait at this, and its memory stays bounded.
+    let queue = i32::try_from(scenario.queue).unwrap_or(i32::MAX);
+    let bounded = [
+        Property::new("MaxEventsPerConsumer", queue),
+        Property::new("FullOutbox", "Hold"),
+        Property::new("HoldGranted", true),
+    ];
+    let channel = service.new_channel_with(if queue > 0 { &bounded } else { &[] })?;
+    let proxy = channel.add_supplier(CarriageOptions { form: scenario.form_in(), ..CarriageOptions::default() })?;
+    let (window, other) = match scenario.consume {
+        Consume::TwoWay(window) => (window, None),
+        Consume::OneWay => (None, Some(Property::new("PushOneWay", true))),
+        Consume::Sequences(events, window) => (window, Some(batches_of(events))),
+    };
+    let window = window.map(|window| Property::new("PushWindow", window));
+    let (qos, form) = (window.into_iter().chain(other).collect::<Vec<Property>>(), scenario.form_out());
+    let in_order = [Component::orb_type(ORB_TYPE_CAMPANILE)];
+    let connect = move |address, key: &[u8]| {
+        channel.connect(&Consumer { address, key, form, qos: &qos, event_type: None, components: &in_order })
+    };
+    let server = Server::behind(scenario, [scenario.giop(), Protocol::Giop(form)], proxy, connect);
+    Ok(Server { service: Some(service), ..server })
+}
+
+fn batches_of(events: u32) -> Property {
+    Property::new("MaximumBatchSize", i32::try_from(events).unwrap_or(i32::MAX))
+}
+
+fn start_lines_of_json(scenario: &Scenario) -> Result<Server, Absence> {
+    if matches!(scenario.supply, Supply::Sequences(..)) || scenario.anys {
+        return Err(Absence::NotOffered("a line is one structured event"));
     }
+    let (service, address) = Campanile::start_with_json(scenario.server_core)?;
+    // The channel that is there without configuration.
+    let server = Server::new(scenario, Protocol::Json, b"0".to_vec());
+    let copies = scenario.consumers > 1;
+    Ok(Server { address: Some(address), consumers_connect: true, copies, service: Some(service), ..server })
+}
+
+/// A program that understands nothing but where a message ends, and carries the same octets: all keys are those in every message.
+fn floor(command: &'static str, is_one_way: bool, scenario: &Scenario) -> Result<Server, Absence> {
+    if is_one_way && matches!(scenario.consume, Consume::TwoWay(_)) {
+        return Err(Absence::NotOffered("what is one-way before it is one-way behind it"));
+    }
+    // As long as the service's.
+    let server = Server::new(scenario, scenario.giop(), consumer_key(0, 40));
+    Ok(Server { floor: Some(command), copies: true, ..server })
 }
 
 impl Supply {
@@ -216,7 +387,6 @@ impl Supply {
         }
     }
 
-    /// For tables.
     fn describe(self) -> String {
         match self {
             Self::TwoWay => "two-way".to_owned(),
@@ -237,7 +407,6 @@ impl Consume {
         }
     }
 
-    /// For tables.
     pub(crate) fn describe(self) -> String {
         let window = |window: Option<u16>| window.map_or(String::new(), |window| format!(", window {window}"));
         match self {
@@ -300,12 +469,6 @@ impl Scenario {
         usize::try_from(self.payload_bytes).unwrap_or(usize::MAX)
     }
 
-    /// The order for a publisher that sends to this target there.
-    fn publisher(&self, protocol: Protocol, address: SocketAddr, target: Vec<u8>) -> Publish {
-        Publish { protocol, address, target, payload_bytes: self.payload(), window: self.supply.window() }
-    }
-
-    /// The numbers of the consumers that are in this process.
     pub(crate) fn consumers_of(&self, process: u32) -> Range<u32> {
         let first = |process: u32| {
             let first = u64::from(self.consumers) * u64::from(process) / u64::from(self.processes.max(1));
@@ -314,7 +477,6 @@ impl Scenario {
         first(process)..first(process + 1)
     }
 
-    /// For tables.
     pub(crate) fn describe(&self) -> String {
         let processes = if self.processes == 1 { "process" } else { "processes" };
         format!(

@@ -1,10 +1,13 @@
 //! One contender in one scenario, from the start of its processes to what came of a run.
 
-use super::contender::{Absence, Contender, End, OURS, Scenario, Server};
-use super::ends::{LateEvent, PublisherProcess, Received, Recording, Run, Sent, SubscriberProcess};
+use super::contender::{Absence, Contender, OURS, Scenario, Server};
+use super::ends::{self, Answer, LateEvent, Order, Received, Recording, Run, Sent};
 use super::meters::{Meters, Usage, memory_and_threads};
+use crate::campanile::Campanile;
 use crate::floor::Counted;
+use crate::floor::counting::Counting;
 use crate::latency::Recorder;
+use crate::process::Subordinate;
 use crate::{BenchError, Losses, clock};
 
 /// After so long without an event, the rest of a run is lost.
@@ -22,9 +25,9 @@ pub(super) const LEAD: u64 = clock::SECOND / 20;
 /// A server with its publisher and its subscribers, connected.
 pub(super) struct Course {
     // In the order in which they are to end.
-    publisher: PublisherProcess,
-    subscribers: Vec<SubscriberProcess>,
-    server: Box<dyn Server>,
+    publisher: Subordinate,
+    subscribers: Vec<Subordinate>,
+    server: Server,
     /// The name under which the server's threads are reported.
     in_the_middle: &'static str,
     run: u32,
@@ -55,7 +58,6 @@ pub(super) struct Outcome {
     pub(super) sent: Sent,
     /// What came, by process.
     pub(super) received: Vec<Received>,
-    /// What the server used in the window.
     pub(super) usage: Usage,
     /// Octets that it had resident at the window's end,
     pub(super) resident_bytes: u64,
@@ -74,13 +76,15 @@ impl Course {
         let in_the_middle = if contender.key == OURS { "service" } else { contender.key };
         let mut subscribers = Vec::new();
         for process in 0..scenario.processes {
-            let End { order, program } = server.subscribe(scenario.consumers_of(process))?;
-            let (subscriber, listening) = SubscriberProcess::start(&order, program, scenario.ends_core)?;
-            server.subscribed(&order, listening)?;
+            let (subscribe, program) = server.subscribe(scenario.consumers_of(process));
+            let part = Order::Subscribe(subscribe.clone());
+            let (subscriber, answer) = ends::start(&part, program, scenario.ends_core)?;
+            let listening = if let Answer::Listening(address) = answer { Some(address) } else { None };
+            server.subscribed(&subscribe, listening)?;
             subscribers.push(subscriber);
         }
-        let End { order, program } = server.publish()?;
-        let publisher = PublisherProcess::start(&order, program, scenario.ends_core)?;
+        let (publish, program) = server.publish()?;
+        let (publisher, _) = ends::start(&Order::Publish(publish), program, scenario.ends_core)?;
         Ok(Self { publisher, subscribers, server, in_the_middle, run: 0 })
     }
 
@@ -115,20 +119,19 @@ impl Course {
         mut watch: impl FnMut(u64, &[LateEvent]) -> Result<(), BenchError>,
     ) -> Result<Outcome, BenchError> {
         self.run += 1;
-        let at_rest = if plan.counted { self.server.counting()? } else { None };
+        let at_rest = self.count(plan, Counting::take)?;
         let at_once = began.is_some();
         let began = began.unwrap_or_else(|| clock::now() + LEAD);
         let from = began + plan.warm_up;
         let until = from + plan.window;
         let recording = Recording { run: self.run, from, until, spans: plan.spans, late: plan.late };
-        for subscriber in &mut self.subscribers {
-            subscriber.record(recording)?;
-        }
-        self.publisher.send(Run { number: self.run, from: began, until, period: plan.period })?;
+        ends::record(&mut self.subscribers, recording)?;
+        let run = Run { number: self.run, from: began, until, period: plan.period };
+        self.publisher.order(&Order::Send(run))?;
         let pids = self.server.pids();
         // Before the window, so that the processor time of the reading is not in it.
         clock::sleep_until(from.saturating_sub(COUNT_LEAD.min(plan.warm_up / 2)))?;
-        let earlier = if plan.counted { self.server.glance()? } else { None };
+        let earlier = self.count(plan, Counting::glance)?;
         clock::sleep_until(from)?;
         let used = Meters::read(&pids)?;
         while plan.late > 0 && clock::now() + GLANCE < until {
@@ -137,18 +140,13 @@ impl Course {
         }
         clock::sleep_until(until)?;
         let usage = Meters::read(&pids)?.since(&used);
-        let later = if plan.counted { self.server.glance()? } else { None };
+        let later = self.count(plan, Counting::glance)?;
         let (resident_bytes, threads) = memory_and_threads(&pids)?;
         if at_once {
             // Asking what came is not to make late what the others have yet to send: their last event is due within a period.
             clock::sleep_until(until + 2 * plan.period)?;
         }
-        let sent = self.publisher.sent()?;
-        for subscriber in &mut self.subscribers {
-            subscriber.collect(sent.events, QUIET)?;
-        }
-        let received: Vec<Received> =
-            self.subscribers.iter().map(SubscriberProcess::received).collect::<Result<_, _>>()?;
+        let (sent, received) = ends::collect(&self.publisher, &mut self.subscribers, QUIET)?;
         let late: Vec<LateEvent> = received.iter().flat_map(|received| received.late.iter().copied()).collect();
         if plan.late > 0 {
             watch(began, &late)?;
@@ -157,13 +155,22 @@ impl Course {
             at_rest.zip(earlier.zip(later)).map(|(at_rest, (earlier, later))| at_rest.between(&earlier, &later));
         Ok(Outcome { sent, received, usage, resident_bytes, threads, counted, seconds: clock::seconds(plan.window) })
     }
-}
 
-impl Course {
+    /// The server's own counters, where the plan wants them.
+    fn count(
+        &self,
+        plan: &Plan,
+        read: fn(&Campanile) -> Result<Counting, BenchError>,
+    ) -> Result<Option<Counting>, BenchError> {
+        if plan.counted { self.server.count(read) } else { Ok(None) }
+    }
+
     fn late(&mut self) -> Result<Vec<LateEvent>, BenchError> {
         let mut late = Vec::new();
         for subscriber in &mut self.subscribers {
-            late.extend(subscriber.late()?);
+            let answer = subscriber.ask(&Order::TellLate)?;
+            let Answer::Late(of_process) = answer else { return Err(subscriber.confused(&answer)) };
+            late.extend(of_process);
         }
         Ok(late)
     }

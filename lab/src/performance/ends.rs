@@ -17,10 +17,8 @@ use crate::latency::Recorder;
 use crate::process::{Subordinate, say_started};
 use crate::{BenchError, Losses, Output};
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "end-process";
 
-/// An order to an end.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Be a publisher, and connect.
@@ -42,7 +40,6 @@ pub(crate) enum Order {
     TellLate,
 }
 
-/// What an end answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// Connected, or ready to record.
@@ -203,93 +200,37 @@ pub(super) fn not_its_part(order: &Order) -> BenchError {
     BenchError::Process { name: COMMAND.to_owned(), reason: format!("was told what is not its part: {order:?}") }
 }
 
-/// A running publisher. Dropping it ends it.
-pub(crate) struct PublisherProcess(Subordinate);
-
-impl PublisherProcess {
-    /// Starts one, and has it connect. It is this program, unless another is named.
-    pub(crate) fn start(
-        publish: &Publish,
-        program: Option<Vec<OsString>>,
-        core: Option<usize>,
-    ) -> Result<Self, BenchError> {
-        let mut process = Subordinate::start_program("a publisher", COMMAND, program, core)?;
-        match process.ask(&Order::Publish(publish.clone()))? {
-            Answer::Ready => Ok(Self(process)),
-            answer => Err(process.confused(&answer)),
-        }
-    }
-
-    /// Has it send; [`Self::sent`] reports what it did.
-    pub(crate) fn send(&mut self, run: Run) -> Result<(), BenchError> {
-        self.0.order(&Order::Send(run))
-    }
-
-    /// The process's id.
-    pub(crate) fn pid(&self) -> u32 {
-        self.0.pid()
-    }
-
-    /// What it did, when it is done.
-    pub(crate) fn sent(&self) -> Result<Sent, BenchError> {
-        match self.0.answer()? {
-            Answer::Sent(sent) => Ok(sent),
-            answer => Err(self.0.confused(&answer)),
-        }
-    }
+/// Starts an end and gives it its part: this program, unless another is named.
+pub(crate) fn start(
+    part: &Order,
+    program: Option<Vec<OsString>>,
+    core: Option<usize>,
+) -> Result<(Subordinate, Answer), BenchError> {
+    let name = if matches!(part, Order::Publish(_)) { "a publisher" } else { "a subscriber" };
+    let mut process = Subordinate::start_program(name, COMMAND, program, core)?;
+    let answer = process.ask(part)?;
+    Ok((process, answer))
 }
 
-/// A running process of consumers. Dropping it ends it.
-pub(crate) struct SubscriberProcess(Subordinate);
+pub(crate) fn record(subscribers: &mut [Subordinate], recording: Recording) -> Result<(), BenchError> {
+    subscribers.iter_mut().try_for_each(|subscriber| subscriber.ask::<Answer>(&Order::Record(recording)).map(drop))
+}
 
-impl SubscriberProcess {
-    /// Starts one; where it listens, unless it connects. It is this program, unless another is named.
-    pub(crate) fn start(
-        subscribe: &Subscribe,
-        program: Option<Vec<OsString>>,
-        core: Option<usize>,
-    ) -> Result<(Self, Option<SocketAddr>), BenchError> {
-        let mut process = Subordinate::start_program("a subscriber", COMMAND, program, core)?;
-        let listening = match process.ask(&Order::Subscribe(subscribe.clone()))? {
-            Answer::Ready => None,
-            Answer::Listening(address) => Some(address),
-            answer => return Err(process.confused(&answer)),
-        };
-        Ok((Self(process), listening))
-    }
-
-    pub(crate) fn record(&mut self, recording: Recording) -> Result<(), BenchError> {
-        match self.0.ask(&Order::Record(recording))? {
-            Answer::Ready => Ok(()),
-            answer => Err(self.0.confused(&answer)),
-        }
-    }
-
-    /// The process's id.
-    pub(crate) fn pid(&self) -> u32 {
-        self.0.pid()
-    }
-
-    /// Which events came late since this was asked last.
-    pub(crate) fn late(&mut self) -> Result<Vec<LateEvent>, BenchError> {
-        match self.0.ask(&Order::TellLate)? {
-            Answer::Late(late) => Ok(late),
-            answer => Err(self.0.confused(&answer)),
-        }
-    }
-
-    /// Asks what came; [`Self::received`] reports the answer.
-    pub(crate) fn collect(&mut self, events: u64, quiet: u64) -> Result<(), BenchError> {
-        self.0.order(&Order::Collect { events, quiet })
-    }
-
-    /// What came, when all has.
-    pub(crate) fn received(&self) -> Result<Received, BenchError> {
-        match self.0.answer()? {
-            Answer::Received(received) => Ok(*received),
-            answer => Err(self.0.confused(&answer)),
-        }
-    }
+/// What a publisher did that was told to send, and what came of it, when all has, or nothing has for so many nanoseconds.
+pub(crate) fn collect(
+    publisher: &Subordinate,
+    subscribers: &mut [Subordinate],
+    quiet: u64,
+) -> Result<(Sent, Vec<Received>), BenchError> {
+    let answer = publisher.answer()?;
+    let Answer::Sent(sent) = answer else { return Err(publisher.confused(&answer)) };
+    let order = Order::Collect { events: sent.events, quiet };
+    subscribers.iter_mut().try_for_each(|subscriber| subscriber.order(&order))?;
+    let received = |subscriber: &Subordinate| match subscriber.answer()? {
+        Answer::Received(received) => Ok(*received),
+        answer => Err(subscriber.confused(&answer)),
+    };
+    Ok((sent, subscribers.iter().map(received).collect::<Result<_, _>>()?))
 }
 
 impl Publish {

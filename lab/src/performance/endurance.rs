@@ -82,7 +82,6 @@ fn nothing_lost(run: &Endured) -> Aim {
 /// Contenders with consumer programs of their own that report late events at the end only, when the trace of most is gone.
 const TELL_AT_THE_END: [&str; 2] = ["omniorb", "cyclonedds"];
 
-/// Campanile and the contenders that run beside it.
 fn contenders(beside: &[String]) -> Result<Vec<&'static Contender>, BenchError> {
     let (mut contenders, others): (Vec<_>, Vec<_>) = contender::ALL.iter().partition(|contender| contender.key == OURS);
     let others: Vec<_> = others.into_iter().filter(|other| !TELL_AT_THE_END.contains(&other.key)).collect();

@@ -31,9 +31,6 @@ const FAN_OUT_RATE: f64 = 10.0;
 /// The consumers, and their processes, by which a fan-out is judged.
 const JUDGED_CROWD: (u32, u32) = (100, 10);
 
-/// Where all have as many rounds.
-pub(super) const NOBODY: (&[&str], u32) = (&[], 0);
-
 /// What may wait for a consumer of the service until the publisher has to, where as many events are sent as get through.
 const QUEUE: u32 = 4096;
 
@@ -105,7 +102,13 @@ impl Bench<'_> {
         self.fan_out(out)
     }
 
-    fn race(&mut self, race: &Race<'_>, out: &mut Output<'_>) -> Result<(), BenchError> {
+    /// A race of those contenders that take part, which is as most are: as many rounds, and the usual warm-up.
+    fn race_of(&self, experiment: &'static str, take_part: impl Fn(&str) -> bool, scenario: Scenario) -> Race {
+        let those = self.contenders.iter().copied().filter(|contender| take_part(contender.key)).collect();
+        Race { rounds: self.rounds, ..Race::new(experiment, (self.quick, self.warm_up()), those, scenario) }
+    }
+
+    fn race(&mut self, race: &Race, out: &mut Output<'_>) -> Result<(), BenchError> {
         let cells = race.run(&mut self.missing, out)?;
         self.cells.extend(cells);
         Ok(())
@@ -132,22 +135,14 @@ impl Bench<'_> {
         };
         let rates: &[f64] = if self.quick { &[250.0, 10_000.0] } else { &RATES };
         let race = Race {
-            experiment: "latency",
-            quick: self.quick,
-            contenders: self.those(|key| key != "writev" && (key != AGAIN || payload == JUDGED)),
-            scenario,
             rounds: match (self.quick, judged) {
                 (_, false) => self.rounds,
                 (true, true) => 3 * self.rounds,
                 (false, true) => 10 * self.rounds,
             },
-            judged: NOBODY,
-            warm_up: plan(0.0, 0.0, self.warm_up()),
             pooled: judged.then_some(Kept::ButTheWorst),
-            at_once: false,
             plans: rates.iter().map(|&rate| plan(rate, 0.1, seconds(rate))).collect(),
-            figures: latencies,
-            system_calls: None,
+            ..self.race_of("latency", |key| key != "writev" && (key != AGAIN || payload == JUDGED), scenario)
         };
         self.race(&race, out)
     }
@@ -158,25 +153,18 @@ impl Bench<'_> {
         let Some((ends, server)) = self.cores else { return Ok(()) };
         let pairs = BESIDE_OURS.map(|other| [OURS, other]);
         for pair in pairs.into_iter().chain([["relay", AGAIN]]) {
-            let contenders = self.those(|key| pair.contains(&key));
-            if contenders.len() < pair.len() {
-                continue;
-            }
+            let scenario =
+                Scenario { ends_core: Some(ends), server_core: Some(server), ..Scenario::one_to_one(JUDGED) };
             let race = Race {
-                experiment: SIDE_BY_SIDE,
-                quick: self.quick,
-                contenders,
-                scenario: Scenario { ends_core: Some(ends), server_core: Some(server), ..Scenario::one_to_one(JUDGED) },
                 rounds: 3 * self.rounds,
-                judged: NOBODY,
-                warm_up: plan(0.0, 0.0, self.warm_up()),
                 pooled: Some(Kept::All),
                 at_once: true,
                 plans: vec![plan(SIDE_BY_SIDE_RATE, 0.1, if self.quick { 0.3 } else { 10.0 })],
-                figures: latencies,
-                system_calls: None,
+                ..self.race_of(SIDE_BY_SIDE, |key| pair.contains(&key), scenario)
             };
-            self.race(&race, out)?;
+            if race.contenders.len() == pair.len() {
+                self.race(&race, out)?;
+            }
         }
         Ok(())
     }
@@ -251,19 +239,12 @@ impl Bench<'_> {
         ] {
             let warm_up = if self.quick { 0.2 } else { 0.5 };
             let race = Race {
-                experiment: "steady state",
-                quick: self.quick,
-                contenders: self.those(|key| key == "campanile"),
-                scenario,
                 rounds: 1,
-                judged: NOBODY,
                 // As long in a check: what a queue takes as it grows comes after 0.2 s too.
                 warm_up: Plan { counted: true, ..plan(0.0, 0.0, 0.5) },
-                pooled: None,
-                at_once: false,
                 plans: vec![Plan { counted: true, ..plan(0.0, warm_up, if self.quick { 0.25 } else { 2.0 }) }],
                 figures: allocations,
-                system_calls: None,
+                ..self.race_of("steady state", |key| key == "campanile", scenario)
             };
             self.race(&race, out)?;
         }
@@ -278,18 +259,12 @@ impl Bench<'_> {
     ) -> Result<(), BenchError> {
         let turn = |window| plan(0.0, if self.quick { 0.1 } else { 0.3 }, window);
         let race = Race {
-            experiment: "throughput",
-            quick: self.quick,
-            contenders: self.those(take_part),
-            scenario,
-            rounds: self.rounds,
-            judged: if scenario.consumers > 1 { self.judged() } else { NOBODY },
+            judged: if scenario.consumers > 1 { self.judged() } else { (&[], 0) },
             warm_up: turn(self.warm_up()),
-            pooled: None,
-            at_once: false,
             plans: vec![Plan { counted: true, ..turn(if self.quick { 0.25 } else { 0.7 }) }],
             figures: throughput,
             system_calls: Some(turn(0.1)),
+            ..self.race_of("throughput", take_part, scenario)
         };
         self.race(&race, out)
     }
@@ -314,19 +289,14 @@ impl Bench<'_> {
                 let judged = (consumers, processes) == JUDGED_CROWD;
                 let in_part = processes_max == 10 && [1, 10, 100, 1000].contains(&consumers);
                 let scenario = Scenario { consumers, processes, ..Scenario::one_to_one(FAN_OUT_PAYLOAD) };
+                let take_part = |key: &str| IN_WHOLE_FAN_OUT.contains(&key) || in_part && key != AGAIN;
                 let race = Race {
-                    experiment: "fan-out",
-                    quick: self.quick,
-                    contenders: self.those(|key| IN_WHOLE_FAN_OUT.contains(&key) || in_part && key != AGAIN),
-                    scenario,
                     rounds: if judged { self.rounds } else { self.rounds.saturating_sub(1).max(1) },
-                    judged: if judged { self.judged() } else { NOBODY },
+                    judged: if judged { self.judged() } else { (&[], 0) },
                     warm_up: plan(5.0 * FAN_OUT_RATE, 0.0, 0.4),
-                    pooled: None,
-                    at_once: false,
                     plans: vec![Plan { spans: true, ..plan(FAN_OUT_RATE, 0.1, seconds) }],
                     figures: arrivals,
-                    system_calls: None,
+                    ..self.race_of("fan-out", take_part, scenario)
                 };
                 self.race(&race, out)?;
             }
@@ -346,13 +316,6 @@ impl Bench<'_> {
             (false, 1) => 0.5,
             (false, _) => 0.8,
         }
-    }
-}
-
-impl<'a> Bench<'a> {
-    /// Those contenders that this is true of.
-    fn those(&self, take_part: impl Fn(&str) -> bool) -> Vec<&'static Contender> {
-        self.contenders.iter().copied().filter(|contender| take_part(contender.key)).collect()
     }
 }
 

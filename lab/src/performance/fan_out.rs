@@ -15,11 +15,7 @@ use crate::hop::{BUFFER_BYTES, Pending, accept_supplier, message_length};
 use crate::wire::REQUEST_ID;
 use crate::{BenchError, Output};
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "fan-out-process";
-
-/// What its ready line starts with; the address it listens on follows.
-pub(crate) const READY: &str = "fan-out listening on ";
 
 /// Pieces of one `writev`: what the kernel takes (`IOV_MAX`).
 const PIECES_MAX: usize = 1024;
@@ -39,10 +35,9 @@ const SUPPLIER: u64 = u64::MAX;
 /// supplier that connects.
 pub(crate) fn run_process(consumers: &[String], out: &mut Output<'_>) -> Result<(), BenchError> {
     let consumers = consumers.iter().map(|consumer| Consumer::connect(consumer)).collect::<Result<_, _>>()?;
-    fan_out(accept_supplier(READY, out)?, consumers)
+    fan_out(accept_supplier(out)?, consumers)
 }
 
-/// A process of consumers.
 pub(crate) struct Consumer {
     stream: TcpStream,
     copies: usize,

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::cells::Ratio;
-use super::contender::{Contender, Scenario, campanile, json as lines};
-use super::experiments::{NOBODY, latencies, plan};
+use super::contender::{CAMPANILE, Contender, LINES_OF_JSON, Scenario};
+use super::experiments::plan;
 use super::pool::Kept;
 use super::race::{Missing, Race};
 use super::whole::cores;
@@ -13,8 +13,8 @@ use crate::{BenchError, Options, Output, clock};
 
 /// What the median latency may be, as a multiple of that by CORBA's door.
 const P50_AT_MOST: f64 = 1.5;
-static OURS: Contender = campanile::CONTENDER;
-static LINES: Contender = lines::CONTENDER;
+static OURS: Contender = CAMPANILE;
+static LINES: Contender = LINES_OF_JSON;
 /// Octets of payload of an event.
 const PAYLOAD: u32 = 128;
 
@@ -22,23 +22,17 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     Options::check("--rate", options.rate, 1e4)?;
     clock::wake_on_time();
     let cores = cores()?;
+    let scenario = Scenario {
+        ends_core: cores.map(|cores| cores.0),
+        server_core: cores.map(|cores| cores.1),
+        ..Scenario::one_to_one(PAYLOAD)
+    };
+    let (warm_up, seconds) = if options.quick { (0.1, 0.4) } else { (0.5, 1.0) };
     let race = Race {
-        experiment: "latency",
-        quick: options.quick,
-        contenders: vec![&OURS, &LINES],
-        scenario: Scenario {
-            ends_core: cores.map(|cores| cores.0),
-            server_core: cores.map(|cores| cores.1),
-            ..Scenario::one_to_one(PAYLOAD)
-        },
         rounds: options.rounds,
-        judged: NOBODY,
-        warm_up: plan(0.0, 0.0, if options.quick { 0.1 } else { 0.5 }),
         pooled: Some(Kept::ButTheWorst),
-        at_once: false,
-        plans: vec![plan(options.rate, 0.1, if options.quick { 0.4 } else { 1.0 })],
-        figures: latencies,
-        system_calls: None,
+        plans: vec![plan(options.rate, 0.1, seconds)],
+        ..Race::new("latency", (options.quick, warm_up), vec![&OURS, &LINES], scenario)
     };
     let rows = race.run(&mut Missing::new(), out)?;
     if let Some((cell, note)) = rows.iter().find_map(|cell| Some((cell, cell.note.clone()?))) {

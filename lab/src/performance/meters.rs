@@ -31,9 +31,9 @@ impl Meters {
         let mut meters = Self::default();
         for &pid in pids {
             meters.cpu += system::process_cpu(pid).map_err(BenchError::io(doing))?;
-            for status in statuses(pid)? {
-                meters.voluntary += field(&status, "voluntary_ctxt_switches").unwrap_or(0);
-                meters.involuntary += field(&status, "nonvoluntary_ctxt_switches").unwrap_or(0);
+            for (_, status) in statuses(pid)? {
+                meters.voluntary += field::<u64>(&status, "voluntary_ctxt_switches").unwrap_or(0);
+                meters.involuntary += field::<u64>(&status, "nonvoluntary_ctxt_switches").unwrap_or(0);
             }
         }
         Ok(meters)
@@ -73,14 +73,14 @@ pub(super) fn threads(pid: u32) -> Result<Vec<u32>, BenchError> {
 }
 
 /// What the kernel says of each thread.
-fn statuses(pid: u32) -> Result<Vec<String>, BenchError> {
+pub(crate) fn statuses(pid: u32) -> Result<Vec<(u32, String)>, BenchError> {
     // A thread may end while this looks.
-    let status = |thread| fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).ok();
+    let status = |thread| Some((thread, fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).ok()?));
     Ok(threads(pid)?.into_iter().filter_map(status).collect())
 }
 
 /// A field of such a text.
-fn field(status: &str, name: &str) -> Option<u64> {
+pub(crate) fn field<T: std::str::FromStr>(status: &str, name: &str) -> Option<T> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
 }
 
@@ -103,6 +103,6 @@ mod tests {
         let status = "voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         assert_eq!(field(status, "voluntary_ctxt_switches"), Some(12));
         assert_eq!(field(status, "nonvoluntary_ctxt_switches"), Some(3));
-        assert_eq!(field(status, "ctxt_switches"), None);
+        assert_eq!(field::<u64>(status, "ctxt_switches"), None);
     }
 }

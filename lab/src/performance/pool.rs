@@ -36,7 +36,6 @@ pub(crate) enum Kept {
     /// All but one in five.
     #[default]
     ButTheWorst,
-    /// All.
     All,
 }
 

@@ -58,7 +58,6 @@ pub(super) struct Prepared {
 pub(super) struct Acknowledged {
     /// Octets that are dealt with.
     pub(super) consumed: usize,
-    /// Messages that were acknowledged by them.
     pub(super) messages: u32,
 }
 

@@ -39,7 +39,6 @@ pub(super) struct Publisher {
 struct Block {
     bytes: Vec<u8>,
     message: Prepared,
-    /// How many there are.
     messages: u32,
 }
 

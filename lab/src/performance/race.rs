@@ -7,6 +7,7 @@ use std::thread;
 use super::cells::{Cell, Figures};
 use super::contender::{Absence, Contender, Scenario};
 use super::course::{Course, LEAD, Outcome, Plan};
+use super::experiments::{latencies, plan};
 use super::perf;
 use super::pool::{Kept, Pool};
 use crate::latency::ratio;
@@ -19,8 +20,7 @@ const WARM_UP_DELIVERIES: u64 = 5000;
 /// Warm-ups at most, where one is repeated until the server takes no more memory.
 const WARM_UPS_MAX: u32 = 6;
 
-/// What is raced.
-pub(super) struct Race<'a> {
+pub(super) struct Race {
     /// For reports.
     pub(super) experiment: &'static str,
     /// The contenders that take part.
@@ -28,7 +28,7 @@ pub(super) struct Race<'a> {
     pub(super) scenario: Scenario,
     pub(super) rounds: u32,
     /// Those that are judged by each other, and how many rounds they have: those beyond the others' they have by themselves.
-    pub(super) judged: (&'a [&'a str], u32),
+    pub(super) judged: (&'static [&'static str], u32),
     /// Events that are not recorded, before the first round: caches fill, and virtual machines compile. Where the server's own
     /// counters are read meanwhile, they are sent again until it has allocated nothing, so and so often at most.
     pub(super) warm_up: Plan,
@@ -49,7 +49,30 @@ pub(super) struct Race<'a> {
 /// Why contenders are not there, by key.
 pub(super) type Missing = BTreeMap<&'static str, String>;
 
-impl Race<'_> {
+impl Race {
+    /// One of these contenders, with so many seconds of warm-up and one round, nothing pooled or counted, and no plans yet.
+    pub(super) fn new(
+        experiment: &'static str,
+        (quick, warm_up): (bool, f64),
+        contenders: Vec<&'static Contender>,
+        scenario: Scenario,
+    ) -> Self {
+        Self {
+            experiment,
+            contenders,
+            scenario,
+            rounds: 1,
+            judged: (&[], 0),
+            warm_up: plan(0.0, 0.0, warm_up),
+            pooled: None,
+            at_once: false,
+            quick,
+            plans: Vec::new(),
+            figures: latencies,
+            system_calls: None,
+        }
+    }
+
     /// Runs it; the cells of each contender, for each plan.
     pub(super) fn run(&self, missing: &mut Missing, out: &mut Output<'_>) -> Result<Vec<Cell>, BenchError> {
         let cores = [self.scenario.server_core, self.scenario.ends_core];

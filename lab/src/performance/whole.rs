@@ -1,6 +1,5 @@
 //! `campanile-bench performance`: everything, and where it is written to.
 
-use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 use serde_json::json;
 
@@ -8,6 +7,7 @@ use super::aims;
 use super::contender::{self, Contender};
 use super::experiments::Bench;
 use super::race::Missing;
+use crate::places::Places;
 use crate::report::{Aim, Reported};
 use crate::{BenchError, Options, Output, clock, memory};
 use load::output::today;
@@ -72,8 +72,6 @@ fn about(contender: &'static Contender, missing: &Missing, options: &Options) ->
 
 /// The first and the last core, if there are two.
 pub(super) fn cores() -> Result<Option<(usize, usize)>, BenchError> {
-    let allowed = sched_getaffinity(None).map_err(BenchError::errno("looking at the cores"))?;
-    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
-    let first = cores.next();
-    Ok(first.zip(cores.next_back()))
+    let cores = Places::anywhere()?.middle.cores();
+    Ok(cores.first().copied().zip(cores.last().copied()).filter(|(first, last)| first != last))
 }

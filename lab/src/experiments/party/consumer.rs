@@ -20,7 +20,6 @@ const SAMPLES_FIRST: usize = 1 << 12;
 /// How long a path may take to come to its end, once the suppliers are done.
 const END_WITHIN: Duration = Duration::from_secs(60);
 
-/// All consumers of a process.
 pub(super) struct Consumers {
     recording: Arc<Mutex<Recording>>,
     /// What each path's consumer got in the run that is recorded; or why it has ended.

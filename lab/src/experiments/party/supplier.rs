@@ -1,16 +1,15 @@
 //! The suppliers of a process: each a thread, a connection, and a schedule.
 
-use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use giop::connection::{Connection, Side};
-use giop::framing::{Inbound, Limits};
+use giop::connection::Side;
 use giop::message::ServiceContexts;
+use load::peer::Peer;
 
 use super::{PAYLOAD_LEN, Payload, Piece, Run, Schedule, Sent, SupplierPath};
-use crate::wire::{self, PushMessage, Shape};
+use crate::wire::{PushMessage, Shape};
 use crate::{BenchError, Form, clock};
 
 /// Whom it pushes to, in error messages.
@@ -19,7 +18,6 @@ const PEER: &str = "the one that a supplier pushes to";
 /// How long a reply may take. A path of low priority waits until those above it leave it processor time.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// All suppliers of a process.
 pub(super) struct Suppliers {
     suppliers: Vec<Supplier>,
 }
@@ -48,9 +46,7 @@ impl Suppliers {
 }
 
 struct Supplier {
-    stream: TcpStream,
-    inbound: Inbound,
-    requests: Connection<()>,
+    peer: Peer<()>,
     /// A push of one event, and one of as many as were last asked for.
     message: PushMessage,
     batch: (u32, PushMessage),
@@ -60,7 +56,6 @@ struct Supplier {
 impl Supplier {
     fn connect(path: SupplierPath) -> Result<Self, BenchError> {
         let stream = TcpStream::connect(path.address).map_err(BenchError::io("connecting a supplier"))?;
-        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         stream.set_read_timeout(Some(SILENCE_MAX)).map_err(BenchError::io("limiting how long a read may take"))?;
         let context = path.priority.map(priority_context);
         let contexts: Vec<(u32, &[u8])> =
@@ -70,8 +65,8 @@ impl Supplier {
         } else {
             PushMessage::of_type(&path.key, &path.event_type, path.payload_bytes.max(PAYLOAD_LEN), &contexts)
         };
-        let (inbound, requests) = (Inbound::new(Limits::default()), Connection::new(Side::Caller));
-        Ok(Self { stream, inbound, requests, batch: (1, message.clone()), message, path })
+        let peer = Peer::new(PEER, Side::Caller, stream)?;
+        Ok(Self { peer, batch: (1, message.clone()), message, path })
     }
 
     /// Sends the events of a run, and behind them one that says that it is over.
@@ -89,7 +84,7 @@ impl Supplier {
         payload.load = 0;
         payload.end = true;
         self.push(payload, 1)?;
-        self.wait_until_unanswered(0)?;
+        self.peer.await_replies(0)?;
         Ok(sent)
     }
 
@@ -122,33 +117,15 @@ impl Supplier {
     fn push(&mut self, payload: Payload, events: u32) -> Result<(), BenchError> {
         let message = if events > 1 { &mut self.batch.1 } else { &mut self.message };
         let mut payload = Payload { sent: clock::now(), ..payload };
-        message.fill(self.requests.next_id(), &payload.to_bytes());
+        message.fill(self.peer.requests.next_id(), &payload.to_bytes());
         for index in 1..events {
             payload.number = payload.number.wrapping_add(1);
             message.fill_payload(usize::try_from(index).unwrap_or(usize::MAX), &payload.to_bytes());
         }
-        self.stream.write_all(message.bytes()).map_err(BenchError::io("writing an event"))?;
-        self.requests.sent(Some(()));
+        self.peer.send(message.bytes(), ())?;
         let unanswered_max = usize::try_from(self.path.unanswered_max).unwrap_or(usize::MAX);
-        self.wait_until_unanswered(unanswered_max.max(1) - 1)
+        self.peer.await_replies(unanswered_max.max(1) - 1).map(drop)
     }
-
-    fn wait_until_unanswered(&mut self, count: usize) -> Result<(), BenchError> {
-        while self.requests.waiting() > count {
-            match self.stream.read(self.inbound.space()) {
-                Ok(0) => return Err(broken("closed the connection".to_owned())),
-                Ok(count) => self.inbound.filled(count),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(source) => return Err(BenchError::Io { doing: "waiting for the reply to a push", source }),
-            }
-            while wire::next_reply(PEER, &mut self.requests, &mut self.inbound)?.is_some() {}
-        }
-        Ok(())
-    }
-}
-
-fn broken(reason: String) -> BenchError {
-    BenchError::Protocol { contender: PEER.to_owned(), reason }
 }
 
 fn sequence(path: &SupplierPath, events: u32) -> PushMessage {

@@ -1,7 +1,6 @@
 //! `campanile-bench tempo-churn`: a thousand publishers appear at a broker, each with a session, a topic and a socket of its own, publish a
 //! message, and vanish, one half with a word and the other without; and again, and again. Whether anything is left of them.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +16,7 @@ use super::ends::Transport;
 use super::{Broker, after, take_seat, tempo_ends};
 use crate::experiments::Bed;
 use crate::report::{Aim, Reported};
-use crate::{BenchError, Options, Output, clock};
+use crate::{BenchError, Options, Output, clock, system};
 
 /// Publishers that are there at once.
 const PUBLISHERS: u32 = 1_000;
@@ -112,8 +111,7 @@ impl Crowd {
 
     fn row(&self, seconds: f64) -> Result<Row, BenchError> {
         let process = self.broker.service.process();
-        let doing = "counting the broker's descriptors";
-        let descriptors = fs::read_dir(format!("/proc/{}/fd", process.pid())).map_err(BenchError::io(doing))?.count();
+        let descriptors = system::descriptors(process.pid());
         Ok(Row {
             seconds,
             publishers: self.publishers,
@@ -121,7 +119,7 @@ impl Crowd {
             resident_bytes: process.resident_bytes()?,
             sessions: self.broker.service.counter("tempo_sessions")?,
             topics: self.broker.service.counter("tempo_topics")?,
-            descriptors: descriptors as u64,
+            descriptors: descriptors.map_err(BenchError::io("counting the broker's descriptors"))?,
             sessions_at_once: self.sessions_at_once,
         })
     }

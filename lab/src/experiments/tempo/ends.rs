@@ -11,21 +11,17 @@ use std::thread::{self, JoinHandle, Thread};
 
 use client::tempo::{Publisher, Subscriber};
 use load::system::datagrams::{DATAGRAMS_MAX, Datagrams};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::relay;
+use super::tempo_ends::{self, Crowd};
+use crate::experiments::ability::Seat;
 use crate::latency::Recorder;
 use crate::process::Process;
-use crate::{BenchError, clock, system};
+use crate::{BenchError, clock};
 
-/// Octets of a header.
 const HEADER: usize = tempo::wire::HEADER;
-/// Octets of payload.
 pub(super) const PAYLOAD: usize = 128;
-/// Octets of a message.
 pub(super) const MESSAGE: usize = HEADER + PAYLOAD;
-/// The topic of the first pair; the others' follow.
-const TOPIC: &str = "Bench/Tempo";
 /// One message in so many has a priority, where some do.
 const FIRST_IN: u64 = 64;
 /// Octets that a TCP connection is read into and written from at once.
@@ -60,30 +56,6 @@ impl Way {
             Self::Peer => Some(Self::Bare),
             Self::Broker => Some(Self::Relay),
             Self::Bare | Self::Relay => None,
-        }
-    }
-}
-
-/// Where threads run and how.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seat {
-    /// The only core, if there is one.
-    pub(super) core: Option<usize>,
-    /// The `SCHED_FIFO` priority, if there is one.
-    pub(super) fifo: Option<u8>,
-}
-
-impl Seat {
-    /// Has the calling thread, and those that it starts, run there.
-    pub(super) fn take(self) -> Result<(), BenchError> {
-        if let Some(core) = self.core {
-            let mut only = CpuSet::new();
-            only.set(core);
-            sched_setaffinity(None, &only).map_err(BenchError::errno("keeping a thread on its core"))?;
-        }
-        match self.fifo {
-            Some(fifo) => system::run_fifo(fifo).map_err(BenchError::io("giving a thread its real-time priority")),
-            None => Ok(()),
         }
     }
 }
@@ -198,7 +170,6 @@ pub(super) struct Pair {
     /// Messages that were sent.
     pub(super) sent: u64,
     has_priorities: bool,
-    /// The relay, if there is one.
     pub(super) relay: Option<Process>,
     receiver: Receiver,
 }
@@ -206,7 +177,7 @@ pub(super) struct Pair {
 enum Receiver {
     /// A thread that reads, and how to end it.
     Thread(Option<JoinHandle<()>>, Option<(UdpSocket, SocketAddr)>),
-    Tempo(#[expect(dead_code, reason = "kept receiving")] Box<Subscriber>),
+    Tempo(#[expect(dead_code, reason = "kept receiving")] Vec<Subscriber>),
 }
 
 impl Pair {
@@ -250,18 +221,12 @@ impl Pair {
         // Threads inherit core and priority from the one that starts them.
         let made = thread::spawn(move || {
             seat.take()?;
-            super::tempo_ends::connect(transport, broker, &format!("{TOPIC}{number}"), move |message| {
-                taking.take(std::iter::once(message));
-            })
+            let topic = format!("Tempo{number}");
+            Crowd::connect(transport, broker, (&topic, 1), move |message| taking.take(std::iter::once(message)))
         });
-        let (publisher, subscriber) = made.join().map_err(|_| BenchError::Setup {
-            doing: "connecting a publisher and a subscriber by Tempo".to_owned(),
-            reason: "a thread of it panicked".to_owned(),
-        })??;
-        let (sender, receiver) = (
-            Sender::Tempo(Box::new(publisher), Box::new([[0; PAYLOAD]; DATAGRAMS_MAX])),
-            Receiver::Tempo(Box::new(subscriber)),
-        );
+        let Crowd { publisher, subscribers } = made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let sender = Sender::Tempo(Box::new(publisher), Box::new([[0; PAYLOAD]; DATAGRAMS_MAX]));
+        let receiver = Receiver::Tempo(subscribers);
         Ok(Self { sender, intake, sent: 0, has_priorities: false, relay: None, receiver })
     }
 
@@ -363,10 +328,10 @@ impl Pair {
                 let payloads = payloads.get(..count).unwrap_or_default();
                 match payloads.split_first() {
                     Some((payload, others)) if self.has_priorities && first.is_multiple_of(FIRST_IN) => {
-                        super::tempo_ends::publish_first(publisher, payload)?;
-                        super::tempo_ends::publish(publisher, others)?;
+                        tempo_ends::publish_first(publisher, payload)?;
+                        tempo_ends::publish(publisher, others)?;
                     }
-                    _ => super::tempo_ends::publish(publisher, payloads)?,
+                    _ => tempo_ends::publish(publisher, payloads)?,
                 }
             }
         }

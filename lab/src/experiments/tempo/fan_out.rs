@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::ends::{Seat, Transport};
+use super::ends::Transport;
 use super::tempo_ends::{self, Crowd};
 use super::{Broker, after, take_seat};
 use crate::experiments::Bed;
@@ -16,23 +15,8 @@ use crate::latency::Recorder;
 use crate::report::{Aim, Reported};
 use crate::{BenchError, Options, Output, clock};
 
-/// Subscribers.
 const SUBSCRIBERS: u32 = 100;
-/// Messages a second.
 const RATE: f64 = 100.0;
-
-#[derive(Debug, Serialize)]
-struct Row {
-    mode: &'static str,
-    transport: &'static str,
-    subscribers: u32,
-    messages: u64,
-    lost: u64,
-    p50_us: f64,
-    p99_us: f64,
-    last_p50_us: f64,
-    last_p99_us: f64,
-}
 
 /// When each message came to its subscribers.
 #[derive(Debug)]
@@ -73,7 +57,7 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
     let (_, seconds) = bed.times(options, (0.0, 2.0), (0.0, 20.0));
     let broker = Broker::start(bed)?;
     take_seat(bed)?;
-    let mut rows = Vec::new();
+    let (mut aims, mut rows) = (Vec::new(), Vec::new());
     let group = SocketAddr::from(([239, 255, 28, 11], super::free_address()?.port()));
     for (mode, transport, through) in [
         ("peer", Transport::Udp, None),
@@ -82,29 +66,30 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
         ("broker", Transport::Tcp, Some(broker.address)),
     ] {
         out.progress(&format!("{mode} over {}", transport.name()))?;
-        rows.push(row(bed, (mode, transport, through), seconds)?);
+        let ((messages, lost), row) = row(bed, (mode, transport, through), seconds)?;
+        aims.push(Aim::new(
+            format!("{mode} over {}: a hundred subscribers miss nothing", transport.name()),
+            format!("{lost} deliveries missing of {messages} messages to each"),
+            lost == 0,
+        ));
+        rows.push(row);
     }
-    let aims = rows.iter().map(|row: &Row| {
-        Aim::new(
-            format!("{} over {}: a hundred subscribers miss nothing", row.mode, row.transport),
-            format!("{} of {} deliveries missing", row.lost, row.messages * u64::from(row.subscribers)),
-            row.lost == 0,
-        )
-    });
-    Ok((aims.collect::<Vec<Aim>>(), json!({"rows": rows})))
+    Ok((aims, json!({"rows": rows})))
 }
 
+/// Messages, how many deliveries are missing, and all figures.
 fn row(
     bed: &Bed,
     (mode, transport, through): (&'static str, Transport, Option<SocketAddr>),
     seconds: f64,
-) -> Result<Row, BenchError> {
-    Seat { core: bed.cores.ends, fifo: None }.take()?;
+) -> Result<((usize, u64), Value), BenchError> {
+    take_seat(bed)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousands at most")]
     let messages = (RATE * seconds) as usize;
     let arrivals = Arrivals::of(messages);
     let taking = Arc::clone(&arrivals);
-    let crowd = Crowd::connect(transport, through, (mode, SUBSCRIBERS), move |message| taking.take(message))?;
+    let Crowd { publisher, subscribers: _subscribers } =
+        Crowd::connect(transport, through, (mode, SUBSCRIBERS), move |message| taking.take(message))?;
     let mut due = clock::now() + clock::nanoseconds(1.0 / RATE);
     for number in 0..messages as u64 {
         clock::sleep_until(due)?;
@@ -112,7 +97,7 @@ fn row(
         for (to, from) in payload.iter_mut().zip(clock::now().to_le_bytes().iter().chain(&number.to_le_bytes())) {
             *to = *from;
         }
-        tempo_ends::publish(&crowd.publisher, &[payload])?;
+        tempo_ends::publish(&publisher, &[payload])?;
         due += clock::nanoseconds(1.0 / RATE);
     }
     let expected = messages as u64 * u64::from(SUBSCRIBERS);
@@ -129,15 +114,10 @@ fn row(
     }
     let all = arrivals.latency.lock().unwrap_or_else(std::sync::PoisonError::into_inner).percentiles();
     let (all, last) = (all.unwrap_or_default(), last.percentiles().unwrap_or_default());
-    Ok(Row {
-        mode,
-        transport: transport.name(),
-        subscribers: SUBSCRIBERS,
-        messages: messages as u64,
-        lost: expected.saturating_sub(arrivals.came.load(Ordering::Relaxed)),
-        p50_us: all.median,
-        p99_us: all.p99,
-        last_p50_us: last.median,
-        last_p99_us: last.p99,
-    })
+    let lost = expected.saturating_sub(arrivals.came.load(Ordering::Relaxed));
+    let row = json!({
+        "mode": mode, "transport": transport.name(), "subscribers": SUBSCRIBERS, "messages": messages, "lost": lost,
+        "p50_us": all.median, "p99_us": all.p99, "last_p50_us": last.median, "last_p99_us": last.p99,
+    });
+    Ok(((messages, lost), row))
 }

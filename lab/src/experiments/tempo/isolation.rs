@@ -6,16 +6,16 @@
 
 use std::thread;
 
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::ends::{Pair, Seat, Transport};
+use super::ends::{Pair, Transport};
 use super::{Broker, after};
-use crate::experiments::{Bed, PairedRatio};
+use crate::experiments::ability::Seat;
+use crate::experiments::{Bed, PairedRatio, quotient};
 use crate::latency::Recorder;
-use crate::report::{Aim, Reported};
+use crate::report::{Aim, Reported, add};
 use crate::spin::Awake;
-use crate::{BenchError, Options, Output, clock, system};
+use crate::{BenchError, Options, Output, Percentiles, clock, system};
 
 /// Messages a second of the well-behaved publisher.
 const RATE: f64 = 1_000.0;
@@ -27,23 +27,6 @@ const WINDOW: u64 = 8_192;
 const P99_AT_MOST: f64 = 1.3;
 /// The CORBA priority to which the well-behaved pair's corresponds.
 const CLIENT_PRIORITY: i16 = 24_000;
-
-#[derive(Debug, Clone, Serialize)]
-struct Row {
-    transport: &'static str,
-    saturation: f64,
-    flood: f64,
-    p50_before_us: Option<f64>,
-    p50_beside_us: Option<f64>,
-    p50_during_us: Option<f64>,
-    p99_before_us: Option<f64>,
-    p99_beside_us: Option<f64>,
-    p99_during_us: Option<f64>,
-    ratio: Option<f64>,
-    paired: Option<PairedRatio>,
-    lost: u64,
-    disordered: u64,
-}
 
 /// When the well-behaved publisher is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +114,7 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
     let (_, seconds) = bed.times(options, (0.0, 0.5), (0.0, 2.0));
     let awake = Awake::keep(&[bed.cores.ends, bed.cores.middle])?;
     super::take_seat(bed)?;
-    let mut found = Vec::new();
+    let (mut aims, mut rows) = (Vec::new(), Vec::new());
     for transport in Transport::ALL {
         let (here, elsewhere) = (Broker::start(bed)?, Broker::start(bed)?);
         let (mut scene, saturation) = Scene::set(bed, transport, (&here, &elsewhere))?;
@@ -142,53 +125,48 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
                 turns.push(scene.turn(bed, time, seconds)?);
             }
         }
-        found.push(Row::of(transport, (saturation, scene.flood), &turns, &scene.well_behaved));
+        let (aim, row) = compare(transport, (saturation, scene.flood), &turns, &scene.well_behaved);
+        aims.push(aim);
+        rows.push(row);
     }
-    let aims = found.iter().map(Row::judge).collect();
-    let worst = found.iter().max_by(|a, b| a.ratio.unwrap_or(0.0).total_cmp(&b.ratio.unwrap_or(0.0))).cloned();
-    let figure = |of: fn(&Row) -> Option<f64>| worst.as_ref().and_then(of);
-    let report = json!({
-        "cores_awake": awake.how(),
-        "p99_before_us": figure(|row| row.p99_before_us),
-        "p99_beside_us": figure(|row| row.p99_beside_us),
-        "p99_during_us": figure(|row| row.p99_during_us),
-        "ratio": figure(|row| row.ratio),
-        "rows": found,
+    let worst = rows.iter().max_by(|a, b| {
+        let [a, b] = [a, b].map(|row| row["ratio"].as_f64().unwrap_or(0.0));
+        a.total_cmp(&b)
     });
+    let mut report = json!({"cores_awake": awake.how()});
+    for figure in ["p99_before_us", "p99_beside_us", "p99_during_us", "ratio"] {
+        add(&mut report, json!({(figure): worst.map(|worst| &worst[figure])}));
+    }
+    add(&mut report, json!({"rows": rows}));
     Ok((aims, report))
 }
 
-impl Row {
-    fn of(transport: Transport, (saturation, flood): (f64, f64), turns: &[Vec<Recorder>; 3], pair: &Pair) -> Self {
-        let figures = turns.each_ref().map(|turns| {
-            let mut all = Recorder::default();
-            turns.iter().for_each(|turn| all.merge(turn));
-            all.percentiles()
-        });
-        let [before, beside, during] = figures;
-        let p99s = |turns: &[Recorder]| -> Vec<Option<f64>> {
-            turns.iter().map(|turn| turn.percentiles().map(|figures| figures.p99)).collect()
-        };
-        let [_, beside_turns, during_turns] = turns.each_ref().map(|turns| p99s(turns));
-        Self {
-            transport: transport.name(),
-            saturation,
-            flood,
-            p50_before_us: before.map(|figures| figures.median),
-            p50_beside_us: beside.map(|figures| figures.median),
-            p50_during_us: during.map(|figures| figures.median),
-            p99_before_us: before.map(|figures| figures.p99),
-            p99_beside_us: beside.map(|figures| figures.p99),
-            p99_during_us: during.map(|figures| figures.p99),
-            ratio: during.zip(beside).map(|(during, beside)| during.p99 / beside.p99),
-            paired: PairedRatio::of(&during_turns, &beside_turns),
-            lost: pair.sent.saturating_sub(pair.intake.received()),
-            disordered: pair.intake.disordered(),
-        }
-    }
-
-    fn judge(&self) -> Aim {
-        let aim = "the well-behaved publisher's p99 during the flood is at most 1.3 × that beside the same flood through another broker";
-        PairedRatio::at_most(self.paired.as_ref(), &format!("{}: {aim}", self.transport), P99_AT_MOST)
-    }
+fn compare(
+    transport: Transport,
+    (saturation, flood): (f64, f64),
+    turns: &[Vec<Recorder>; 3],
+    pair: &Pair,
+) -> (Aim, Value) {
+    let [before, beside, during] = turns.each_ref().map(|turns| {
+        let mut all = Recorder::default();
+        turns.iter().for_each(|turn| all.merge(turn));
+        all.percentiles()
+    });
+    let p50 = |figures: Option<Percentiles>| figures.map(|figures| figures.median);
+    let p99 = |figures: Option<Percentiles>| figures.map(|figures| figures.p99);
+    let [_, beside_turns, during_turns] =
+        turns.each_ref().map(|turns| turns.iter().map(|turn| p99(turn.percentiles())).collect::<Vec<_>>());
+    let paired = PairedRatio::of(&during_turns, &beside_turns);
+    let row = json!({
+        "transport": transport.name(), "saturation": saturation, "flood": flood,
+        "p50_before_us": p50(before), "p50_beside_us": p50(beside), "p50_during_us": p50(during),
+        "p99_before_us": p99(before), "p99_beside_us": p99(beside), "p99_during_us": p99(during),
+        "ratio": quotient(p99(during), p99(beside)), "paired": paired,
+        "lost": pair.sent.saturating_sub(pair.intake.received()), "disordered": pair.intake.disordered(),
+    });
+    let aim = format!(
+        "{}: the well-behaved publisher's p99 during the flood is at most 1.3 × that beside the same flood through another broker",
+        transport.name()
+    );
+    (PairedRatio::at_most(paired.as_ref(), &aim, P99_AT_MOST), row)
 }

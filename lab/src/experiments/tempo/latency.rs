@@ -1,66 +1,28 @@
 //! `campanile-bench tempo-latency`: how long a message of 128 octets takes at 250 a second (tables I to III) and at 4,000, the rate at
 //! which the paper's CORBA event service gave up: from end to end, through a broker, through the CORBA door, beside bare sockets.
 
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::ends::{Pair, Transport, Way};
 use super::{Broker, after, pair, take_seat};
 use crate::campanile::{self, Campanile};
-use crate::experiments::line::{Ends, Line};
+use crate::experiments::ability::Seat;
+use crate::experiments::line::Line;
 use crate::experiments::party::SupplierPath;
 use crate::experiments::{Bed, PairedRatio};
 use crate::latency::Recorder;
-use crate::report::{Aim, Reported};
+use crate::report::{Aim, Reported, add};
 use crate::spin::Awake;
 use crate::{BenchError, CarriageOptions, Options, Output, clock, wire};
 
 /// The rates, in messages a second.
 const RATES: [f64; 2] = [250.0, 4_000.0];
 
-/// What the tables' lines say: the part that took less than so many microseconds.
+/// The bounds of the tables' lines: the part that took less than so many microseconds.
 const BOUNDS_US: [u64; 5] = [300, 500, 1_000, 2_000, 10_000];
 
 /// The median from end to end is to be so many times a bare loop's at most, and a broker's a relay's.
 const MEDIAN_AT_MOST: f64 = 1.2;
-
-/// The report, beside what all of them begin with.
-#[derive(Debug, Serialize)]
-struct Report {
-    cores_awake: &'static str,
-    rows: Vec<Row>,
-    ratios: Vec<Ratio>,
-}
-
-/// How long messages took.
-#[derive(Debug, Serialize)]
-struct Row {
-    mode: &'static str,
-    transport: &'static str,
-    rate: f64,
-    messages: u64,
-    lost: u64,
-    disordered: u64,
-    mean_us: f64,
-    p50_us: f64,
-    p99_us: f64,
-    p999_us: f64,
-    max_us: f64,
-    below_300us: f64,
-    below_500us: f64,
-    below_1000us: f64,
-    below_2000us: f64,
-    below_10000us: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Ratio {
-    mode: &'static str,
-    to: &'static str,
-    transport: &'static str,
-    rate: f64,
-    p50: Option<PairedRatio>,
-}
 
 /// A side of the comparison.
 enum Contender {
@@ -115,19 +77,11 @@ fn contenders(bed: &Bed, broker: &Broker) -> Result<Vec<Contender>, BenchError> 
 fn corba(bed: &Bed) -> Result<Contender, BenchError> {
     let service = Campanile::start_on(bed.cores.middle)?;
     let channel = service.new_channel()?;
-    let ends = Ends { core: bed.cores.ends, fifo: None };
+    let ends = Seat { core: bed.cores.ends, fifo: None };
     let line = Line::start(ends, |consumer| {
         let proxy = channel.add_supplier(CarriageOptions::default())?;
         channel.connect_consumer(consumer, &campanile::key_as_long_as(&proxy.key), crate::Form::Structured, &[])?;
-        Ok(SupplierPath {
-            address: proxy.address,
-            key: proxy.key,
-            event_type: wire::EVENT_TYPE.to_owned(),
-            priority: None,
-            payload_bytes: super::ends::PAYLOAD,
-            unanswered_max: 1,
-            sequences: false,
-        })
+        Ok(SupplierPath { payload_bytes: super::ends::PAYLOAD, ..SupplierPath::to(proxy, wire::EVENT_TYPE) })
     })?;
     Ok(Contender::Corba(Box::new(line), Box::new(service)))
 }
@@ -139,8 +93,7 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
     let broker = Broker::start(bed)?;
     let mut contenders = contenders(bed, &broker)?;
     take_seat(bed)?;
-    let mut report = Report { cores_awake: awake.how(), rows: Vec::new(), ratios: Vec::new() };
-    let mut aims = Vec::new();
+    let (mut aims, mut rows, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for rate in RATES {
         let mut turns: Vec<Vec<Recorder>> = contenders.iter().map(|_| Vec::new()).collect();
         for round in 0..rounds {
@@ -154,95 +107,76 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
                 }
             }
         }
-        report.enter(rate, &contenders, &turns);
-        aims.extend(report.judge(rate));
+        rows.extend(contenders.iter().zip(&turns).filter_map(|(contender, turns)| row(contender, rate, turns)));
+        let compared = compare(&contenders, &turns);
+        // What was to be shown is at the paper's rate.
+        if rate <= RATES[0] {
+            aims = judge(rate, &compared, &rows);
+        }
+        ratios.extend(compared.into_iter().map(|(mode, to, transport, p50)| {
+            json!({"mode": mode, "to": to, "transport": transport, "rate": rate, "p50": p50})
+        }));
     }
-    Ok((aims, json!(report)))
+    Ok((aims, json!({"cores_awake": awake.how(), "rows": rows, "ratios": ratios})))
 }
 
-impl Report {
-    fn enter(&mut self, rate: f64, contenders: &[Contender], turns: &[Vec<Recorder>]) {
-        for (contender, recorders) in contenders.iter().zip(turns) {
-            let (mode, transport) = contender.names();
-            let mut all = Recorder::default();
-            recorders.iter().for_each(|recorder| all.merge(recorder));
-            let (lost, disordered) = match contender {
-                Contender::Pair(_, _, pair) => {
-                    (pair.sent.saturating_sub(pair.intake.received()), pair.intake.disordered())
-                }
-                Contender::Corba(..) => (0, 0),
-            };
-            self.rows.extend(Row::of(&all, (mode, transport, rate), (lost, disordered)));
-        }
-        for (contender, recorders) in contenders.iter().zip(turns) {
-            let Contender::Pair(way, transport, _) = contender else { continue };
-            let Some(to) = way.floor() else { continue };
-            let floor = contenders.iter().zip(turns).find(|(other, _)| other.names() == (to.name(), transport.name()));
-            let Some((_, below)) = floor else { continue };
-            let median = |turns: &[Recorder]| -> Vec<Option<f64>> {
-                turns.iter().map(|turn| turn.percentiles().map(|figures| figures.median)).collect()
-            };
-            let p50 = PairedRatio::of(&median(recorders), &median(below));
-            self.ratios.push(Ratio { mode: way.name(), to: to.name(), transport: transport.name(), rate, p50 });
-        }
+/// What one contender did in its turns; nothing where no message came.
+fn row(contender: &Contender, rate: f64, turns: &[Recorder]) -> Option<Value> {
+    let mut all = Recorder::default();
+    turns.iter().for_each(|turn| all.merge(turn));
+    let (figures, counts, (mode, transport)) = (all.percentiles()?, all.counts(), contender.names());
+    let (lost, disordered) = match contender {
+        Contender::Pair(_, _, pair) => (pair.sent.saturating_sub(pair.intake.received()), pair.intake.disordered()),
+        Contender::Corba(..) => (0, 0),
+    };
+    let mut row = json!({
+        "mode": mode, "transport": transport, "rate": rate, "messages": figures.events, "lost": lost,
+        "disordered": disordered, "mean_us": super::mean_us(&all), "p50_us": figures.median, "p99_us": figures.p99,
+        "p999_us": figures.p999, "max_us": figures.max,
+    });
+    for bound_us in BOUNDS_US {
+        let within = counts.iter().filter(|(latency, _)| *latency < bound_us * 1_000).map(|(_, count)| count);
+        let percent = 100.0 * crate::latency::ratio(within.sum(), figures.events);
+        add(&mut row, json!({(format!("below_{bound_us}us")): percent}));
     }
-
-    /// What was to be shown at the paper's rate, over TCP.
-    fn judge(&self, rate: f64) -> Vec<Aim> {
-        if rate > RATES[0] {
-            return Vec::new();
-        }
-        let mut aims = Vec::new();
-        for ratio in self.ratios.iter().filter(|ratio| ratio.rate <= rate && ratio.transport == "tcp") {
-            let aim = format!("tcp, {rate}/s: the median of {} is at most 1.2 × that of {}", ratio.mode, ratio.to);
-            aims.push(PairedRatio::at_most(ratio.p50.as_ref(), &aim, MEDIAN_AT_MOST));
-        }
-        let beyond = |mode: &str| {
-            let row = self.rows.iter().find(|row| row.mode == mode && row.transport == "tcp" && row.rate <= rate)?;
-            Some((100.0 - row.below_500us, 100.0 / crate::latency::ratio(row.messages, 1)))
-        };
-        if let (Some((peer, one)), Some((bare, _))) = (beyond("peer"), beyond("bare")) {
-            aims.push(Aim {
-                aim: format!("tcp, {rate}/s: the part of peer beyond 500 µs is no larger than bare's (paper: 0.015 %)"),
-                found: format!("{peer:.3} % and {bare:.3} %"),
-                // One message more or less tells nothing.
-                met: Some(peer <= bare + one * 1.5),
-            });
-        }
-        aims
-    }
+    Some(row)
 }
 
-impl Row {
-    fn of(
-        recorder: &Recorder,
-        (mode, transport, rate): (&'static str, &'static str, f64),
-        (lost, disordered): (u64, u64),
-    ) -> Option<Self> {
-        let figures = recorder.percentiles()?;
-        let counts = recorder.counts();
-        let below = |bound_us: u64| {
-            let within = counts.iter().filter(|(latency, _)| *latency < bound_us * 1_000).map(|(_, count)| count);
-            100.0 * crate::latency::ratio(within.sum(), figures.events)
-        };
-        let [below_300us, below_500us, below_1000us, below_2000us, below_10000us] = BOUNDS_US.map(below);
-        Some(Self {
-            mode,
-            transport,
-            rate,
-            messages: figures.events,
-            lost,
-            disordered,
-            mean_us: super::mean_us(recorder),
-            p50_us: figures.median,
-            p99_us: figures.p99,
-            p999_us: figures.p999,
-            max_us: figures.max,
-            below_300us,
-            below_500us,
-            below_1000us,
-            below_2000us,
-            below_10000us,
+/// A way, its floor, the transport of both, and the ratio of their medians.
+type Compared = (&'static str, &'static str, &'static str, Option<PairedRatio>);
+
+fn compare(contenders: &[Contender], turns: &[Vec<Recorder>]) -> Vec<Compared> {
+    let medians = |turns: &[Recorder]| -> Vec<Option<f64>> {
+        turns.iter().map(|turn| turn.percentiles().map(|figures| figures.median)).collect()
+    };
+    let compared = contenders.iter().zip(turns).filter_map(|(contender, above)| {
+        let Contender::Pair(way, transport, _) = contender else { return None };
+        let floor = (way.floor()?.name(), transport.name());
+        let (_, below) = contenders.iter().zip(turns).find(|(other, _)| other.names() == floor)?;
+        Some((way.name(), floor.0, floor.1, PairedRatio::of(&medians(above), &medians(below))))
+    });
+    compared.collect()
+}
+
+fn judge(rate: f64, compared: &[Compared], rows: &[Value]) -> Vec<Aim> {
+    let over_tcp = compared.iter().filter(|(_, _, transport, _)| *transport == "tcp");
+    let mut aims: Vec<Aim> = over_tcp
+        .map(|(mode, to, _, p50)| {
+            let aim = format!("tcp, {rate}/s: the median of {mode} is at most 1.2 × that of {to}");
+            PairedRatio::at_most(p50.as_ref(), &aim, MEDIAN_AT_MOST)
         })
+        .collect();
+    let beyond = |mode: &str| {
+        let row = rows.iter().find(|row| row["mode"] == mode && row["transport"] == "tcp")?;
+        Some((100.0 - row["below_500us"].as_f64()?, 100.0 / row["messages"].as_f64()?))
+    };
+    if let (Some((peer, one)), Some((bare, _))) = (beyond("peer"), beyond("bare")) {
+        aims.push(Aim::new(
+            format!("tcp, {rate}/s: the part of peer beyond 500 µs is no larger than bare's (paper: 0.015 %)"),
+            format!("{peer:.3} % and {bare:.3} %"),
+            // One message more or less tells nothing.
+            peer <= bare + one * 1.5,
+        ));
     }
+    aims
 }

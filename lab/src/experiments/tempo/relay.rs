@@ -9,13 +9,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use load::system::datagrams::Datagrams;
 
 use super::ends::{GATHERED, MESSAGE, Transport, bind};
+use crate::hop::{self, say_ready};
 use crate::process::{Process, arguments};
 use crate::{BenchError, Output};
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "tempo-relay-process";
-
-const READY: &str = "relay at ";
 
 /// Options of the hidden relay process.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,18 +36,12 @@ pub(super) fn start(
     if transport == Transport::Udp {
         words.push("--udp".into());
     }
-    Process::start_confined("the relay", None, (core, None), &words, |line| line.strip_prefix(READY)?.parse().ok())
+    hop::start(&words, (core, None))
 }
 
 /// Runs it until the publisher closes its connection, or for ever.
 pub(crate) fn run_process(options: &TempoRelayOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     if options.udp { forward_datagrams(options.to, out) } else { forward_stream(options.to, out) }
-}
-
-fn say_ready(address: std::io::Result<SocketAddr>, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let address = address.map_err(BenchError::io("reading a socket's address"))?;
-    writeln!(out, "{READY}{address}")?;
-    Ok(out.flush()?)
 }
 
 fn forward_datagrams(to: SocketAddr, out: &mut Output<'_>) -> Result<(), BenchError> {

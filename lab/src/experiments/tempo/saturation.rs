@@ -4,8 +4,7 @@
 //! Messages are sent one with a call, as a program does that has one after the other, and 64 with a call. A bare TCP loop that writes 64 at
 //! once copies ten thousand octets it never looks at: there the ratio is shown and not judged.
 
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::ends::{Pair, Transport, Way};
 use super::{Broker, after, pair, take_seat};
@@ -21,26 +20,6 @@ const WINDOW: u64 = 8_192;
 const PART_AT_LEAST: f64 = 0.8;
 /// Messages a second that a broker is to carry over TCP at least.
 const BROKER_AT_LEAST: f64 = 1_000_000.0;
-
-#[derive(Debug, Serialize)]
-struct Row {
-    mode: &'static str,
-    transport: &'static str,
-    at_once: usize,
-    rate: Option<Spread>,
-    cpu_us: Option<f64>,
-    lost: u64,
-    disordered: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Ratio {
-    mode: &'static str,
-    to: &'static str,
-    transport: &'static str,
-    at_once: usize,
-    throughput: Option<PairedRatio>,
-}
 
 struct Contender {
     way: Way,
@@ -107,57 +86,44 @@ pub(crate) fn measure(bed: &Bed, options: &Options, out: &mut Output<'_>) -> Rep
             }
         }
     }
-    let (rows, ratios) = compare(&all);
-    Ok((judge(&rows, &ratios), json!({"rows": rows, "ratios": ratios})))
+    Ok(compare(&all))
 }
 
-fn compare(all: &[Contender]) -> (Vec<Row>, Vec<Ratio>) {
-    let (mut rows, mut ratios) = (Vec::new(), Vec::new());
-    for contender in all {
-        let (mode, transport) = (contender.way.name(), contender.transport.name());
-        for (at_once, found) in AT_ONCE.into_iter().zip(&contender.found) {
-            rows.push(Row {
-                mode,
-                transport,
-                at_once,
-                rate: Spread::of(found.rates.iter().copied().flatten()),
-                cpu_us: (found.cpu > 0)
-                    .then(|| crate::latency::ratio(found.cpu, 1_000) / crate::latency::ratio(found.received.max(1), 1)),
-                lost: found.lost,
-                disordered: contender.pair.intake.disordered(),
-            });
-        }
-        let Some(to) = contender.way.floor() else { continue };
-        let Some(floor) = all.iter().find(|other| (other.way, other.transport) == (to, contender.transport)) else {
-            continue;
-        };
-        for ((at_once, found), floor) in AT_ONCE.into_iter().zip(&contender.found).zip(&floor.found) {
+fn compare(all: &[Contender]) -> (Vec<Aim>, Value) {
+    let (mut aims, mut rows, mut ratios, mut by_broker) = (Vec::new(), Vec::new(), Vec::new(), None);
+    for Contender { way, transport, pair, found } in all {
+        let (mode, over) = (way.name(), transport.name());
+        let floor =
+            way.floor().and_then(|to| all.iter().find(|other| (other.way, other.transport) == (to, *transport)));
+        for (place, (at_once, found)) in AT_ONCE.into_iter().zip(found).enumerate() {
+            let rate = Spread::of(found.rates.iter().copied().flatten());
+            if (*way, *transport, at_once) == (Way::Broker, Transport::Tcp, AT_ONCE[1]) {
+                by_broker = rate.map(|rate| rate.median);
+            }
+            let cpu_us = crate::latency::ratio(found.cpu, 1_000) / crate::latency::ratio(found.received.max(1), 1);
+            rows.push(json!({
+                "mode": mode, "transport": over, "at_once": at_once, "rate": rate,
+                "cpu_us": (found.cpu > 0).then_some(cpu_us), "lost": found.lost, "disordered": pair.intake.disordered(),
+            }));
+            let Some((to, floor)) = floor.and_then(|to| Some((to.way.name(), to.found.get(place)?))) else { continue };
             let throughput = PairedRatio::of(&found.rates, &floor.rates);
-            ratios.push(Ratio { mode, to: to.name(), transport, at_once, throughput });
+            if *transport == Transport::Udp || (*way != Way::Broker && at_once == 1) {
+                let ratio = throughput.as_ref().map(|ratio| ratio.median);
+                aims.push(Aim::new(
+                    format!("{over}, {at_once} with a call: {mode} carries at least 0.8 × what {to} does"),
+                    ratio.map_or_else(|| "nothing to compare".to_owned(), |ratio| format!("{ratio:.3} ×")),
+                    ratio.map(|ratio| ratio >= PART_AT_LEAST),
+                ));
+            }
+            ratios.push(json!({
+                "mode": mode, "to": to, "transport": over, "at_once": at_once, "throughput": throughput,
+            }));
         }
     }
-    (rows, ratios)
-}
-
-fn judge(rows: &[Row], ratios: &[Ratio]) -> Vec<Aim> {
-    let mut aims = Vec::new();
-    for Ratio { mode, to, transport, at_once, throughput } in ratios {
-        if *transport == "tcp" && (*mode == "broker" || *at_once > 1) {
-            continue;
-        }
-        let found = throughput.as_ref().map(|ratio| ratio.median);
-        aims.push(Aim::new(
-            format!("{transport}, {at_once} with a call: {mode} carries at least 0.8 × what {to} does"),
-            found.map_or_else(|| "nothing to compare".to_owned(), |ratio| format!("{ratio:.3} ×")),
-            found.map(|ratio| ratio >= PART_AT_LEAST),
-        ));
-    }
-    let broker = rows.iter().find(|row| (row.mode, row.transport, row.at_once) == ("broker", "tcp", AT_ONCE[1]));
-    let rate = broker.and_then(|row| Some(row.rate?.median));
     aims.push(Aim::new(
         "tcp, gathered: a broker carries at least 1,000,000 messages/s",
-        rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate:.0}")),
-        rate.map(|rate| rate >= BROKER_AT_LEAST),
+        by_broker.map_or_else(|| "none".to_owned(), |rate| format!("{rate:.0}")),
+        by_broker.map(|rate| rate >= BROKER_AT_LEAST),
     ));
-    aims
+    (aims, json!({"rows": rows, "ratios": ratios}))
 }

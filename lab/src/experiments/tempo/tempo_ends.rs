@@ -3,11 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use client::tempo::{Address, Error, Node, Publisher, Subscriber};
+use client::tempo::{Address, Node, Publisher, Subscriber};
 
 use super::ends::{PAYLOAD, Transport};
 use crate::BenchError;
+use crate::campanile::setup;
 
+const CONNECTING: &str = "connecting a publisher and subscribers by Tempo";
 /// For how long publisher and subscriber may look for each other.
 const FOUND_WITHIN: Duration = Duration::from_secs(20);
 /// The rate that is announced, the same by all.
@@ -21,31 +23,6 @@ fn address(transport: Transport, place: SocketAddr, waits: bool) -> Address {
     Address { transport, host: place.ip().to_string(), port: place.port(), waits, channel: None }
 }
 
-/// Connects a publisher and a subscriber, which has `taker` called with each message; through the broker there if there is one.
-pub(super) fn connect(
-    transport: Transport,
-    broker: Option<SocketAddr>,
-    topic: &str,
-    mut taker: impl FnMut(&[u8]) + Send + 'static,
-) -> Result<(Publisher, Subscriber), BenchError> {
-    // Without a broker the subscriber turns to the publisher, which waits for it.
-    let waits_at = broker.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
-    let publishing = Node::open(&address(transport, waits_at, broker.is_none()).to_string()).map_err(setup)?;
-    let turns_to = match broker {
-        Some(broker) => broker,
-        None => publishing.local_address().ok_or_else(|| BenchError::Setup {
-            doing: "waiting for a subscriber by Tempo".to_owned(),
-            reason: "the publisher has no address".to_owned(),
-        })?,
-    };
-    let publisher = publishing.publisher(topic).rate(ANNOUNCED).open().map_err(setup)?;
-    let subscribing = Node::open(&address(transport, turns_to, false).to_string()).map_err(setup)?;
-    let subscriber =
-        subscribing.subscriber(topic).rate(ANNOUNCED).on(move |message| taker(message.octets)).map_err(setup)?;
-    let found = publisher.wait_for_subscribers(1, FOUND_WITHIN) && subscriber.wait_for_publishers(1, FOUND_WITHIN);
-    if found { Ok((publisher, subscriber)) } else { Err(unfound(topic)) }
-}
-
 /// A subscriber at a broker, which has `taker` called with each message.
 pub(super) fn subscribe(
     transport: Transport,
@@ -53,15 +30,14 @@ pub(super) fn subscribe(
     topic: &str,
     mut taker: impl FnMut(&[u8]) + Send + 'static,
 ) -> Result<Subscriber, BenchError> {
-    let node = Node::open(&address(transport, broker, false).to_string()).map_err(setup)?;
-    node.subscriber(topic).on(move |message| taker(message.octets)).map_err(setup)
+    let node = Node::open(&address(transport, broker, false).to_string()).map_err(setup(CONNECTING))?;
+    node.subscriber(topic).on(move |message| taker(message.octets)).map_err(setup(CONNECTING))
 }
 
-/// A publisher and many subscribers, each an end point of its own.
+/// A publisher and its subscribers, each an end point of its own.
 pub(super) struct Crowd {
     pub(super) publisher: Publisher,
-    #[expect(dead_code, reason = "kept receiving")]
-    subscribers: Vec<Subscriber>,
+    pub(super) subscribers: Vec<Subscriber>,
 }
 
 impl Crowd {
@@ -74,29 +50,30 @@ impl Crowd {
     ) -> Result<Self, BenchError> {
         let topic = format!("Bench/{topic}-{}", transport.name());
         let open = |place, waits| {
-            let builder = Node::builder(&address(transport, place, waits).to_string()).map_err(setup)?;
-            builder.interface(Ipv4Addr::LOCALHOST.into()).open().map_err(setup)
+            let builder = Node::builder(&address(transport, place, waits).to_string()).map_err(setup(CONNECTING))?;
+            builder.interface(Ipv4Addr::LOCALHOST.into()).open().map_err(setup(CONNECTING))
         };
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let publishing = open(through.unwrap_or(here), through.is_none())?;
         let turns_to = through.or_else(|| publishing.local_address()).unwrap_or(here);
-        let publisher = publishing.publisher(&topic).rate(ANNOUNCED).open().map_err(setup)?;
+        let publisher = publishing.publisher(&topic).rate(ANNOUNCED).open().map_err(setup(CONNECTING))?;
         let mut subscribers = Vec::new();
         for _ in 0..count {
             let taker = taker.clone();
             let builder = open(turns_to, false)?.subscriber(&topic).rate(ANNOUNCED);
-            subscribers.push(builder.on(move |message| taker(message.octets)).map_err(setup)?);
+            subscribers.push(builder.on(move |message| taker(message.octets)).map_err(setup(CONNECTING))?);
         }
         let is_broker = through.is_some_and(|through| !client::tempo::is_group(through));
         let found = publisher.wait_for_subscribers(if is_broker { 1 } else { count }, FOUND_WITHIN)
             && subscribers.iter().all(|subscriber| subscriber.wait_for_publishers(1, FOUND_WITHIN));
-        if found { Ok(Self { publisher, subscribers }) } else { Err(unfound(&topic)) }
+        let unfound = || format!("they did not find each other on {topic} within {} s", FOUND_WITHIN.as_secs());
+        if found { Ok(Self { publisher, subscribers }) } else { Err(setup(CONNECTING)(unfound())) }
     }
 }
 
 /// Publishes a message that is to be before others.
 pub(super) fn publish_first(publisher: &Publisher, message: &[u8; PAYLOAD]) -> Result<(), BenchError> {
-    publisher.publish_with(1, message).map_err(publishing)
+    publisher.publish_with(1, message).map_err(setup("publishing by Tempo"))
 }
 
 /// Publishes messages, gathered if there are several.
@@ -105,24 +82,5 @@ pub(super) fn publish(publisher: &Publisher, messages: &[[u8; PAYLOAD]]) -> Resu
         [message] => publisher.publish(message),
         messages => publisher.publish_all(messages),
     }
-    .map_err(publishing)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-fn publishing(error: Error) -> BenchError {
-    BenchError::Setup { doing: "publishing by Tempo".to_owned(), reason: error.to_string() }
-}
-
-fn setup(error: Error) -> BenchError {
-    BenchError::Setup {
-        doing: "connecting a publisher and a subscriber by Tempo".to_owned(),
-        reason: error.to_string(),
-    }
-}
-
-fn unfound(topic: &str) -> BenchError {
-    BenchError::Setup {
-        doing: "connecting a publisher and a subscriber by Tempo".to_owned(),
-        reason: format!("they did not find each other on {topic} within {} s", FOUND_WITHIN.as_secs()),
-    }
+    .map_err(setup("publishing by Tempo"))
 }

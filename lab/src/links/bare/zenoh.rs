@@ -1,13 +1,12 @@
 //! Zenoh: a publisher in this process, a subscriber in another one.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use load::campanile::setup;
-use load::process::{Subordinate, json as of_json, say_answer, say_started};
+use load::process::{Subordinate, take_orders};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use zenoh::qos::CongestionControl;
 use zenoh::{Config, Session, Wait};
 
@@ -17,7 +16,6 @@ use crate::loss::Losses;
 use crate::persistent::own_address;
 use crate::{BenchError, Options, Output};
 
-/// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "links-zenoh";
 const KEY: &str = "bench/links";
 
@@ -31,27 +29,22 @@ enum Order {
 
 /// Runs the subscriber until its input ends.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
-    say_started(out)?;
     let (got, mut sessions) = (Arc::<Mutex<Got>>::default(), Vec::new());
-    for line in io::stdin().lines() {
-        let line = line.map_err(BenchError::io("reading an order"))?;
-        match serde_json::from_str(&line).map_err(of_json("reading an order"))? {
-            Order::Listen(at) => {
-                let (session, got) = (session("router", "listen", at)?, Arc::clone(&got));
-                let take = move |payload: &[u8]| got.lock().unwrap_or_else(PoisonError::into_inner).enter(payload);
-                let subscriber = session.declare_subscriber(KEY);
-                let subscriber = subscriber.callback(move |sample| take(&sample.payload().to_bytes()));
-                subscriber.background().wait().map_err(setup("subscribing in Zenoh"))?;
-                sessions.push(session);
-                say_answer(out, &())?;
-            }
-            Order::Tell(sent) => {
-                let got = got.lock().unwrap_or_else(PoisonError::into_inner);
-                say_answer(out, &(got.round, got.ledger.balance(sent)))?;
-            }
+    take_orders(out, |order| match order {
+        Order::Listen(at) => {
+            let (session, got) = (session("router", "listen", at)?, Arc::clone(&got));
+            let take = move |payload: &[u8]| got.lock().unwrap_or_else(PoisonError::into_inner).enter(payload);
+            let subscriber = session.declare_subscriber(KEY);
+            let subscriber = subscriber.callback(move |sample| take(&sample.payload().to_bytes()));
+            subscriber.background().wait().map_err(setup("subscribing in Zenoh"))?;
+            sessions.push(session);
+            Ok(Value::Null)
         }
-    }
-    Ok(())
+        Order::Tell(sent) => {
+            let got = got.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(json!((got.round, got.ledger.balance(sent))))
+        }
+    })
 }
 
 /// A session with one end point, and all else as it is by default, but that others are not looked for.

@@ -11,6 +11,7 @@ use giop::framing::{Inbound, Limits};
 use giop::message::{HEADER_LEN, Header, LocateRequest, LocateStatus, MessageKind, Request, Response, locate_reply};
 
 use super::{Acknowledged, Prepared, Publishing, Settings, Subscribing, broken};
+use crate::hop::message_length;
 use crate::wire::{self, PushMessage, REQUEST_ID, Shape, Stamp};
 use crate::{BenchError, Form};
 
@@ -70,14 +71,8 @@ fn refused(message: &[u8]) -> BenchError {
     }
 }
 
-/// The message that `bytes` begins with, if all of it is there.
 fn whole(bytes: &[u8]) -> Result<Option<&[u8]>, BenchError> {
-    let Some(&[b'G', b'I', b'O', b'P', _, _, flags, _, a, b, c, d]) = bytes.first_chunk::<HEADER_LEN>() else {
-        let is_beginning = bytes.len() < HEADER_LEN && b"GIOP".starts_with(bytes.get(..4).unwrap_or(bytes));
-        return if is_beginning { Ok(None) } else { Err(broken("sent what is not GIOP")) };
-    };
-    let size = if flags & 1 == 0 { u32::from_be_bytes([a, b, c, d]) } else { u32::from_le_bytes([a, b, c, d]) };
-    Ok(bytes.get(..usize::try_from(size).unwrap_or(usize::MAX).saturating_add(HEADER_LEN)))
+    Ok(message_length(bytes)?.and_then(|length| bytes.get(..length)))
 }
 
 /// Consumers that share a connection.
