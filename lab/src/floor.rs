@@ -24,7 +24,7 @@ mod report;
 
 pub(crate) use report::Counted;
 
-use report::{Both, Figures, Ratios, Settings, Turn};
+use report::{Both, Figures, Ratios, Turn};
 
 use middle::Middle;
 use omniorb::OmniOrb;
@@ -106,7 +106,7 @@ struct Contenders {
 }
 
 impl Contenders {
-    fn start(options: &Options, settings: &Settings) -> Result<Self, BenchError> {
+    fn start(options: &Options) -> Result<Self, BenchError> {
         let only = options.only_of::<Contender>()?;
         let wanted = |who| only.is_empty() || only.contains(&who);
         let left_out = || "left out by --only".to_owned();
@@ -115,14 +115,14 @@ impl Contenders {
         let mut key = vec![b'k'; 40];
         let places = Places::anywhere()?;
         if wanted(Contender::Campanile) {
-            let (campanile, its_key) = Middle::campanile(settings, places)?;
+            let (campanile, its_key) = Middle::campanile(options, places)?;
             (contenders.campanile, key) = (Ok(campanile), its_key);
         }
         if wanted(Contender::Relay) {
-            contenders.relay = Ok(Middle::relay(settings, places, &key)?);
+            contenders.relay = Ok(Middle::relay(options, places, &key)?);
         }
         if wanted(Contender::OmniOrb) {
-            contenders.omniorb = OmniOrb::start(&options.omniorb_dir, settings)?;
+            contenders.omniorb = OmniOrb::start(options)?;
         }
         Ok(contenders)
     }
@@ -136,35 +136,38 @@ impl Contenders {
     }
 
     /// One contender's turn; `None` when it is not there.
-    fn turn(&mut self, who: Contender, load: Load, settings: &Settings) -> Result<Option<Turn>, BenchError> {
+    fn turn(&mut self, who: Contender, load: Load, options: &Options) -> Result<Option<Turn>, BenchError> {
         match (who, &mut self.campanile, &mut self.relay, &mut self.omniorb) {
             (Contender::Campanile, Ok(middle), ..) | (Contender::Relay, _, Ok(middle), _) => {
-                middle.turn(load, settings).map(Some)
+                middle.turn(load, options).map(Some)
             }
-            (Contender::OmniOrb, .., Ok(omniorb)) => omniorb.turn(load, settings),
+            (Contender::OmniOrb, .., Ok(omniorb)) => omniorb.turn(load, options),
             _ => Ok(None),
         }
     }
 
-    /// Writes down the sizes of the messages, and has the service's system calls counted if that is wanted.
-    fn finish(&mut self, options: &Options, settings: &mut Settings) -> Result<Option<Value>, BenchError> {
-        if let Ok(relay) = &self.relay {
-            settings.request_bytes = relay.request_bytes();
-            settings.reply_bytes = relay.message_bytes.1;
-        }
-        let Ok(campanile) = &mut self.campanile else { return Ok(None) };
-        settings.request_bytes = campanile.request_bytes();
-        (settings.request_bytes_behind_campanile, settings.reply_bytes) = campanile.message_bytes;
-        if options.strace { strace(campanile, settings).map(Some) } else { Ok(None) }
+    /// How the run was set up, and the sizes of the messages: of the service's, or else of the relay's.
+    fn settings(&self, options: &Options) -> Value {
+        let sizes = |middle: &Middle| (middle.request_bytes(), middle.message_bytes);
+        let of_relay = || self.relay.as_ref().ok().map(|relay| (relay.request_bytes(), (0, relay.message_bytes.1)));
+        let (request_bytes, (behind, reply_bytes)) =
+            self.campanile.as_ref().ok().map(sizes).or_else(of_relay).unwrap_or_default();
+        json!({
+            "quick": options.quick, "pinned": !options.no_pin, "rounds": options.rounds, "rate": options.rate,
+            "paced_seconds": options.paced_seconds, "saturated_seconds": options.saturated_seconds,
+            "lockstep_seconds": options.lockstep_seconds, "payload_bytes": options.payload,
+            "push_window": options.carriage.delivery.push_window, "request_bytes": request_bytes,
+            "request_bytes_behind_campanile": behind, "reply_bytes": reply_bytes,
+        })
     }
 }
 
 /// A second opinion on the number of system calls, from outside: those of all threads in 4 s of paced traffic, the warm-up's and those of
 /// the requests by which the counters are read included. Tracing makes everything slow, so that only the counts are of use.
-fn strace(campanile: &mut Middle, settings: &Settings) -> Result<Value, BenchError> {
-    let settings = Settings { paced_seconds: 4.0, ..settings.clone() };
+fn strace(campanile: &mut Middle, options: &Options) -> Result<Value, BenchError> {
+    let options = Options { paced_seconds: 4.0, ..options.clone() };
     let pid = campanile.process().pid();
-    let (turn, traced) = event_path::trace(pid, || campanile.turn(Load::Paced, &settings))?;
+    let (turn, traced) = event_path::trace(pid, || campanile.turn(Load::Paced, &options))?;
     let mut calls = BTreeMap::<&str, u64>::new();
     traced.iter().for_each(|call| *calls.entry(&call.name).or_default() += 1);
     let events = turn.counted.map_or(turn.losses.sent, |counted| counted.events) + middle::WARM_UP;
@@ -173,23 +176,22 @@ fn strace(campanile: &mut Middle, settings: &Settings) -> Result<Value, BenchErr
 }
 
 fn measure(options: &Options, out: &mut Output<'_>) -> Result<(Value, BTreeMap<String, Ratios>), BenchError> {
-    let mut settings = Settings::of(options);
     let began = clock::now();
     clock::wake_on_time();
     out.progress("starting the contenders")?;
-    let mut contenders = Contenders::start(options, &settings)?;
+    let mut contenders = Contenders::start(options)?;
     let anywhere = Places::anywhere()?;
     let cores = anywhere.middle.cores();
     let mut turns = Vec::new();
-    for round in 1..=settings.rounds {
+    for round in 1..=options.rounds {
         for series in Series::ALL {
             let awake = series == Series::CoresAwake;
             let spinners = awake.then(|| Spinners::start(&cores)).transpose()?;
-            contenders.place(if awake && settings.pinned { anywhere.pinned() } else { anywhere })?;
+            contenders.place(if awake && !options.no_pin { anywhere.pinned() } else { anywhere })?;
             for who in Contender::ALL {
-                out.progress(&format!("round {round} of {}, {}: {}", settings.rounds, series.name(), who.name()))?;
+                out.progress(&format!("round {round} of {}, {}: {}", options.rounds, series.name(), who.name()))?;
                 for load in Load::ALL {
-                    if let Some(turn) = contenders.turn(who, load, &settings)? {
+                    if let Some(turn) = contenders.turn(who, load, options)? {
                         turns.push((who, series, load, turn));
                     }
                 }
@@ -197,18 +199,25 @@ fn measure(options: &Options, out: &mut Output<'_>) -> Result<(Value, BTreeMap<S
             drop(spinners);
         }
     }
-    if options.strace {
-        out.progress("counting system calls from outside")?;
-    }
-    let strace = contenders.finish(options, &mut settings)?;
-    let (mut report, ratios) = assemble(&settings, &turns, contenders.omniorb.err());
-    add(&mut report, json!({"strace": strace, "seconds": clock::seconds(clock::now() - began).round()}));
+    let strace = match &mut contenders.campanile {
+        Ok(campanile) if options.strace => {
+            out.progress("counting system calls from outside")?;
+            Some(strace(campanile, options)?)
+        }
+        _ => None,
+    };
+    let settings = contenders.settings(options);
+    let (mut report, ratios) = assemble(options, &turns, contenders.omniorb.err());
+    add(
+        &mut report,
+        json!({"settings": settings, "strace": strace, "seconds": clock::seconds(clock::now() - began).round()}),
+    );
     Ok((report, ratios))
 }
 
 /// Sorts the turns by contender, series and load, and takes the ratios.
 fn assemble(
-    settings: &Settings,
+    options: &Options,
     turns: &[(Contender, Series, Load, Turn)],
     omniorb_note: Option<String>,
 ) -> (Value, BTreeMap<String, Ratios>) {
@@ -231,12 +240,11 @@ fn assemble(
     let ratios_are = format!(
         "Campanile / bare relay, cores awake{}, paced at {} events per second; each figure the median of {} rounds; \
          allocations and system calls of the same turns, counted by the service's lane",
-        if settings.pinned { " and parties pinned" } else { "" },
-        settings.rate,
-        settings.rounds
+        if options.no_pin { "" } else { " and parties pinned" },
+        options.rate,
+        options.rounds
     );
     let report = json!({
-        "settings": settings,
         "ratios": all.get(&format!("{}.{}", Series::CoresAwake.name(), Load::Paced.name())),
         "ratios_are": ratios_are,
         "all_ratios": all,
@@ -313,7 +321,7 @@ mod tests {
                 }
             }
         }
-        assemble(&Settings::of(&options(&["--quick"])), &turns, omniorb_note)
+        assemble(&options(&["--quick"]), &turns, omniorb_note)
     }
 
     #[test]

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use super::counting::Counting;
 use super::ends::{self, Arrivals, Consumer, Pushes, Supplier};
-use super::report::{Counted, Settings, Turn};
+use super::report::{Counted, Turn};
 use super::{Load, divide_us};
 use crate::campanile::{self, Campanile};
 use crate::latency::ratio;
 use crate::places::Places;
 use crate::process::Process;
 use crate::wire::PushMessage;
-use crate::{BenchError, CarriageOptions, Form, clock, relay};
+use crate::{BenchError, CarriageOptions, Form, Options, clock, relay};
 
 /// Events that are sent before those that count, in every turn.
 pub(super) const WARM_UP: u64 = 200;
@@ -44,14 +44,14 @@ impl Middle {
     /// Starts a service and connects a supplier and a consumer on a channel of their own.
     ///
     /// Answers also the key of the proxy, so that the relay can be sent requests of the same size.
-    pub(super) fn campanile(settings: &Settings, places: Places) -> Result<(Self, Vec<u8>), BenchError> {
+    pub(super) fn campanile(options: &Options, places: Places) -> Result<(Self, Vec<u8>), BenchError> {
         let service = Campanile::start()?;
         let channel = service.new_channel()?;
         let proxy = channel.add_supplier(CarriageOptions::default())?;
         let listener = campanile::listen()?;
-        let delivery = load::DeliveryOptions { push_window: settings.push_window };
+        let delivery = options.carriage.delivery;
         channel.add_consumer(&listener, &campanile::key_as_long_as(&proxy.key), Form::Structured, delivery)?;
-        let mut supplier = supplier(campanile::NAME, proxy.connect()?, &proxy.key, settings)?;
+        let mut supplier = supplier(campanile::NAME, proxy.connect()?, &proxy.key, options)?;
         // The service may connect only when it has something to push.
         supplier.send_without_waiting()?;
         let consumer = Consumer::new(campanile::NAME, accept(&listener)?)?;
@@ -60,13 +60,13 @@ impl Middle {
     }
 
     /// Starts a relay and connects both ends to it.
-    pub(super) fn relay(settings: &Settings, places: Places, key: &[u8]) -> Result<Self, BenchError> {
+    pub(super) fn relay(options: &Options, places: Places, key: &[u8]) -> Result<Self, BenchError> {
         let listener = campanile::listen()?;
         let address = listener.local_addr().map_err(BenchError::io("reading the address of a consumer"))?;
         let (process, address) = relay::start(address, (None, None))?;
         let consumer = Consumer::new(RELAY, accept(&listener)?)?;
         let stream = TcpStream::connect(address).map_err(BenchError::io("connecting a supplier to the relay"))?;
-        let mut supplier = supplier(RELAY, stream, key, settings)?;
+        let mut supplier = supplier(RELAY, stream, key, options)?;
         supplier.send_without_waiting()?;
         Ok(Self { process: Inner::Relay(process), supplier, consumer, places, message_bytes: (0, 0) })
     }
@@ -87,24 +87,24 @@ impl Middle {
     }
 
     /// Carries one turn's events.
-    pub(super) fn turn(&mut self, load: Load, settings: &Settings) -> Result<Turn, BenchError> {
+    pub(super) fn turn(&mut self, load: Load, options: &Options) -> Result<Turn, BenchError> {
         self.places.supplier.take()?;
         match load {
-            Load::Paced | Load::Saturated => self.turn_of_two_threads(load, settings),
-            Load::Lockstep => self.turn_in_lockstep(settings),
+            Load::Paced | Load::Saturated => self.turn_of_two_threads(load, options),
+            Load::Lockstep => self.turn_in_lockstep(options),
         }
     }
 
-    fn turn_in_lockstep(&mut self, settings: &Settings) -> Result<Turn, BenchError> {
+    fn turn_in_lockstep(&mut self, options: &Options) -> Result<Turn, BenchError> {
         let Self { process, supplier, consumer, message_bytes, .. } = self;
         let begin = || Meters::begin(process);
-        let duration = clock::nanoseconds(settings.lockstep_seconds);
+        let duration = clock::nanoseconds(options.lockstep_seconds);
         let (meters, pushes, arrivals) = ends::lockstep(supplier, consumer, WARM_UP, duration, begin)?;
         *message_bytes = arrivals.message_bytes;
         report(&meters.end(process, pushes)?, &arrivals)
     }
 
-    fn turn_of_two_threads(&mut self, load: Load, settings: &Settings) -> Result<Turn, BenchError> {
+    fn turn_of_two_threads(&mut self, load: Load, options: &Options) -> Result<Turn, BenchError> {
         let Self { process, supplier, consumer, places, message_bytes } = self;
         let (tell, progress) = mpsc::channel();
         let (window, arrivals) = thread::scope(|scope| {
@@ -113,7 +113,7 @@ impl Middle {
                 place.take()?;
                 consumer.turn(&tell)
             });
-            let window = Window::run(process, supplier, &progress, load, settings);
+            let window = Window::run(process, supplier, &progress, load, options);
             if window.is_err() {
                 // The consumer waits for events that will not come; its own error, if it has one, says more.
                 supplier.close();
@@ -144,15 +144,15 @@ impl Window {
         supplier: &mut Supplier,
         consumer: &mpsc::Receiver<()>,
         load: Load,
-        settings: &Settings,
+        options: &Options,
     ) -> Result<Self, BenchError> {
         supplier.warm_up(WARM_UP)?;
         arrived(consumer)?;
         let meters = Meters::begin(process)?;
         let pushes = if load == Load::Paced {
-            supplier.paced(event_count(settings.paced_seconds, settings.rate), settings.rate)?
+            supplier.paced(event_count(options.paced_seconds, options.rate), options.rate)?
         } else {
-            supplier.back_to_back(clock::nanoseconds(settings.saturated_seconds))?
+            supplier.back_to_back(clock::nanoseconds(options.saturated_seconds))?
         };
         arrived(consumer)?;
         meters.end(process, pushes)
@@ -236,13 +236,8 @@ pub(super) fn event_count(seconds: f64, rate: f64) -> u64 {
     (clock::nanoseconds(seconds) / period).max(1)
 }
 
-fn supplier(
-    contender: &'static str,
-    stream: TcpStream,
-    key: &[u8],
-    settings: &Settings,
-) -> Result<Supplier, BenchError> {
-    let payload = usize::try_from(settings.payload_bytes).unwrap_or(usize::MAX);
+fn supplier(contender: &'static str, stream: TcpStream, key: &[u8], options: &Options) -> Result<Supplier, BenchError> {
+    let payload = usize::try_from(options.payload).unwrap_or(usize::MAX);
     Supplier::new(contender, stream, PushMessage::new(key, payload))
 }
 

@@ -3,18 +3,17 @@
 //! The same event, pushed two-way on one connection by a supplier process to a consumer process. There is one hop
 //! where the others have two, and no process in the middle with processor time of its own.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::report::{Settings, Turn};
+use super::report::Turn;
 use super::{Load, divide_us, middle};
 use crate::latency::ratio;
 use crate::places::Places;
 use crate::process::Dialogue;
-use crate::{BenchError, Losses, Percentiles, clock};
+use crate::{BenchError, Losses, Options, Percentiles, clock};
 
 /// Events that are sent before those that count, in every turn.
 const WARM_UP: u64 = 200;
@@ -51,8 +50,8 @@ struct Pushed {
 
 impl OmniOrb {
     /// Starts both programs; `Err` with the reason when they are not there.
-    pub(super) fn start(folder: &Path, settings: &Settings) -> Result<Result<Self, String>, BenchError> {
-        let program: PathBuf = folder.join("peer");
+    pub(super) fn start(options: &Options) -> Result<Result<Self, String>, BenchError> {
+        let program = options.omniorb_dir.join("peer");
         if !program.exists() {
             let reason = format!("{} is not built: run `make test` or interop/install.sh", program.display());
             return Ok(Err(reason));
@@ -64,7 +63,7 @@ impl OmniOrb {
         let ready = |line: &str| (line == "ready").then_some(());
         consumer.wait_for(ready)?;
         let mut command = Command::new(&program);
-        command.args(["direct-supplier", "--consumer", &ior, "--payload", &settings.payload_bytes.to_string()]);
+        command.args(["direct-supplier", "--consumer", &ior, "--payload", &options.payload.to_string()]);
         let (supplier, ()) = Dialogue::spawn("omniORB supplier", command, ready)?;
         Ok(Ok(Self { consumer, supplier }))
     }
@@ -76,17 +75,17 @@ impl OmniOrb {
     }
 
     /// Carries one turn's events; `None` in lockstep, which takes one program at both ends.
-    pub(super) fn turn(&mut self, load: Load, settings: &Settings) -> Result<Option<Turn>, BenchError> {
+    pub(super) fn turn(&mut self, load: Load, options: &Options) -> Result<Option<Turn>, BenchError> {
         if load == Load::Lockstep {
             return Ok(None);
         }
         let (warm, _) = self.run(WARM_UP, 0.0)?;
         let (count, rate) = if load == Load::Paced {
-            (middle::event_count(settings.paced_seconds, settings.rate), settings.rate)
+            (middle::event_count(options.paced_seconds, options.rate), options.rate)
         } else {
             // The program takes a number of events: as many as fit at the pace of the warm-up.
             let each = warm.elapsed_ns.max(1) / warm.events.max(1);
-            (clock::nanoseconds(settings.saturated_seconds) / each.max(1), 0.0)
+            (clock::nanoseconds(options.saturated_seconds) / each.max(1), 0.0)
         };
         let (pushed, arrived) = self.run(count.max(1), rate)?;
         Ok(Some(report(&pushed, &arrived)))
@@ -148,8 +147,8 @@ mod tests {
 
     #[test]
     fn says_what_to_do_when_the_programs_are_not_built() {
-        let options = crate::floor::tests::options(&["--quick"]);
-        let reason = OmniOrb::start(Path::new("/nowhere"), &Settings::of(&options)).unwrap().err().unwrap();
+        let options = crate::floor::tests::options(&["--omniorb-dir", "/nowhere"]);
+        let reason = OmniOrb::start(&options).unwrap().err().unwrap();
         assert_eq!(reason, "/nowhere/peer is not built: run `make test` or interop/install.sh");
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::latency::ratio;
-use crate::{Losses, Options, Percentiles, Spread};
+use crate::{Losses, Percentiles, Spread};
 
 /// One contender's turn: paced or back-to-back traffic in one round of one series.
 #[derive(Debug, Clone, Serialize)]
@@ -108,42 +108,6 @@ impl Ratios {
             cpu_per_event: divide(|figures| figures.cpu_us_per_event.map(|spread| spread.median)),
             allocations_per_event: campanile.and_then(|figures| figures.allocations_per_event),
             syscalls_per_event: campanile.and_then(|figures| figures.system_calls_per_event),
-        }
-    }
-}
-
-/// How the run was set up.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Settings {
-    pub(crate) quick: bool,
-    pub(crate) pinned: bool,
-    pub(crate) rounds: u32,
-    pub(crate) paced_seconds: f64,
-    pub(crate) saturated_seconds: f64,
-    pub(crate) lockstep_seconds: f64,
-    pub(crate) rate: f64,
-    pub(crate) payload_bytes: u32,
-    pub(crate) push_window: Option<u16>,
-    pub(crate) request_bytes: usize,
-    pub(crate) request_bytes_behind_campanile: usize,
-    pub(crate) reply_bytes: usize,
-}
-
-impl Settings {
-    pub(super) fn of(options: &Options) -> Self {
-        Self {
-            quick: options.quick,
-            pinned: !options.no_pin,
-            rounds: options.rounds,
-            paced_seconds: options.paced_seconds,
-            saturated_seconds: options.saturated_seconds,
-            lockstep_seconds: options.lockstep_seconds,
-            rate: options.rate,
-            payload_bytes: options.payload,
-            push_window: options.carriage.delivery.push_window,
-            request_bytes: 0,
-            request_bytes_behind_campanile: 0,
-            reply_bytes: 0,
         }
     }
 }
