@@ -371,28 +371,19 @@ pub fn next_pulled(
     Ok(true)
 }
 
+fn success(header: &Header, request_id: u32) -> ReplyHead<'static> {
+    let Header { version, endian, .. } = *header;
+    ReplyHead { version, endian, request_id, status: ReplyStatus::NoException, contexts: &[] }
+}
+
 /// Writes a successful reply without a result.
 pub fn write_reply(buffer: &mut Vec<u8>, header: &Header, request_id: u32) {
-    let head = ReplyHead {
-        version: header.version,
-        endian: header.endian,
-        request_id,
-        status: ReplyStatus::NoException,
-        contexts: &[],
-    };
-    begin_reply(buffer, &head).finish(buffer);
+    begin_reply(buffer, &success(header, request_id)).finish(buffer);
 }
 
 /// Writes the reply to a request without events: the usual results of `_is_a` and `_non_existent`, and no result to everything else.
 pub fn write_answer(buffer: &mut Vec<u8>, header: &Header, request: &Request<'_>) {
-    let head = ReplyHead {
-        version: header.version,
-        endian: header.endian,
-        request_id: request.request_id,
-        status: ReplyStatus::NoException,
-        contexts: &[],
-    };
-    let open = begin_reply(buffer, &head);
+    let open = begin_reply(buffer, &success(header, request.request_id));
     match request.operation {
         b"_is_a" => open.body(buffer, CharSet::Latin1).bool(true),
         b"_non_existent" | b"_not_existent" => open.body(buffer, CharSet::Latin1).bool(false),
@@ -548,14 +539,7 @@ mod tests {
             let header = Header::parse(push.bytes()).unwrap();
             let pushed = Request::parse(push.bytes(), &header).unwrap().body(push.bytes(), &header, CharSet::Latin1);
             let mut reply = Vec::new();
-            let head = ReplyHead {
-                version: Version::V1_2,
-                endian: Endian::NATIVE,
-                request_id: 5,
-                status: ReplyStatus::NoException,
-                contexts: &[],
-            };
-            let open = begin_reply(&mut reply, &head);
+            let open = begin_reply(&mut reply, &success(&header, 5));
             let mut body = open.body(&mut reply, CharSet::Latin1);
             body.align(8);
             body.raw(pushed.rest());
