@@ -6,13 +6,13 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::contender::{self, Contender, OURS, Scenario};
 use super::course::{Course, LEAD, Plan};
 use super::meters;
 use super::sched::{Trace, Wait};
-use crate::latency::{Percentiles, ratio};
+use crate::latency::ratio;
 use crate::report::{Aim, Reported};
 use crate::{BenchError, Losses, Options, Output, clock};
 use load::output::today;
@@ -29,23 +29,8 @@ const WAITS: usize = 8;
 /// An event is explained when so much of its lateness is.
 const EXPLAINED: f64 = 0.5;
 
-/// One rate for a long time.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Endured {
-    pub(crate) contender: &'static str,
-    pub(crate) rate: f64,
-    pub(crate) minutes: f64,
-    pub(crate) payload_bytes: u32,
-    pub(crate) latency: Option<Percentiles>,
-    pub(crate) losses: Losses,
-    pub(crate) late_pushes: u64,
-    pub(crate) resident_bytes: u64,
-    pub(crate) untraced: Option<String>,
-    pub(crate) late_events: usize,
-    pub(crate) explained: usize,
-    pub(crate) causes: BTreeMap<String, (u64, f64)>,
-    pub(crate) late: Vec<Late>,
-}
+/// One rate for a long time: what is aimed at of Campanile, and what was found.
+type Endured = (Option<Aim>, Value);
 
 /// An event that took more than 1 ms.
 #[derive(Debug, Clone, Serialize)]
@@ -68,15 +53,9 @@ pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     for rates in options.rates.chunks(at_once) {
         runs.extend(endure(rates, &contenders, options, out)?);
     }
-    let aims = runs.iter().filter(|run| run.contender == OURS).map(nothing_lost).collect::<Vec<_>>();
+    let (aims, runs): (Vec<Option<Aim>>, Vec<Value>) = runs.into_iter().unzip();
     let report = json!({"date": today(), "together": options.together, "runs": runs});
-    Ok((aims, report))
-}
-
-fn nothing_lost(run: &Endured) -> Aim {
-    let Losses { sent, lost, .. } = run.losses;
-    let found = format!("{lost} of {sent} events lost");
-    Aim::new(format!("nothing is lost at {}/s", run.rate), found, lost == 0)
+    Ok((aims.into_iter().flatten().collect(), report))
 }
 
 /// Contenders with consumer programs of their own that report late events at the end only, when the trace of most is gone.
@@ -190,21 +169,15 @@ impl Party {
             }
             Ok(())
         })?;
-        Ok(Endured {
-            contender,
-            rate,
-            minutes: options.minutes,
-            payload_bytes: options.payload,
-            latency: outcome.since_due().percentiles(),
-            losses: outcome.losses(),
-            late_pushes: outcome.sent.late,
-            resident_bytes: outcome.resident_bytes,
-            untraced: trace.err().cloned(),
-            late_events: found.events,
-            explained: found.explained,
-            causes: core::mem::take(&mut found.causes),
-            late: found.written_down(),
-        })
+        let losses @ Losses { sent, lost, .. } = outcome.losses();
+        let aim = Aim::new(format!("nothing is lost at {rate}/s"), format!("{lost} of {sent} events lost"), lost == 0);
+        let endured = json!({
+            "contender": contender, "rate": rate, "minutes": options.minutes, "payload_bytes": options.payload,
+            "latency": outcome.since_due().percentiles(), "losses": losses, "late_pushes": outcome.sent.late,
+            "resident_bytes": outcome.resident_bytes, "untraced": trace.err(), "late_events": found.events,
+            "explained": found.explained, "causes": found.causes, "late": found.written_down(),
+        });
+        Ok(((contender == OURS).then_some(aim), endured))
     }
 }
 

@@ -4,12 +4,12 @@
 //! another. One thread, no waiting but for the next octets.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
 use load::system::datagrams::Datagrams;
 
 use super::ends::{GATHERED, MESSAGE, Transport, bind};
-use crate::hop::{self, say_ready};
+use crate::hop::{self, accept_supplier, say_ready};
 use crate::process::{Process, arguments};
 use crate::{BenchError, Output};
 
@@ -58,9 +58,7 @@ fn forward_datagrams(to: SocketAddr, out: &mut Output<'_>) -> Result<(), BenchEr
 fn forward_stream(to: SocketAddr, out: &mut Output<'_>) -> Result<(), BenchError> {
     let mut output = TcpStream::connect(to).map_err(BenchError::io("connecting to the receiver"))?;
     output.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(BenchError::io("listening"))?;
-    say_ready(listener.local_addr(), out)?;
-    let (mut input, _) = listener.accept().map_err(BenchError::io("accepting the publisher"))?;
+    let mut input = accept_supplier(out)?;
     let mut buffer = vec![0; GATHERED];
     loop {
         match input.read(&mut buffer) {
