@@ -61,56 +61,40 @@ pub(super) const FLOOD_BATCH: u16 = 64;
 /// The one that is none: a monitoring system that reads the metrics.
 pub(super) const SCRAPES: &str = "scrapes";
 
+const fn attack(name: &'static str, story: &'static str, wave: fn(&mut Scene) -> Result<()>) -> Attack {
+    Attack { name, story, wave }
+}
+
 /// All of them, in the order in which they are made.
 pub(super) const ALL: &[Attack] = &[
-    Attack { name: "unreachable", story: "clients that can never be reached, and are probed", wave: unreachable },
-    Attack { name: "pulls", story: "connections with 256 waiting pulls each, which close", wave: pulls },
-    Attack { name: "unread", story: "requests with large answers that nobody reads", wave: unread },
-    Attack { name: "readers", story: "consumers of sequences that do not read, under a flood", wave: readers },
-    Attack { name: "answers", story: "pulls whose answers nobody reads, under a flood", wave: answers },
-    Attack { name: "names", story: "consumers at host names that take long to look up", wave: names },
-    Attack { name: "analyses", story: "scheduling analyses that take as long as they may", wave: analyses },
-    Attack { name: "large", story: "messages of 16 MiB that are announced and do not come", wave: large },
-    Attack { name: "fragments", story: "messages in fragments that never end, with cancels between", wave: fragments },
-    Attack { name: "bindings", story: "names bound to references of 60 KB", wave: bindings },
-    Attack { name: "types", story: "proxies with a thousand long event types each", wave: types },
-    Attack { name: "constraints", story: "filters with long constraints", wave: constraints },
-    Attack { name: "channels", story: "channels, as many as there may be", wave: channels },
-    Attack { name: "connections", story: "connections that say nothing", wave: connections },
-    Attack { name: "listeners", story: "consumers that each need a connection of their own", wave: listeners },
-    Attack { name: "forwards", story: "consumers that forward their events to the service itself", wave: forwards },
-    Attack { name: "suppliers", story: "a pull supplier that answers with a hundred thousand events", wave: suppliers },
-    Attack { name: "mistakes", story: "calls that are logged", wave: mistakes },
-    Attack { name: "garbage", story: "bytes that are no message", wave: garbage },
-    Attack { name: "deaths", story: "suppliers and consumers that die in the midst of an event", wave: deaths },
-    Attack { name: "holder", story: "consumers on others' channels, an event in 4 s", wave: contention::holder },
-    Attack {
-        name: "places",
-        story: "eight addresses that take all places of CORBA and HTTP",
-        wave: contention::places,
-    },
-    Attack { name: "keys", story: "keys that are guessed, located and called", wave: contention::keys },
-    Attack {
-        name: "json",
-        story: "subscriptions over lines of JSON, and connections that end",
-        wave: contention::json,
-    },
-    Attack {
-        name: "tempo",
-        story: "topics subscribed to over Tempo, and connections that end",
-        wave: contention::tempo,
-    },
-    Attack { name: "longest", story: "constraints as long as a channel may have", wave: contention::longest },
-    Attack {
-        name: FLOOD,
-        story: "a publisher of 0.8 of what the service takes, and its consumer",
-        wave: publish_at_pace,
-    },
-    Attack {
-        name: SCRAPES,
-        story: "metrics of ten thousand consumers, each by name, asked for each second",
-        wave: super::scrapes::scrape,
-    },
+    attack("unreachable", "clients that can never be reached, and are probed", unreachable),
+    attack("pulls", "connections with 256 waiting pulls each, which close", pulls),
+    attack("unread", "requests with large answers that nobody reads", unread),
+    attack("readers", "consumers of sequences that do not read, under a flood", readers),
+    attack("answers", "pulls whose answers nobody reads, under a flood", answers),
+    attack("names", "consumers at host names that take long to look up", names),
+    attack("analyses", "scheduling analyses that take as long as they may", analyses),
+    attack("large", "messages of 16 MiB that are announced and do not come", large),
+    attack("fragments", "messages in fragments that never end, with cancels between", fragments),
+    attack("bindings", "names bound to references of 60 KB", bindings),
+    attack("types", "proxies with a thousand long event types each", types),
+    attack("constraints", "filters with long constraints", constraints),
+    attack("channels", "channels, as many as there may be", channels),
+    attack("connections", "connections that say nothing", connections),
+    attack("listeners", "consumers that each need a connection of their own", listeners),
+    attack("forwards", "consumers that forward their events to the service itself", forwards),
+    attack("suppliers", "a pull supplier that answers with a hundred thousand events", suppliers),
+    attack("mistakes", "calls that are logged", mistakes),
+    attack("garbage", "bytes that are no message", garbage),
+    attack("deaths", "suppliers and consumers that die in the midst of an event", deaths),
+    attack("holder", "consumers on others' channels, an event in 4 s", contention::holder),
+    attack("places", "eight addresses that take all places of CORBA and HTTP", contention::places),
+    attack("keys", "keys that are guessed, located and called", contention::keys),
+    attack("json", "subscriptions over lines of JSON, and connections that end", contention::json),
+    attack("tempo", "topics subscribed to over Tempo, and connections that end", contention::tempo),
+    attack("longest", "constraints as long as a channel may have", contention::longest),
+    attack(FLOOD, "a publisher of 0.8 of what the service takes, and its consumer", publish_at_pace),
+    attack(SCRAPES, "metrics of ten thousand consumers, each by name, asked for each second", super::scrapes::scrape),
 ];
 
 impl Attack {
