@@ -9,7 +9,7 @@
 
 use super::report::Counted;
 use crate::BenchError;
-use crate::campanile::Campanile;
+use crate::campanile::{Campanile, setup};
 use crate::latency::ratio;
 
 /// Readings on each side of the events. An odd number, so that there is a middle one.
@@ -21,25 +21,29 @@ pub(crate) struct Counting {
     readings: Vec<Levels>,
 }
 
-/// The counters that matter here.
-#[derive(Debug, Clone, Copy, Default)]
-struct Levels {
-    events: u64,
-    allocations: u64,
-    system_calls: u64,
-    cycles: u64,
+/// The counters that matter here: events, and what passes them takes.
+const COUNTERS: [&str; 4] = ["lane_events_in", "lane_allocations", "lane_system_calls", "lane_cycles"];
+type Levels = [u64; COUNTERS.len()];
+
+fn read(service: &Campanile) -> Result<Levels, BenchError> {
+    let (counters, mut levels) = (service.counters()?, Levels::default());
+    for (name, level) in COUNTERS.into_iter().zip(&mut levels) {
+        let found = counters.get(name).ok_or_else(|| format!("there is none named {name}"));
+        *level = *found.map_err(setup("reading Campanile's counters"))?;
+    }
+    Ok(levels)
 }
 
 impl Counting {
     /// Reads the counters. Nothing else may be under way in the service.
     pub(crate) fn take(service: &Campanile) -> Result<Self, BenchError> {
-        let readings = (0..READINGS).map(|_| Levels::read(service)).collect::<Result<_, _>>()?;
+        let readings = (0..READINGS).map(|_| read(service)).collect::<Result<_, _>>()?;
         Ok(Self { readings })
     }
 
     /// Reads them once, while events pass. What that costs has to be found at rest.
     pub(crate) fn glance(service: &Campanile) -> Result<Self, BenchError> {
-        Ok(Self { readings: vec![Levels::read(service)?] })
+        Ok(Self { readings: vec![read(service)?] })
     }
 
     /// What was counted between these readings and later ones.
@@ -53,16 +57,16 @@ impl Counting {
     }
 
     fn until_with(&self, later: &Self, cost: impl Fn(fn(&Levels) -> u64) -> u64) -> Counted {
-        let events = later.level(|levels| levels.events, 0).saturating_sub(self.level(|levels| levels.events, 0));
+        let events = later.level(|[events, ..]| *events, 0).saturating_sub(self.level(|[events, ..]| *events, 0));
         let between = |level: fn(&Levels) -> u64| {
             let cost = cost(level);
             let readings = u64::try_from(self.readings.len()).unwrap_or(0);
             let count = later.level(level, cost).saturating_sub(self.level(level, cost));
             (count.saturating_sub(readings.saturating_mul(cost)), cost)
         };
-        let (allocations, allocations_of_a_reading) = between(|levels| levels.allocations);
-        let (system_calls, system_calls_of_a_reading) = between(|levels| levels.system_calls);
-        let (cycles, _) = between(|levels| levels.cycles);
+        let (allocations, allocations_of_a_reading) = between(|[_, allocations, ..]| *allocations);
+        let (system_calls, system_calls_of_a_reading) = between(|[.., system_calls, _]| *system_calls);
+        let (cycles, _) = between(|[.., cycles]| *cycles);
         let per_event = |count| ratio(count, events.max(1));
         Counted {
             events,
@@ -92,24 +96,6 @@ impl Counting {
     }
 }
 
-impl Levels {
-    fn read(service: &Campanile) -> Result<Self, BenchError> {
-        let counters = service.counters()?;
-        let level = |name: &str| {
-            counters.get(name).copied().ok_or_else(|| BenchError::Setup {
-                doing: "reading Campanile's counters".to_owned(),
-                reason: format!("there is none named {name}"),
-            })
-        };
-        Ok(Self {
-            events: level("lane_events_in")?,
-            allocations: level("lane_allocations")?,
-            system_calls: level("lane_system_calls")?,
-            cycles: level("lane_cycles")?,
-        })
-    }
-}
-
 /// The middle one of some numbers; of an even number of them, the lower of the two in the middle. 0 of none.
 fn middle(mut numbers: Vec<u64>) -> u64 {
     numbers.sort_unstable();
@@ -124,12 +110,7 @@ mod tests {
     fn readings(events: u64, allocations: u64, system_calls: u64, early: &[u64]) -> Counting {
         let reading = |index: u64| {
             let costs = if early.contains(&index) { index } else { index + 1 };
-            Levels {
-                events,
-                allocations: allocations + 2 * costs,
-                system_calls: system_calls + 5 * costs,
-                cycles: costs,
-            }
+            [events, allocations + 2 * costs, system_calls + 5 * costs, costs]
         };
         Counting { readings: (0..7).map(reading).collect() }
     }
@@ -149,9 +130,8 @@ mod tests {
     #[test]
     fn between_glances_one_reading_is_left_out_at_what_it_costs_at_rest() {
         let at_rest = readings(0, 100, 1000, &[3]);
-        let glance = |events, allocations, system_calls| Counting {
-            readings: vec![Levels { events, allocations, system_calls, cycles: 0 }],
-        };
+        let glance =
+            |events, allocations, system_calls| Counting { readings: vec![[events, allocations, system_calls, 0]] };
         let counted = at_rest.between(&glance(100, 500, 5000), &glance(300, 503, 5205));
         assert_eq!((counted.events, counted.allocations, counted.system_calls), (200, 1, 200));
         // One that the lane had not entered yet does not make less than nothing.
