@@ -17,28 +17,21 @@ pub enum Cell {
     Absent,
 }
 
-impl From<&str> for Cell {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
+macro_rules! cell_of {
+    ($($from:ty => $cell:expr;)+) => {$(
+        impl From<$from> for Cell {
+            fn from(value: $from) -> Self {
+                $cell(value.into())
+            }
+        }
+    )+};
 }
 
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<f64> for Cell {
-    fn from(number: f64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl From<u64> for Cell {
-    fn from(count: u64) -> Self {
-        Self::Count(count)
-    }
+cell_of! {
+    &str => Self::Text;
+    String => Self::Text;
+    f64 => Self::Number;
+    u64 => Self::Count;
 }
 
 impl<T: Into<Self>> From<Option<T>> for Cell {
@@ -78,14 +71,6 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Writes the rows without the headings, for a pipe, to continue a table.
-    pub fn write_rows(&self, out: &mut Output<'_>) -> io::Result<()> {
-        for row in self.rendered(false) {
-            writeln!(out, "{}", row.join("\t"))?;
-        }
-        Ok(())
-    }
-
     fn rendered(&self, terminal: bool) -> Vec<Vec<String>> {
         self.rows.iter().map(|row| row.iter().map(|cell| cell.render(terminal)).collect()).collect()
     }
@@ -94,8 +79,9 @@ impl Table {
     pub fn write(&self, out: &mut Output<'_>) -> io::Result<()> {
         let terminal = out.is_terminal();
         if !terminal {
-            writeln!(out, "{}", self.headings.join("\t"))?;
-            return self.write_rows(out);
+            return std::iter::once(&self.headings)
+                .chain(&self.rendered(false))
+                .try_for_each(|line| writeln!(out, "{}", line.join("\t")));
         }
         let rendered = self.rendered(terminal);
         let width = |column: usize| {

@@ -93,23 +93,10 @@ pub enum Phase {
 }
 
 impl Phase {
-    const fn number(self) -> u32 {
-        match self {
-            Self::WarmUp => 0,
-            Self::WarmUpEnd => 1,
-            Self::Measured => 2,
-            Self::MeasuredEnd => 3,
-        }
-    }
+    const ALL: [Self; 4] = [Self::WarmUp, Self::WarmUpEnd, Self::Measured, Self::MeasuredEnd];
 
-    const fn from_number(number: u32) -> Option<Self> {
-        match number {
-            0 => Some(Self::WarmUp),
-            1 => Some(Self::WarmUpEnd),
-            2 => Some(Self::Measured),
-            3 => Some(Self::MeasuredEnd),
-            _ => None,
-        }
+    fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|phase| *phase as u32 == number)
     }
 }
 
@@ -119,7 +106,7 @@ impl Stamp {
         let Self { sent, due, number, supplier, phase } = self;
         let mut bytes = [0; STAMP_LEN];
         let words = [sent.to_ne_bytes(), due.to_ne_bytes(), number.to_ne_bytes()];
-        let halves = [supplier.to_ne_bytes(), phase.number().to_ne_bytes()];
+        let halves = [supplier.to_ne_bytes(), (phase as u32).to_ne_bytes()];
         let fields = words.iter().flatten().chain(halves.iter().flatten());
         for (byte, &field) in bytes.iter_mut().zip(fields) {
             *byte = field;
@@ -475,7 +462,7 @@ mod tests {
 
     #[test]
     fn reads_back_the_stamp_it_wrote() {
-        for phase in [Phase::WarmUp, Phase::WarmUpEnd, Phase::Measured, Phase::MeasuredEnd] {
+        for phase in Phase::ALL {
             let stamp = Stamp { sent: u64::MAX, due: 7, number: 1 << 40, supplier: 49, phase };
             assert_eq!(Stamp::read(&stamp.to_bytes()), Some(stamp));
         }
