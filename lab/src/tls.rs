@@ -127,7 +127,7 @@ fn take_turns(
 
 /// What both sides show each other, and the service's configuration.
 struct Files {
-    authority: PathBuf,
+    /// It vouches for itself, so it is its own authority.
     certificate: PathBuf,
     key: PathBuf,
     config: PathBuf,
@@ -140,9 +140,7 @@ impl Files {
         let wrong = |why: String| BenchError::Io { doing: "making certificates", source: std::io::Error::other(why) };
         let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]);
         let certified = certified.map_err(|error| wrong(error.to_string()))?;
-        // It vouches for itself, so it is its own authority.
         let files = Self {
-            authority: folder.file("certificate.pem"),
             certificate: folder.file("certificate.pem"),
             key: folder.file("key.pem"),
             config: folder.file("tls.toml"),
@@ -150,7 +148,7 @@ impl Files {
         };
         let config = format!(
             "ior_file = {:?}\n[store]\ndirectory = \"none\"\n[tls]\nlisten = \"127.0.0.1:0\"\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\nca = {:?}\n",
-            files.reference, files.certificate, files.key, files.authority, files.authority
+            files.reference, files.certificate, files.key, files.certificate, files.certificate
         );
         for (path, text) in [
             (&files.certificate, certified.cert.pem()),
@@ -163,7 +161,7 @@ impl Files {
     }
 
     fn orb(&self) -> OrbOptions {
-        let tls = OrbTls::trusting(&self.authority).with_identity(&self.certificate, &self.key);
+        let tls = OrbTls::trusting(&self.certificate).with_identity(&self.certificate, &self.key);
         OrbOptions { tls: Some(tls), ..OrbOptions::default() }
     }
 }

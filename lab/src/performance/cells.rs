@@ -14,7 +14,7 @@ use crate::experiments::PairedRatio;
 pub(super) type Figures = BTreeMap<&'static str, f64>;
 
 /// One contender in one scenario.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Cell {
     pub(crate) experiment: &'static str,
     pub(crate) contender: &'static str,
@@ -49,7 +49,6 @@ impl Cell {
         Self {
             experiment,
             contender,
-            beside: None,
             payload_bytes: scenario.payload_bytes,
             supplier: scenario.supplier(),
             consumer: scenario.consume.describe(),
@@ -57,11 +56,7 @@ impl Cell {
             processes: scenario.processes,
             rate,
             pinned,
-            note: None,
-            figures: BTreeMap::new(),
-            pooled: Figures::new(),
-            rounds: Vec::new(),
-            latencies: None,
+            ..Self::default()
         }
     }
 

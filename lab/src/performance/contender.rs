@@ -433,6 +433,11 @@ impl Scenario {
         }
     }
 
+    /// The same with the ends on the first of these cores, and the server's processes on the other.
+    pub(super) fn on(self, cores: Option<(usize, usize)>) -> Self {
+        Self { ends_core: cores.map(|cores| cores.0), server_core: cores.map(|cores| cores.1), ..self }
+    }
+
     /// The form in which the service gets events, where it has forms.
     pub(crate) const fn form_in(&self) -> Form {
         self.form(self.supply.form())

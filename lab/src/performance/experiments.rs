@@ -116,12 +116,7 @@ impl Bench<'_> {
 
     /// One publisher, one consumer, events at fixed times.
     fn latency(&mut self, payload: u32, pinned: bool, out: &mut Output<'_>) -> Result<(), BenchError> {
-        let cores = self.cores.filter(|_| pinned);
-        let scenario = Scenario {
-            ends_core: cores.map(|cores| cores.0),
-            server_core: cores.map(|cores| cores.1),
-            ..Scenario::one_to_one(payload)
-        };
+        let scenario = Scenario::one_to_one(payload).on(self.cores.filter(|_| pinned));
         // What contenders are judged by is taken in many short turns. Else a thousand events at least, so that p99.9 is one of
         // several; half of that at the lowest rate, where it takes longest.
         let judged = payload == JUDGED && pinned;
@@ -150,11 +145,12 @@ impl Bench<'_> {
     /// The latency by which contenders are judged at the lowest rate, of two that run at the same time: what this machine does
     /// every second or two decides it, and thus falls on both. The last two are the same.
     fn side_by_side(&mut self, out: &mut Output<'_>) -> Result<(), BenchError> {
-        let Some((ends, server)) = self.cores else { return Ok(()) };
+        if self.cores.is_none() {
+            return Ok(());
+        }
         let pairs = BESIDE_OURS.map(|other| [OURS, other]);
         for pair in pairs.into_iter().chain([["relay", AGAIN]]) {
-            let scenario =
-                Scenario { ends_core: Some(ends), server_core: Some(server), ..Scenario::one_to_one(JUDGED) };
+            let scenario = Scenario::one_to_one(JUDGED).on(self.cores);
             let race = Race {
                 rounds: 3 * self.rounds,
                 pooled: Some(Kept::All),
@@ -182,14 +178,7 @@ impl Bench<'_> {
             // One event at a time is at one party at a time: how many get through is first of all a matter of which of
             // the three share a core, and how soundly the other one sleeps. That is decided here and not by the scheduler.
             let cores = self.cores.filter(|_| is_two_way);
-            let scenario = Scenario {
-                supply,
-                consume,
-                queue: QUEUE,
-                ends_core: cores.map(|cores| cores.0),
-                server_core: cores.map(|cores| cores.1),
-                ..Scenario::one_to_one(payload)
-            };
+            let scenario = Scenario { supply, consume, queue: QUEUE, ..Scenario::one_to_one(payload) }.on(cores);
             self.saturate(scenario, |key| key != "writev" && (key != AGAIN || again), out)?;
         }
         if payload == SMALL {

@@ -21,12 +21,7 @@ const PAYLOAD: u32 = 128;
 pub(crate) fn run(options: &Options, out: &mut Output<'_>) -> Reported {
     Options::check("--rate", options.rate, 1e4)?;
     clock::wake_on_time();
-    let cores = cores()?;
-    let scenario = Scenario {
-        ends_core: cores.map(|cores| cores.0),
-        server_core: cores.map(|cores| cores.1),
-        ..Scenario::one_to_one(PAYLOAD)
-    };
+    let scenario = Scenario::one_to_one(PAYLOAD).on(cores()?);
     let (warm_up, seconds) = if options.quick { (0.1, 0.4) } else { (0.5, 1.0) };
     let race = Race {
         rounds: options.rounds,
