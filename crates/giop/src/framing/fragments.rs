@@ -126,6 +126,12 @@ impl Fragments {
         }
     }
 
+    /// Kind of the open message that a fragment continues, once its request id has arrived.
+    pub(super) fn kind_continued(&self, fragment: &Header, arrived: &[u8]) -> Option<MessageKind> {
+        let at = self.position(request_id_of(fragment, arrived).ok()?)?;
+        self.sets.get(at).map(|set| set.header.kind)
+    }
+
     /// The message reassembled last; empty if it was dropped.
     pub(super) fn finished(&self) -> &[u8] {
         &self.finished

@@ -283,6 +283,17 @@ impl Inbound {
         self.pending_bytes().get(self.returned..).unwrap_or_default()
     }
 
+    /// Kind of the message in front, once its header has arrived; of a fragment, that of the message it continues.
+    #[must_use]
+    pub fn kind_ahead(&self) -> Option<MessageKind> {
+        let bytes = self.ahead();
+        let header = Header::parse(bytes).ok()?;
+        match header.kind {
+            MessageKind::Fragment => self.fragments.kind_continued(&header, bytes),
+            kind => Some(kind),
+        }
+    }
+
     /// The beginning of an unfragmented, incomplete message in front, as far as received.
     ///
     /// Call it when [`Inbound::poll_message`] has returned `None`. A message that is not needed can be skipped: see

@@ -311,6 +311,38 @@ fn fragments_of_several_requests_interleave_with_whole_messages() {
 }
 
 #[test]
+fn what_comes_next_is_known_by_its_header_and_a_fragment_by_what_it_continues() {
+    let of_request = fragmented(&request(Version::V1_2, Endian::Little, 2, 40), 24);
+    let mut whole = Vec::new();
+    let (version, endian, status) = (Version::V1_2, Endian::Big, ReplyStatus::NoException);
+    let head = ReplyHead { version, endian, request_id: 1, status, contexts: &[] };
+    begin_reply(&mut whole, &head).finish(&mut whole);
+    let of_reply = fragmented(&whole, 16);
+    let mut closing = Vec::new();
+    close_connection(&mut closing, version);
+    let (one, other) = (MessageKind::Request, MessageKind::Reply);
+    let parts = [
+        (&of_request[0], one),
+        (&of_reply[0], other),
+        (&of_request[1], one),
+        (&of_reply[1], other),
+        (&closing, MessageKind::CloseConnection),
+    ];
+    let mut inbound = Inbound::new(Limits::default());
+    for (part, kind) in parts {
+        let is_fragment = part[7] == MessageKind::Fragment.number();
+        for (at, octet) in part.iter().enumerate() {
+            inbound.space()[0] = *octet;
+            inbound.filled(1);
+            let is_known = at + 1 >= if is_fragment { HEADER_LEN + 4 } else { HEADER_LEN };
+            assert_eq!(inbound.kind_ahead(), is_known.then_some(kind), "{kind:?}, {} octets", at + 1);
+        }
+        inbound.poll_message().unwrap();
+    }
+    assert_eq!(inbound.kind_ahead(), None);
+}
+
+#[test]
 fn values_keep_their_alignment_across_fragments_of_1_1() {
     let mut whole = request(Version::V1_1, Endian::Little, 9, 0);
     whole[SIZE_AT] = 0;

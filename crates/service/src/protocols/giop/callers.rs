@@ -8,6 +8,7 @@ use std::sync::Arc;
 use engine::{LaneId, Time};
 use giop::cdr::{CharSet, Version};
 use giop::framing::{Inbound, Limits};
+use giop::message::MessageKind;
 
 use crate::lane::io::entrance::Arrival;
 use crate::lane::io::output::Output;
@@ -101,6 +102,8 @@ pub(crate) struct Input {
     pub(crate) stalled: bool,
     /// Whether a sequence is taken in only in part: later messages wait until the rest is taken in.
     pub(crate) has_begun: bool,
+    /// Whether a request comes next that waits for others to be answered, on a connection that the client has offered for calls.
+    pub(crate) request_waits: bool,
 }
 
 /// State of a client's pulls.
@@ -173,17 +176,30 @@ impl Incoming {
 }
 
 impl Caller {
-    /// Whether the client's requests are not read for now, so that its pending work stays bounded.
+    /// Whether the client is not read for now, so that its pending work stays bounded.
     pub(crate) fn is_paused(&self) -> bool {
         self.closing.is_some()
-            || self.parked.is_some()
-            || self.large.has_deferred()
             || self.lane_affinity.bound_for.is_some()
             || self.input.claim.waits
-            || self.unanswered.requests >= UNANSWERED_MAX
-            || self.unanswered.bytes > UNANSWERED_BYTES_MAX
             || self.leaves_much_unread()
             || self.pulls.written.len() >= WRITTEN_MAX
+            || self.has_enough_pending() && (self.offered.is_none() || self.input.request_waits)
+    }
+
+    /// Whether the client has the maximum of requests pending.
+    fn has_enough_pending(&self) -> bool {
+        self.parked.is_some()
+            || self.large.has_deferred()
+            || self.unanswered.requests >= UNANSWERED_MAX
+            || self.unanswered.bytes > UNANSWERED_BYTES_MAX
+    }
+
+    /// Notes whether a request comes next, for which the client has to wait. On a connection over which it may be called, its replies up to
+    /// there are read, or one that supplies and consumes over it could not acknowledge what makes room. The request stays in the input.
+    #[inline]
+    pub(crate) fn note_next(&mut self, inbound: &Inbound) {
+        let is_request = || matches!(inbound.kind_ahead(), Some(MessageKind::Request | MessageKind::LocateRequest));
+        self.input.request_waits = self.offered.is_some() && self.has_enough_pending() && is_request();
     }
 
     /// Whether the client has the maximum of unread replies.

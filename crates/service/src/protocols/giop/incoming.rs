@@ -151,6 +151,7 @@ impl Clients {
         caller.output.lend(&mut core.cx.io.spares);
         inbound.note_time(caller.input.reading.at(core.cx.clock.now).0);
         let violation = loop {
+            caller.note_next(inbound);
             if caller.is_paused() {
                 caller.input.stalled = true;
                 break None;
