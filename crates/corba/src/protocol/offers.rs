@@ -12,6 +12,7 @@ use giop::bidirectional::ListenPoint;
 use giop::cdr::Version;
 use giop::ior::Ior;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A client's offer on one connection.
@@ -22,7 +23,7 @@ pub struct Offer {
     /// Whether the connection is over TLS.
     pub is_secure: bool,
     /// Addresses of the client's objects that may be called over it.
-    pub listed: Vec<ListenPoint>,
+    pub listed: Arc<[ListenPoint]>,
 }
 
 impl Offer {
@@ -105,7 +106,8 @@ impl Protocol {
             return;
         }
         offered.add(offer.connection);
-        if let Some(line) = &self.lives.line {
+        // What is only told of changes and of the end may go to another lane with its pushes.
+        if let Some(line) = self.lives.line.as_ref().filter(|_| !client.address.operation.is_empty()) {
             line.note_carries();
         }
         let name = client.address.name.clone();

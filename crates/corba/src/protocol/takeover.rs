@@ -43,7 +43,7 @@ const AT_ONCE_MAX: usize = 64;
 pub struct Line {
     /// Time of death in nanoseconds of the service's time; 0 while alive.
     died_at: AtomicU64,
-    /// Whether some client is called over it.
+    /// Whether events go over it to some client, or come from one that is pulled from.
     carries: AtomicBool,
 }
 
@@ -53,12 +53,12 @@ impl Line {
         self.died_at.store(now.0.max(1), Ordering::Relaxed);
     }
 
-    /// Notes that a client is called over it.
+    /// Notes that a client is called over it for events.
     pub(super) fn note_carries(&self) {
         self.carries.store(true, Ordering::Relaxed);
     }
 
-    /// Whether some client has been called over it.
+    /// Whether some client has been called over it for events.
     #[must_use]
     pub fn carries(&self) -> bool {
         self.carries.load(Ordering::Relaxed)

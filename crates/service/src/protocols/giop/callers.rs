@@ -18,7 +18,7 @@ use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::io::unfinished::{Claim, ReadingTime, Unfinished};
 use crate::lane::run::Common;
-use crate::protocols::giop::bidirectional::OfferedConnection;
+use crate::protocols::giop::bidirectional::{Listing, OfferedConnection};
 use crate::protocols::giop::foreign_pushes::ForeignPush;
 use crate::protocols::giop::large_answers::LargeAnswerState;
 use crate::protocols::giop::moving::LaneAffinity;
@@ -63,7 +63,9 @@ pub(crate) struct Caller {
     pub(crate) parked: Option<(LaneId, Box<ForeignPush>)>,
     /// State of requests with possibly large answers.
     pub(crate) large: LargeAnswerState,
-    /// The client's offer of the connection for calls to it.
+    /// Addresses that the client lists for calls over the connection.
+    pub(crate) listing: Option<Box<Listing>>,
+    /// The client's offer of the connection for calls to it, once it is taken up.
     pub(crate) offered: Option<Box<OfferedConnection>>,
     /// Since when the connection is closing: it is closed when its output is written.
     pub(crate) closing: Option<Time>,
@@ -165,6 +167,7 @@ impl Incoming {
                 lane_affinity: LaneAffinity::default(),
                 parked: None,
                 large: LargeAnswerState::default(),
+                listing: None,
                 offered: None,
                 closing: None,
                 heard: at,

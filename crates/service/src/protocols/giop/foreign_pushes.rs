@@ -18,7 +18,7 @@ use crate::lane::links::messages::LaneThread;
 use crate::lane::run::Core;
 use crate::protocols::giop::callers::{Caller, Clients};
 use crate::protocols::giop::claims::{Answer, Claim, answer_exception, exception_of, write_done, write_exception};
-use accounts::Account;
+use accounts::{Account, Charge, Resource};
 use corba::NO_ROOM;
 
 /// A push on its way to its lane, or back.
@@ -36,6 +36,8 @@ pub(crate) struct ForeignPush {
     is_unknown: bool,
     /// The account that pushed it, if there are rules of access.
     by: Option<Arc<Account>>,
+    /// Memory of a message that is parked for the main lane.
+    charge: Option<Charge>,
 }
 
 /// A push for another lane that is being served here.
@@ -105,7 +107,7 @@ impl ForeignPush {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let answer = Answer::NONE;
         let connection = Token::from_bits(u64::MAX >> 2);
-        Self { connection, answer, chars: CharSet::Latin1, bytes, size: 0, is_unknown: false, by: None }
+        Self { connection, answer, chars: CharSet::Latin1, bytes, size: 0, is_unknown: false, by: None, charge: None }
     }
 }
 
@@ -138,11 +140,19 @@ impl Core {
         true
     }
 
-    /// Parks a message that the main lane serves after the connection has moved there.
-    pub(crate) fn park_message(&mut self, message: &Message<'_>, caller: &mut Caller) {
+    /// Parks a message that the main lane serves after the connection has moved there, or answers if there is no room.
+    pub(crate) fn park_message(&mut self, message: &Message<'_>, caller: &mut Caller, answer: Answer) {
+        let charge = match caller.account().charge(Resource::RequestBytes, message.bytes.len() as u64) {
+            Ok(charge) => charge,
+            Err(spent) => {
+                self.cx.counters.add(Counter::of_refusal(spent), 1);
+                return answer_exception(caller, answer, NO_ROOM);
+            }
+        };
         let mut push = self.protocols.giop.foreign.take();
         push.bytes.clear();
         push.bytes.extend_from_slice(message.bytes);
+        push.charge = Some(charge);
         caller.parked = Some((LaneId::MAIN, push));
         caller.lane_affinity.bound_for = Some(LaneId::MAIN);
     }
@@ -268,7 +278,8 @@ impl Clients {
     }
 
     /// Serves the message for which a connection has moved here.
-    pub(crate) fn serve_moved_message(&mut self, connection: Token, push: Box<ForeignPush>, core: &mut Core) {
+    pub(crate) fn serve_moved_message(&mut self, connection: Token, mut push: Box<ForeignPush>, core: &mut Core) {
+        push.charge = None;
         if let Some(entry) = self.incoming.get_mut(connection)
             && let Ok(header) = Header::parse(&push.bytes)
         {

@@ -18,6 +18,9 @@ use crate::protocols::giop::callers::{Clients, Incoming};
 /// Pushes in a row for one less important lane after which a connection moves there.
 const DOWN_AFTER: u32 = 64;
 
+/// Why calls over a client's connection end when it moves.
+const GONE_ELSEWHERE: &str = "its connection is served by another lane, for which it supplies events";
+
 /// Choice of the lane for a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LaneAffinity {
@@ -26,7 +29,7 @@ pub(crate) struct LaneAffinity {
     /// Lane of the latest pushes, and their number in a row.
     latest: Option<LaneId>,
     in_a_row: u32,
-    /// Whether it is served by the main lane only: events are pulled on it, or its client is called over it.
+    /// Whether it is served by the main lane only: events are pulled on it, or go over it to its client.
     stays: bool,
 }
 
@@ -61,6 +64,11 @@ impl Clients {
     pub(crate) fn send_away(&mut self, token: Token, core: &mut Core) -> bool {
         let Some(Incoming { caller, .. }) = self.incoming.get_mut(token) else { return true };
         let Some(lane) = caller.lane_affinity.bound_for else { return false };
+        if !core.protocols.giop.outgoing.may_leave(caller) {
+            // The connection may try again with the next push.
+            caller.lane_affinity.arrive();
+            return false;
+        }
         if !caller.can_move() {
             return false;
         }
@@ -81,6 +89,7 @@ impl Clients {
         let _ = core.cx.io.poll.remove(entry.caller.stream.tcp());
         core.cx.io.buffers.recover(&mut entry.inbound);
         entry.caller.release_room(&mut self.unfinished);
+        core.protocols.giop.outgoing.end_offer(&mut entry.caller, GONE_ELSEWHERE, &mut core.cx);
         entry.caller.prepare_to_move();
         core.cx.io.quotas.leave(entry.caller.rounds.quota);
         self.note_open(-1, core);

@@ -81,6 +81,7 @@ pub(crate) struct Outgoing {
     unread: Unread,
     pub(crate) pending: PendingReplies,
     next_request: u32,
+    numbers_began_anew: bool,
     sent_code_sets: bool,
     pub(crate) connect_deadline: Option<Time>,
     /// The address being tried, and those to be tried after it, the last one first.
@@ -127,6 +128,7 @@ impl Outgoing {
             unread: Unread::default(),
             pending: PendingReplies::default(),
             next_request: 1,
+            numbers_began_anew: false,
             sent_code_sets: false,
             connect_deadline: Some(now + timeout),
             tried: None,
@@ -181,15 +183,19 @@ impl Outgoing {
         self.place.account()
     }
 
-    /// Whether a request of that number has been sent on it, since the numbers began anew at the latest.
+    /// Whether a request of that number has been sent on it.
     pub(crate) const fn has_sent(&self, request_id: u32) -> bool {
-        request_id % 2 == 1 && request_id < self.next_request
+        request_id % 2 == 1 && (request_id < self.next_request || self.numbers_began_anew)
     }
 
     /// Since when the connection is idle; `None` if it is in use.
     pub(crate) fn idle_since(&self) -> Option<Time> {
-        let is_idle = self.pending.is_empty() && self.output.is_empty() && self.blocked.is_empty();
-        (is_idle && self.stream().is_some()).then_some(self.silent_since)
+        (self.has_nothing_under_way() && self.stream().is_some()).then_some(self.silent_since)
+    }
+
+    /// Whether no reply is pending, no output unwritten, and no outbox waits for room.
+    pub(crate) fn has_nothing_under_way(&self) -> bool {
+        self.pending.is_empty() && self.output.is_empty() && self.blocked.is_empty()
     }
 
     /// Whether nothing more may be written before the client has read everything.
@@ -216,7 +222,8 @@ impl Outgoing {
     /// client's are even (CORBA 3.3 part 2, 9.8).
     pub(crate) fn next_request(&mut self, now: Time) -> (u32, bool) {
         let request_id = self.next_request;
-        self.next_request = self.next_request.wrapping_add(1 + u32::from(self.is_accepted()));
+        let (next, is_over) = self.next_request.overflowing_add(1 + u32::from(self.is_accepted()));
+        (self.next_request, self.numbers_began_anew) = (next, self.numbers_began_anew || is_over);
         let tell = self.endpoint.negotiates && !self.sent_code_sets;
         self.sent_code_sets = true;
         if self.pending.is_empty() {
@@ -487,7 +494,13 @@ impl Outgoings {
         connection.rounds.is_due = false;
         let stream = match &mut connection.state {
             State::Open(stream) => stream,
-            State::Accepted(incoming) => return cx.io.quotas.write_first(Socket::Incoming(Tag::Giop, *incoming)),
+            State::Accepted(incoming) => {
+                // Once until it is written to, however many rounds its address has to wait.
+                if !core::mem::replace(&mut connection.rounds.is_deferred, true) {
+                    cx.io.quotas.write_first(Socket::Incoming(Tag::Giop, *incoming));
+                }
+                return;
+            }
             _ => return,
         };
         if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use engine::{LaneId, PriorityModel, ProxyKey, ProxyState};
-use giop::cdr::{ReadErrorKind, Reader};
+use giop::cdr::{ReadErrorKind, Reader, Version};
 use giop::codeset;
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::framing::Message;
@@ -143,9 +143,7 @@ impl Core {
             }
         }
         caller.speech.chars = announced.unwrap_or(caller.speech.chars);
-        if self.must_move_for_offer(connection, &message, &request, caller) {
-            return Ok(());
-        }
+        self.note_listing(message.header.version, &request, caller);
         if let Some(context) = request.contexts.find(ServiceContexts::CLIENT_NAME) {
             // The request is served whatever becomes of the name.
             let _ = self.cx.name_client(caller.account(), giop::client_name::parse_context(context));
@@ -181,33 +179,39 @@ impl Core {
             if self.cx.identity.id == LaneId::MAIN {
                 self.pull(connection, &message, &request, caller, answer, pull);
             } else {
-                self.park_message(&message, caller);
+                self.park_message(&message, caller, answer);
             }
+        } else if self.must_move_for_offer(connection, &request, caller) {
+            self.park_message(&message, caller, answer);
         } else {
             self.pass_request_on(connection, message, &request, caller, answer);
         }
         Ok(())
     }
 
-    /// Takes a client's offer to be called over its connection, if a request has one. True if the request waits until the connection is on
-    /// the main lane.
-    fn must_move_for_offer(
-        &mut self,
-        connection: Token,
-        message: &Message<'_>,
-        request: &Request<'_>,
-        caller: &mut Caller,
-    ) -> bool {
+    /// Notes the addresses that a request lists for calls over its connection, and the connection's code set for them.
+    fn note_listing(&mut self, version: Version, request: &Request<'_>, caller: &mut Caller) {
         let outgoing = &mut self.protocols.giop.outgoing;
         if let Some(offered) = &caller.offered {
             outgoing.set_chars(offered.outgoing, caller.speech.chars);
         }
-        let Some(context) = request.contexts.find(ServiceContexts::BI_DIR_IIOP) else { return false };
-        let moves = outgoing.take_offer(connection, (message.header.version, context), caller, &mut self.cx);
-        if moves {
-            self.park_message(message, caller);
+        if let Some(context) = request.contexts.find(ServiceContexts::BI_DIR_IIOP) {
+            outgoing.note_listing((version, context), caller, &mut self.cx);
         }
-        moves
+    }
+
+    /// Takes up what a client has offered on its connection, for a request of administration. True if the connection has to be on the main
+    /// lane for that: a supplier of events leaves it with its pushes, and stays where it is for requests about its own proxy.
+    fn must_move_for_offer(&mut self, connection: Token, request: &Request<'_>, caller: &mut Caller) -> bool {
+        if self.cx.identity.id == LaneId::MAIN {
+            self.protocols.giop.outgoing.take_offer(connection, caller, &mut self.cx);
+            return false;
+        }
+        caller.listing.is_some() && {
+            let published = self.published.load();
+            let key = request.target.key().and_then(|key| published.giop.proxy(&ObjectKey::parse(key)?));
+            key.and_then(|key| published.routing.supplier(key)).is_none_or(|route| route.pull)
+        }
     }
 
     /// Recognises a push to a connected proxy. Administration answers any other request, and errors.
@@ -328,6 +332,9 @@ impl Core {
     fn note_other_lane(&mut self, caller: &mut Caller, lane: LaneId) {
         let own = self.cx.identity.priority;
         let other = self.links.lanes.find(lane).and_then(|line| line.priority);
+        if caller.offered.is_some() && caller.line.carries() {
+            caller.lane_affinity.stay();
+        }
         caller.lane_affinity.note_other(lane, other > own);
     }
 

@@ -25,7 +25,7 @@ use crate::lane::io::stream::Stream;
 use crate::protocols::giop::routes::{Endpoint, Target};
 
 impl Outgoings {
-    /// Adds a connection that a client made and has offered. Its place is charged to nobody: the connection has one already.
+    /// Adds a connection that a client made and has offered. Its place is not one of those to clients: the connection has one already.
     pub(crate) fn accept(
         &mut self,
         incoming: Token,
@@ -108,7 +108,7 @@ impl Outgoings {
     /// Notes that the socket is full of the client's other output.
     pub(crate) fn note_full(&mut self, token: Token) {
         if let Some(connection) = self.connections.get_mut(token) {
-            connection.rounds.interest.write = true;
+            (connection.rounds.interest.write, connection.rounds.is_deferred) = (true, false);
         }
     }
 
@@ -124,7 +124,7 @@ impl Outgoings {
     ) -> io::Result<Flushed> {
         let Some(connection) = self.connections.get_mut(token) else { return Ok(Flushed::All) };
         let flushed = connection.output.flush(stream, &mut cx.io.spares, usize::MAX)?;
-        connection.rounds.interest.write = flushed != Flushed::All;
+        (connection.rounds.interest.write, connection.rounds.is_deferred) = (flushed != Flushed::All, false);
         self.note_written(token, cx);
         Ok(flushed)
     }
