@@ -5,6 +5,7 @@
 //! Calls share connections with pushes, and nothing blocks on them: the asker is notified of the result, or that there will be none. The
 //! asker sets the time limit, and stops asking then.
 
+use core::num::NonZeroU64;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -258,15 +259,17 @@ impl Outgoings {
                 tried_since: None,
                 forwards: 0,
                 connection: None,
+                last_offered: None,
                 is_failing: false,
             };
             ways.by_peer.insert(peer, way);
         }
         let way = ways.by_peer.get_mut(&peer).ok_or("the object has no address")?;
         let (version, chars) = (way.target.version, way.target.chars);
-        if let Some(token) = way.connection
-            && connections.get(token).is_some()
-        {
+        let last_offered = way.address.offered.connections().next();
+        let is_left = core::mem::replace(&mut way.last_offered, last_offered) != last_offered;
+        let kept = way.connection.filter(|token| connections.get(*token).is_some());
+        if let Some(token) = kept.filter(|_| !is_left) {
             return Ok((token, version, chars));
         }
         let address = Arc::clone(&way.address);
@@ -275,6 +278,9 @@ impl Outgoings {
             && let Some(way) = self.ways.by_peer.get_mut(&peer)
         {
             (way.target, way.connection) = (target, Some(token));
+            return Ok((token, version, chars));
+        }
+        if let Some(token) = kept {
             return Ok((token, version, chars));
         }
         let Outgoings { ways, reachability, .. } = self;
@@ -403,6 +409,8 @@ pub(crate) struct Way {
     /// Number of forwards in a row.
     forwards: u8,
     connection: Option<Token>,
+    /// The latest connection that the client had offered when it was called last.
+    last_offered: Option<NonZeroU64>,
     /// Whether the object fails, which has been logged.
     is_failing: bool,
 }

@@ -13,7 +13,7 @@ use crate::lane::context::Context;
 use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
 use crate::protocols::giop::losses::Pending;
-use crate::protocols::giop::outgoing::{Limits, Outgoings, Scratch};
+use crate::protocols::giop::outgoing::{Limits, Outgoing, Outgoings, Scratch};
 use crate::protocols::giop::routes::{ADDRESSES_MAX, Endpoint, Head, PushPriority, Route, Sent, Target};
 
 /// Output of a connection above which no sequence is copied to it: the copies are not in the channel's budget, so that sequences wait in
@@ -161,12 +161,17 @@ impl Outgoings {
         if let Some(why) = route.trouble.lost.take() {
             return Err(why);
         }
-        if let Some(token) = route.connection(version, chars)
-            && self.connections.get(token).is_some()
-        {
+        let kept = route.connection(version, chars).filter(|token| self.connections.get(*token).is_some());
+        // A consumer that has offered another connection since may have lost that one without a word, as behind a NAT that forgets.
+        let is_left = |token: &Token| {
+            self.connections.get(*token).is_some_and(Outgoing::is_accepted)
+                && route.unanswered.is_empty()
+                && route.address.offered.connections().next() != route.last_offered
+        };
+        if let Some(token) = kept.filter(|token| !is_left(token)) {
             return Ok(token);
         }
-        if let Some(token) = self.accepted_for(outbox, (version, chars), None) {
+        if let Some(token) = self.accepted_for(outbox, (version, chars), None).or(kept) {
             return Ok(token);
         }
         let by = self.routes.get_mut(outbox).and_then(|route| route.address.by.clone());
@@ -199,6 +204,7 @@ impl Outgoings {
     ) -> Option<Token> {
         let route = self.routes.get_mut(outbox).filter(|route| !route.is_forwarded)?;
         let address = Arc::clone(&route.address);
+        route.last_offered = address.offered.connections().next();
         let token = self.find_accepted(&address.offered, (version, chars), but)?;
         let (route, home) = (self.routes.get_mut(outbox)?, Target::of(&address.ior)?);
         if route.target != home || but.is_some() {
@@ -206,6 +212,13 @@ impl Outgoings {
         }
         route.set_connection(version, chars, token);
         Some(token)
+    }
+
+    /// Whether a consumer has offered a connection that is open.
+    pub(crate) fn has_accepted_for(&mut self, outbox: OutboxId) -> bool {
+        let route = self.routes.get_mut(outbox).filter(|route| !route.is_forwarded);
+        let Some(address) = route.map(|route| Arc::clone(&route.address)) else { return false };
+        self.find_accepted_for(Some(&address.offered), &address.ior).is_some()
     }
 
     /// Before a new connection: aims at another address of the consumer's reference, if there is one and the last was not reached.

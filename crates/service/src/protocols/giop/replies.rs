@@ -273,7 +273,7 @@ impl Outgoings {
             cx.lane.resume_outbox(outbox, cx.clock.now);
             return;
         }
-        if matches!(verdict, Verdict::Lost(_)) && self.aim_elsewhere(outbox, cx) {
+        if matches!(verdict, Verdict::Lost(_)) && (self.aim_elsewhere(outbox, cx) || self.has_accepted_for(outbox)) {
             self.withdraw(outbox, before, cx);
             cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, cx.clock.now);
             cx.lane.resume_outbox(outbox, cx.clock.now);

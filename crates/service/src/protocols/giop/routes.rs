@@ -1,5 +1,6 @@
 //! Routes to consumers, and unanswered pushes on each.
 
+use core::num::NonZeroU64;
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -147,6 +148,8 @@ pub(crate) struct Route {
     templates: [Option<(Head, RequestTemplate)>; 2],
     /// Pushes without a reply, in the order of sending: those that the engine has in flight.
     pub(crate) unanswered: VecDeque<Sent>,
+    /// The latest connection that the consumer had offered when the one in use was chosen.
+    pub(crate) last_offered: Option<NonZeroU64>,
     /// The connection on which it waits for room.
     pub(crate) waits_for: Option<Token>,
     pub(crate) trouble: Trouble,
@@ -275,6 +278,7 @@ impl Route {
             connections: [None; CONNECTIONS],
             templates: [None, None],
             unanswered: VecDeque::new(),
+            last_offered: None,
             waits_for: None,
             trouble: Trouble::default(),
         })
