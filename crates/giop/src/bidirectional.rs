@@ -17,6 +17,11 @@ pub const HOST_BYTES_MAX: u32 = 255;
 /// Minimum octets of an address on the wire: a string's length and its zero, and the port.
 const LISTEN_POINT_BYTES_MIN: usize = 7;
 
+/// Advice for a client that cannot be called at its address.
+pub const HOW_TO_OFFER: &str = "if a firewall or NAT is between, have it offer its own connection (omniORB: -ORBofferBiDirectionalGIOP 1 \
+    and -ORBclientTransportRule \"* bidir,tcp\"; JacORB: BiDirConnectionInitializer; TAO: TAO_BiDirGIOP; each: a POA with \
+    BidirectionalPolicy BOTH)";
+
 /// An address at which a client says that its objects are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenPoint {

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::show::{clean, short_time};
 use client::notify::find_channel;
 use client::{InvokeError, ObjectRef, Orb, OrbOptions};
+use giop::bidirectional::HOW_TO_OFFER;
 use giop::cdr::{CharSet, Version};
 use giop::ior::{Component, IiopProfile, Ior, ORB_TYPE_CAMPANILE, Profile, tag};
 use serde_json::{Value as Json, json};
@@ -85,6 +86,7 @@ fn examine(object: &ObjectRef, timeout: Duration) -> Vec<Finding> {
         }
     }
     let is_reached = findings.iter().any(|finding| finding.name == "connection" && finding.state == State::Well);
+    findings.extend(own_connection(&ior.type_id, &addresses, is_reached));
     let is_there = findings.iter().any(|finding| finding.name == "object" && finding.state == State::Well);
     if is_there {
         excuse_others(&mut findings);
@@ -214,6 +216,29 @@ fn reach(host: &str, port: u16, resolved: &Resolved, timeout: Duration) -> Findi
     let mend =
         "see whether the server runs and listens at that port, and what lies between: firewalls, routes, containers";
     new(State::InTheWay, format!("{shown}: {last}"), "calls go there first", mend)
+}
+
+/// Finding about an object that a service calls to push events or to pull them, and may not reach at its address.
+fn own_connection(type_id: &str, addresses: &[(String, u16)], is_reached: bool) -> Option<Finding> {
+    let is_called = ["PushConsumer:", "PullSupplier:"].iter().any(|kind| type_id.contains(kind));
+    if !is_called || !(type_id.contains("/CosNotifyComm/") || type_id.contains("/CosEventComm/")) {
+        return None;
+    }
+    let is_hidden = |(host, _): &(String, u16)| host.parse().is_ok_and(|ip: IpAddr| is_private(ip.to_canonical()));
+    let found = match addresses.iter().all(is_hidden) {
+        _ if !is_reached => "a service here cannot call it at its address",
+        true => "a service elsewhere may not reach it: its address is of a private network",
+        false => return None,
+    };
+    let why = "events go to such an object by calls, for which its service connects to it unless it offers its own connection";
+    Some(Finding::new("own connection", State::Note, found, why, HOW_TO_OFFER))
+}
+
+const fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_private() || ip.is_loopback(),
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_loopback(),
+    }
 }
 
 fn version(profile: &IiopProfile) -> Finding {
@@ -449,6 +474,21 @@ mod tests {
         assert_eq!(state("192.0.2.1", 0, Ok("192.0.2.1")), State::InTheWay);
         let (state, found) = judged("nowhere.example", 7, Err("Name or service not known"));
         assert!(state == State::InTheWay && found.contains("cannot be resolved here (Name or"), "{found}");
+    }
+
+    #[test]
+    fn of_an_object_that_is_called_for_events_it_is_said_how_to_offer_its_connection() {
+        let consumer = "IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0";
+        let found = |type_id, host: &str, is_reached| {
+            own_connection(type_id, &[(host.to_owned(), 7)], is_reached).map(|finding| finding.mend.unwrap())
+        };
+        for (host, is_reached) in [("10.0.0.5", true), ("127.0.0.1", true), ("192.0.2.1", false), ("fd00::1", true)] {
+            assert_eq!(found(consumer, host, is_reached).as_deref(), Some(HOW_TO_OFFER), "{host}");
+        }
+        assert!(found("IDL:omg.org/CosEventComm/PullSupplier:1.0", "192.0.2.1", false).is_some());
+        assert_eq!(found(consumer, "192.0.2.1", true), None);
+        assert_eq!(found("IDL:omg.org/CosEventComm/PushSupplier:1.0", "10.0.0.5", false), None);
+        assert_eq!(found("IDL:omg.org/CosNotifyChannelAdmin/EventChannel:1.0", "10.0.0.5", false), None);
     }
 
     #[test]

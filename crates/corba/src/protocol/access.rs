@@ -198,11 +198,16 @@ impl Guard {
         self.is_here = Some(is_here);
     }
 
+    /// Whether an address is this machine's.
+    pub(super) fn is_here(&self, ip: IpAddr) -> bool {
+        self.is_here.is_some_and(|is_here| is_here(ip))
+    }
+
     /// Refuses a client if the service must not call any of its addresses. A forbidden address beside permitted ones is skipped; a host
     /// name is checked when it is called.
     pub(super) fn check_outgoing(&mut self, objects: &Objects, reference: &Ior) -> Result<(), Raised> {
         let here = objects.settings.host.parse::<IpAddr>().ok();
-        let is_here = |ip: IpAddr| Some(ip) == here || self.is_here.is_some_and(|is_here| is_here(ip));
+        let is_here = |ip: IpAddr| Some(ip) == here || self.is_here(ip);
         let is_foreign = |ip: IpAddr| !ip.to_canonical().is_loopback() && !is_here(ip);
         let called_for = match &objects.ledger.principal {
             Some(account) if is_foreign(account.ip()) => CalledFor::Foreign,

@@ -336,6 +336,7 @@ impl Protocol {
             Client { proxy: key, side, address, notifying, health, line, connected, failing_since, may_offer, link };
         self.objects.clients.by_peer.insert(peer, client);
         self.take_up_offer(key);
+        self.note_hidden(peer);
         self.changes.notify_of_changes_since_request(&mut self.objects, peer);
         self.probes.begin_probes(&mut self.objects, peer);
     }

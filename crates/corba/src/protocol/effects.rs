@@ -98,6 +98,16 @@ pub enum Effect {
         /// Whether it is the first one: the lack of a store is one episode, from start to end.
         is_first: bool,
     },
+    /// A client that has to be called has connected, gave only private addresses of another network than the one it connects from, and has
+    /// not offered its connection.
+    Hidden {
+        /// The client's name in logs.
+        name: String,
+        /// Address from which it connects.
+        from: IpAddr,
+        /// Whether it is the first one from there, or since one from there has offered its connection.
+        is_first: bool,
+    },
     /// A client with that right has requested the end of the service.
     End {
         /// Address of the client.

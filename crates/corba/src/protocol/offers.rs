@@ -6,11 +6,12 @@
 //! client's calls go elsewhere, whatever addresses it names.
 
 use super::access::is_same;
-use super::{Protocol, Thing};
-use engine::ProxyKey;
+use super::{Effect, Protocol, Thing};
+use engine::{Peer, ProxyKey};
 use giop::bidirectional::ListenPoint;
 use giop::cdr::Version;
-use giop::ior::Ior;
+use giop::ior::{IiopProfile, Ior};
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,15 +111,63 @@ impl Protocol {
         if let Some(line) = self.lives.line.as_ref().filter(|_| !client.address.operation.is_empty()) {
             line.note_carries();
         }
+        if let Some(account) = &self.objects.ledger.principal {
+            self.lives.hidden.remove(&account.ip());
+        }
         let name = client.address.name.clone();
         self.objects.log_debug(|_| format!("{name} is called over a connection that it made"));
+    }
+
+    /// Reports a client that has to be called, where that can hardly succeed.
+    pub(super) fn note_hidden(&mut self, peer: Peer) {
+        let Some(client) = self.objects.clients.by_peer.get(&peer) else { return };
+        let Some(account) = &self.objects.ledger.principal else { return };
+        let address = &client.address;
+        let is_called_there = !address.operation.is_empty() && address.offered.is_empty() && !client.is_link();
+        if !is_called_there || !is_hidden(&address.ior, account.from()) || self.guard.is_here(account.from()) {
+            return;
+        }
+        let hidden = &mut self.lives.hidden;
+        if hidden.len() >= HIDDEN_MAX {
+            hidden.clear();
+        }
+        let is_first = hidden.insert(account.ip());
+        let (name, from) = (address.name.clone(), account.from());
+        self.objects.effects.push_back(Effect::Hidden { name, from, is_first });
+    }
+}
+
+/// Maximum addresses with a report that clients there cannot be called. Beyond it all may be reported again.
+const HIDDEN_MAX: usize = 1_024;
+
+/// Whether a client gave only addresses of private networks, and comes from another: behind NAT, as a rule.
+fn is_hidden(reference: &Ior, from: IpAddr) -> bool {
+    let (from, mut addresses) = (from.to_canonical(), reference.iiop_profiles().flat_map(IiopProfile::addresses));
+    let is_elsewhere = |(host, _): (String, u16)| {
+        let ip = host.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+        ip.is_some_and(|ip| private_network(ip).is_some() && private_network(ip) != private_network(from))
+    };
+    !from.is_loopback() && addresses.all(is_elsewhere)
+}
+
+/// The kind of private network to which an address belongs, if it does.
+fn private_network(ip: IpAddr) -> Option<u8> {
+    let octets = match ip {
+        IpAddr::V6(ip) if ip.is_unique_local() => return Some(6),
+        IpAddr::V6(_) => return ip.is_loopback().then_some(127),
+        IpAddr::V4(ip) => ip.octets(),
+    };
+    match octets {
+        [first @ (10 | 127), ..] | [first @ 192, 168, ..] | [first @ 172, 16..32, ..] => Some(first),
+        [first @ 100, 64..128, ..] => Some(first),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use giop::ior::{IiopProfile, Profile};
+    use giop::ior::Profile;
 
     fn numbers(offered: &Offered) -> Vec<u64> {
         offered.connections().map(NonZeroU64::get).collect()
@@ -168,5 +217,40 @@ mod tests {
         assert!(offer(true, &[("client.example", 7)]).covers(&secure));
         assert!(offer(true, &[("client.example", 8)]).covers(&secure));
         assert!(!offer(false, &[("client.example", 7), ("client.example", 8)]).covers(&secure));
+    }
+
+    #[test]
+    fn a_client_is_hidden_whose_addresses_are_all_of_a_private_network_that_it_does_not_come_from() {
+        let hidden = |hosts: &[&str], from: &str| {
+            let profile = |host: &&str| {
+                let (host, key) = ((*host).to_owned(), b"object".to_vec());
+                Profile::Iiop(IiopProfile { version: Version::V1_2, host, port: 7, key, components: Vec::new() })
+            };
+            let reference = Ior { type_id: String::new(), profiles: hosts.iter().map(profile).collect() };
+            is_hidden(&reference, from.parse().unwrap())
+        };
+        for (host, from) in [
+            ("10.0.0.5", "198.51.100.7"),
+            ("192.168.1.5", "10.0.0.5"),
+            ("172.31.0.5", "::ffff:10.0.0.5"),
+            ("100.64.0.1", "198.51.100.7"),
+            ("127.0.0.1", "198.51.100.7"),
+            ("fd00::5", "2001:db8::1"),
+        ] {
+            assert!(hidden(&[host], from), "{host} from {from}");
+            assert!(hidden(&[host, "10.9.9.9"], "203.0.113.1"));
+        }
+        for (host, from) in [
+            ("10.0.0.5", "10.0.0.5"),
+            ("10.0.0.5", "10.200.0.1"),
+            ("10.0.0.5", "127.0.0.1"),
+            ("172.32.0.5", "198.51.100.7"),
+            ("198.51.100.8", "10.0.0.5"),
+            ("client.example", "198.51.100.7"),
+            ("2001:db8::2", "2001:db8::1"),
+        ] {
+            assert!(!hidden(&[host], from), "{host} from {from}");
+        }
+        assert!(!hidden(&["10.0.0.5", "198.51.100.8"], "198.51.100.7"));
     }
 }

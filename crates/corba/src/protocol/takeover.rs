@@ -24,6 +24,7 @@ use giop::ior::Ior;
 use hashbrown::HashMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -164,6 +165,8 @@ pub struct Lives {
     pub(super) line: Option<Arc<Line>>,
     /// What the client has offered on it.
     pub(super) offer: Option<Arc<Offer>>,
+    /// Addresses of clients that cannot be called and have offered no connection, each reported.
+    pub(super) hidden: BTreeSet<IpAddr>,
 }
 
 impl Protocol {
@@ -331,6 +334,7 @@ impl Protocol {
             self.idle.note_caller(&mut self.objects, earlier, side);
         }
         if let Some(peer) = peer {
+            self.note_hidden(peer);
             self.changes.notify_of_changes_since_request(&mut self.objects, peer);
             self.probes.begin_probes(&mut self.objects, peer);
         }

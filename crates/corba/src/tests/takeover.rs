@@ -3,9 +3,13 @@
 use super::dialogue::{Dialogue, Expect, STYLES, client, key_of, settings, write_types};
 use super::idle::proxy_key;
 use super::proxies::new_channel;
-use crate::ProtocolSettings;
+use crate::{Effect, Offer, ProtocolSettings};
+use accounts::{Accounts, Ceilings};
 use engine::{DisconnectReason, Time};
-use giop::ior::Ior;
+use giop::bidirectional::ListenPoint;
+use giop::ior::{Ior, Profile};
+use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
 struct Scene {
@@ -387,4 +391,31 @@ fn a_client_that_comes_back_does_not_go_on_at_a_proxy_that_its_lane_has_given_up
     scene.d.give(&proxy, "connect_structured_push_consumer", &client("other")).raises("OBJECT_NOT_EXIST");
     scene.d.protocol.handle_disconnected(proxy_key(&proxy), DisconnectReason::OutboxFull);
     assert!(scene.connected().is_empty());
+}
+
+/// The log said nothing before the first event, and then only that an address could not be reached.
+#[test]
+fn a_client_that_can_hardly_be_called_is_reported_once_until_one_from_there_offers_its_connection() {
+    let mut scene = Scene::new();
+    scene.d.principal = Accounts::new(Ceilings::new(100)).account_of([198, 51, 100, 7].into());
+    let mut reference = client("one");
+    for profile in &mut reference.profiles {
+        if let Profile::Iiop(profile) = profile {
+            profile.host = "10.0.0.5".into();
+        }
+    }
+    let port = reference.iiop().unwrap().port;
+    let listed = [ListenPoint { host: "10.0.0.5".into(), port }].into();
+    let offer = Arc::new(Offer { connection: NonZeroU64::MIN, is_secure: false, listed });
+    for (offer, reported) in [(None, Some(true)), (None, Some(false)), (Some(&offer), None), (None, Some(true))] {
+        let (proxy, _) = scene.proxy();
+        scene.d.protocol.lives.on_line(None, offer);
+        scene.d.give(&proxy, "connect_structured_push_consumer", &reference).unwrap();
+        let effects = core::iter::from_fn(|| scene.d.protocol.poll_effect());
+        let told = effects.filter_map(|effect| match effect {
+            Effect::Hidden { is_first, .. } => Some(is_first),
+            _ => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>(), Vec::from_iter(reported));
+    }
 }

@@ -29,6 +29,8 @@ pub(crate) enum Effect {
     Dismissed { name: String, by: String },
     /// `Persistent` was set without a store, for the first time or again.
     WithoutStore { of: String, by: Option<IpAddr>, is_first: bool },
+    /// A client has connected that can hardly be called: a line for the log, if none was logged of it yet.
+    Hidden(Option<String>),
     /// A client with that right has requested the end of the service.
     End { by: IpAddr },
     /// A client came or went: a line for debugging.
@@ -46,8 +48,13 @@ impl Effect {
     /// The log line, if the effect is only logged.
     pub(super) fn line(&self) -> Option<LogLine> {
         let (counter, text) = match self {
-            Self::Call(..) | Self::Tell(_) | Self::DebugLine(_) | Self::WithoutStore { is_first: false, .. } => {
-                return None;
+            Self::Call(..)
+            | Self::Tell(_)
+            | Self::DebugLine(_)
+            | Self::WithoutStore { is_first: false, .. }
+            | Self::Hidden(None) => return None,
+            Self::Hidden(Some(text)) => {
+                return Some(LogLine { level: log::Level::Warn, counter: None, text: text.clone() });
             }
             Self::WithoutStore { of, by, is_first: true } => {
                 let by = by.map_or_else(String::new, |by| format!(" ({by})"));

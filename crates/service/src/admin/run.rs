@@ -776,6 +776,7 @@ impl Administration {
                 Effect::DebugLine(text) => self.log_debug(&text),
                 Effect::End { .. } => self.ending.shutdown_request.tell(),
                 Effect::WithoutStore { .. } => self.counters.add(Counter::PersistentWithoutStore, 1),
+                Effect::Hidden(_) => self.counters.add(Counter::ClientsHidden, 1),
                 _ => {}
             }
         }

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::{ChannelId, ChannelTimer, DisconnectReason, EventType, LaneChange, LaneId, Peer, ProxyId, ProxyKey, Time};
+use giop::bidirectional::HOW_TO_OFFER;
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::ior::Ior;
@@ -595,6 +596,9 @@ impl Objects {
                 corba::Effect::Dismissed { name, by } => Effect::Dismissed { name, by: by.to_string() },
                 corba::Effect::End { by } => Effect::End { by },
                 corba::Effect::WithoutStore { of, by, is_first } => Effect::WithoutStore { of, by, is_first },
+                corba::Effect::Hidden { name, from, is_first } => {
+                    Effect::Hidden(is_first.then(|| hidden_line(&name, from)))
+                }
                 corba::Effect::LocalProxyGone(peer) => match ToProtocol::gone(peer) {
                     Some(message) => Effect::Tell(message),
                     None => continue,
@@ -690,6 +694,14 @@ impl Objects {
         let effect = self.begin((context, None, None), "rebind", body, Purpose::Naming);
         self.effects.push_back(effect);
     }
+}
+
+/// The line for the log about a client that can hardly be called.
+fn hidden_line(name: &str, from: IpAddr) -> String {
+    format!(
+        "{name}, which is to be called, comes from {from}, where its address is unknown: {HOW_TO_OFFER}; further ones from there are only \
+         counted"
+    )
 }
 
 /// Result of a client's call in the protocol's terms.

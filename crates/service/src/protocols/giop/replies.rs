@@ -3,6 +3,7 @@
 use core::fmt;
 
 use engine::{LaneId, OutboxId, Outcome};
+use giop::bidirectional::HOW_TO_OFFER;
 use giop::cdr::{CharSet, Reader};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
@@ -319,7 +320,8 @@ impl Outgoings {
     ) {
         self.withdraw(outbox, 0, cx);
         let advice = if outcome == Outcome::Unreachable { self.advice(outbox, cx) } else { "" };
-        self.note_failure(outbox, || why() + advice, cx);
+        let separator = if advice.is_empty() { "" } else { "; " };
+        self.note_failure(outbox, || why() + separator + advice, cx);
         #[cfg(test)]
         let outcome = match crate::simulation::goes_wrong(crate::simulation::Break::ForgottenEvents) {
             true => Outcome::Delivered,
@@ -332,7 +334,7 @@ impl Outgoings {
     fn advice(&mut self, outbox: OutboxId, cx: &Context) -> &'static str {
         let is_on = self.limits.bidirectional;
         match self.routes.get_mut(outbox).map(|route| route.address.offered.is_empty()) {
-            Some(true) if is_on => NOT_OFFERED,
+            Some(true) if is_on => HOW_TO_OFFER,
             Some(false) if cx.identity.id != LaneId::MAIN => OFFERED_ELSEWHERE,
             Some(false) => OFFER_IS_GONE,
             _ => "",
@@ -349,13 +351,10 @@ impl Outgoings {
     }
 }
 
-/// What a consumer behind a firewall or NAT has to do.
-const NOT_OFFERED: &str = "; if a firewall or NAT is between, have it offer its own connection (omniORB: -ORBofferBiDirectionalGIOP 1 and \
-    -ORBclientTransportRule \"* bidir,tcp\"; JacORB: BiDirConnectionInitializer; each, and TAO: a POA with BidirectionalPolicy BOTH)";
 /// Why the connection of a consumer that offered one is of no use.
-const OFFER_IS_GONE: &str = "; it cannot be reached, and the connection that it offered is gone, or in another code set than \
+const OFFER_IS_GONE: &str = "it cannot be reached, and the connection that it offered is gone, or in another code set than \
     its reference asks for";
-const OFFERED_ELSEWHERE: &str = "; it offered its own connection, over which a thread pool's lanes do not call";
+const OFFERED_ELSEWHERE: &str = "it offered its own connection, over which a thread pool's lanes do not call";
 
 /// Size of a reply, in octets, above which it is examined before it is complete, so that unneeded parts are not stored.
 const LOOKED_AT_ON_ARRIVAL: usize = 16 << 10;
