@@ -18,7 +18,7 @@ use testing::{Killed, NextInTime as _, lines_of, output_in_time, wait_until};
 
 /// The service, and beside it another server, which waits for calls at every address of the machine: for one at which nothing is to be
 /// connected, a second service does, since it counts its connections.
-const SERVICE: &str = "10.78.0.1:2809";
+pub(crate) const SERVICE: &str = "10.78.0.1:2809";
 const OTHER: &str = "10.78.0.1:2810";
 
 /// Where that other server can be reached from its machine: by loopback addresses, by none, in mapped forms, by the machine's own
@@ -45,19 +45,19 @@ fn for_a_client_on_another_machine_nothing_on_the_services_own_is_connected_to_a
     });
 }
 
-fn ip(arguments: &str) {
+pub(crate) fn ip(arguments: &str) {
     let output = output_in_time(Command::new("ip").args(arguments.split(' ')));
     assert!(output.status.success(), "ip {arguments}: {}", text(&output.stderr));
 }
 
 /// The machine of the service: a shell that starts programs there, and what these print.
-struct Machine {
+pub(crate) struct Machine {
     shell: Killed,
-    lines: Receiver<String>,
+    pub(crate) lines: Receiver<String>,
 }
 
 impl Machine {
-    fn start(hosts: &TempPath) -> Self {
+    pub(crate) fn start(hosts: &TempPath) -> Self {
         let script = "mount --bind \"$1\" /etc/hosts && echo here; read go; ip link set lo up; \
              ip address add 10.78.0.1/24 dev here; ip address add 10.78.1.1/32 dev lo; ip link set here up; \
              while read -r line; do eval \"$line\" & done";
@@ -75,7 +75,7 @@ impl Machine {
     }
 
     /// Starts a program, and waits until it says this.
-    fn run(&mut self, command: &str, says: &str) {
+    pub(crate) fn run(&mut self, command: &str, says: &str) {
         let stdin = self.shell.stdin.as_mut().unwrap();
         writeln!(stdin, "{command}").unwrap();
         if !says.is_empty() {
@@ -92,12 +92,12 @@ fn print(command: &str, options: &[&str]) -> String {
 }
 
 /// What a service has counted.
-fn count(server: &str, counter: &str) -> u64 {
+pub(crate) fn count(server: &str, counter: &str) -> u64 {
     let said = print("stats", &["--server", server, counter]);
     said.split_whitespace().last().and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{said}"))
 }
 
-fn publish(x: &str) {
+pub(crate) fn publish(x: &str) {
     print("pub", &["--server", SERVICE, &format!("x={x}")]);
 }
 

@@ -30,6 +30,7 @@ mod namespaces;
 mod naming;
 mod nodes;
 mod objects;
+mod offered;
 mod on_demand;
 mod packages;
 mod persistent;
