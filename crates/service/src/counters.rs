@@ -365,10 +365,11 @@ counters! {
     BidirectionalConnections = "giop_bidirectional_connections",
     /// Pushes sent over connections that their consumers made.
     BidirectionalPushes = "giop_bidirectional_pushes",
-    /// Addresses listed for calls over connections that were not taken: beyond the first 16 of a connection or the client's quota of memory,
-    /// or lists that cannot be read.
+    /// Addresses listed for calls over connections that were not taken: beyond the first 16 of a connection, or the client's quota of
+    /// memory, or lists that cannot be read.
     ListenPointsRefused = "giop_listen_points_refused",
-    /// Clients to be called that connected with private addresses of another network than the one they come from, and offered no connection.
+    /// Clients to be called that connected with private addresses of another network than the one they come from, and offered no
+    /// connection.
     ClientsHidden = "giop_clients_hidden",
     /// Connections ended because their bytes were not GIOP or broke a limit.
     ProtocolErrors = "protocol_errors",

@@ -14,8 +14,12 @@ const EVENTS: u32 = 34;
 const PASSWORD: &str = "changeit";
 
 fn start(authority: &Authority, required: bool) -> Service {
+    service_with(Config { tls: settings(authority, required), ..Config::default() })
+}
+
+pub(crate) fn settings(authority: &Authority, required: bool) -> Tls {
     let Certified { certificate, key, .. } = authority.certify("service");
-    let tls = Tls {
+    Tls {
         listen: Some("127.0.0.1:0".into()),
         certificate: Some(certificate),
         key: Some(key),
@@ -23,8 +27,7 @@ fn start(authority: &Authority, required: bool) -> Service {
         ca: Some(authority.file()),
         required,
         ..Tls::default()
-    };
-    service_with(Config { tls, ..Config::default() })
+    }
 }
 
 fn run(program: &str, words: &[&str]) {
@@ -102,7 +105,7 @@ pub(crate) fn words(orb: Orb, authority: &Authority, trusted: &Authority, name: 
 }
 
 /// One supplier and one consumer in each pairing.
-fn cross(service: &Service, tls: impl Fn(Orb, &str) -> String) {
+pub(crate) fn cross(service: &Service, tls: impl Fn(Orb, &str) -> String) {
     let at = format!("--factory {}", service.reference());
     for (of_supplier, of_consumer) in Orb::PAIRINGS {
         let form = format!("--form structured --from structured --scenario all --count {EVENTS}");

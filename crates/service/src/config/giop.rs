@@ -3,11 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 /// How CORBA's messages are exchanged.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Giop {
     /// Whether clients are called over connections that they made and offer for that (bidirectional GIOP), as those behind a firewall or
-    /// NAT have to be. Default false: some clients offer it without a need, and one that supplies and consumes over the one connection may
-    /// then wait for itself.
+    /// NAT have to be. Default true.
     pub bidirectional: bool,
+}
+
+impl Default for Giop {
+    fn default() -> Self {
+        Self { bidirectional: true }
+    }
 }

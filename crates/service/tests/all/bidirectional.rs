@@ -1,30 +1,35 @@
 //! Clients that nobody can call, and that offer the connections that they made for that; and what else connections may list.
 
-use client::notify::{ClientType, StructuredEvent, find_channel};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::mpsc::{Receiver, channel};
+
+use client::notify::{ClientType, Property, StructuredEvent, ThreadPool, find_channel};
 use client::{Orb, OrbOptions};
 use giop::bidirectional;
-use giop::cdr::{CharSet, Version, Writer};
-use giop::ior::Ior;
-use giop::message::{MessageKind, Reply, ReplyStatus, Request, RequestHead, ServiceContexts, close_connection};
+use giop::cdr::{CharSet, Endian, Version, Writer};
+use giop::ior::{Ior, Profile, SecureTransport};
+use giop::message::{
+    HEADER_LEN, Header, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response, ServiceContexts,
+    begin_reply, close_connection,
+};
+use giop::realtime::PriorityModel;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-use service::{AccessRule, Config, Counter, Giop, Service};
+use service::{AccessRule, Config, Counter, Giop, Lanes, Scheduling, Service};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use testing::certificates::Authority;
 
 use crate::access::{ALL, rule};
 use crate::peers::{
-    Bare, Link, REQUEST, await_count, numbered, publish_numbered, read, read_to_end, request_with, start_with,
-    subscribe, supply, wait_until,
+    Bare, BareSupplier, Link, REQUEST, await_count, numbered, publish_numbered, read, read_message, read_to_end,
+    request_with, start, start_with, subscribe, supply, wait_until,
 };
+use crate::persistent::factory;
 use crate::returning::states;
-
-/// A service that calls clients over the connections that they offer.
-fn start() -> Service {
-    start_ruled(Vec::new())
-}
+use crate::tls::{self, Line};
 
 fn start_ruled(access: Vec<AccessRule>) -> Service {
-    start_with(Config { giop: Giop { bidirectional: true }, access, ..Config::default() })
+    start_with(Config { access, ..Config::default() })
 }
 
 /// An address at which nothing listens.
@@ -79,9 +84,13 @@ fn call_with(
 
 /// The key of a proxy for a consumer of structured events, not connected.
 fn proxy(service: &Service) -> Vec<u8> {
+    proxy_of(service, None)
+}
+
+fn proxy_of(service: &Service, channel_id: Option<i32>) -> Vec<u8> {
     let orb = Orb::new(OrbOptions::default());
     let found = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
-    let admin = find_channel(&found, None).unwrap().0.default_consumer_admin().unwrap();
+    let admin = find_channel(&found, channel_id).unwrap().0.default_consumer_admin().unwrap();
     let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
     proxy.object().ior().iiop().unwrap().key.clone()
 }
@@ -395,7 +404,7 @@ fn an_event_of_which_a_part_was_written_is_sent_again_whole() {
 
 #[test]
 fn nothing_is_taken_up_where_it_is_switched_off_or_the_version_has_none() {
-    let service = start_with(Config::default());
+    let service = start_with(Config { giop: Giop { bidirectional: false }, ..Config::default() });
     let (link, _) = offering(&service, &hidden());
     let other = start();
     let mut old = connect_from(&other, LOCAL);
@@ -420,4 +429,226 @@ fn nothing_is_taken_up_where_it_is_switched_off_or_the_version_has_none() {
         assert_eq!(counted.map(|counter| read(service, counter)), [0, 0]);
         assert!(has_nothing(&mut link));
     }
+}
+
+fn acknowledgement(request_id: u32) -> Vec<u8> {
+    let (endian, status) = (Endian::Big, ReplyStatus::NoException);
+    let head = ReplyHead { version: Version::V1_2, endian, request_id, status, contexts: &[] };
+    let mut reply = Vec::new();
+    begin_reply(&mut reply, &head).finish(&mut reply);
+    reply
+}
+
+/// A client that supplies a channel and consumes it over one connection.
+struct Both {
+    link: Link,
+    supplier: BareSupplier,
+    /// Kinds and request ids of what comes.
+    messages: Receiver<(MessageKind, u32)>,
+    /// Pushes that it has not acknowledged.
+    pushes: VecDeque<u32>,
+    answered: BTreeSet<u32>,
+}
+
+impl Both {
+    fn connect(service: &Service, qos: &[Property]) -> Self {
+        let (_, id) = factory(service).create_channel(qos, &[]).unwrap();
+        let (at, mut link) = (hidden(), connect_from(service, LOCAL));
+        subscribe_over(&mut link, &proxy_of(service, Some(id)), &at, &[(&at.0, at.1)]);
+        let (sender, messages) = channel();
+        let mut stream = link.stream.try_clone().unwrap();
+        std::thread::spawn(move || {
+            while let Some((header, bytes)) = read_message(&mut stream) {
+                let number = match header.kind {
+                    MessageKind::Request => Request::parse(&bytes, &header).unwrap().request_id,
+                    _ => Reply::parse(&bytes, &header).unwrap().request_id,
+                };
+                // The test may have seen enough.
+                let _ = sender.send((header.kind, number));
+            }
+        });
+        let (pushes, answered) = (VecDeque::new(), BTreeSet::new());
+        Self { link, supplier: BareSupplier::new(service, Some(id)), messages, pushes, answered }
+    }
+
+    fn push(&mut self, request_id: u32, response: Response, octets: usize) {
+        let mut event = numbered(0);
+        event.remainder = "x".repeat(octets).as_str().into();
+        let head = RequestHead { request_id, response, ..REQUEST };
+        self.link.stream.write_all(&self.supplier.push_message(&head, CharSet::Latin1, &event)).unwrap();
+    }
+
+    fn is_answered(&mut self, request_id: u32) -> bool {
+        for (kind, number) in self.messages.try_iter() {
+            match kind {
+                MessageKind::Request => self.pushes.push_back(number),
+                _ => assert!(self.answered.insert(number)),
+            }
+        }
+        self.answered.contains(&request_id)
+    }
+
+    /// Acknowledges all pushes: each in two fragments, and once more, which is once too often.
+    fn acknowledge(&mut self) -> u64 {
+        let pushes = core::mem::take(&mut self.pushes);
+        for request_id in &pushes {
+            let whole = acknowledgement(*request_id);
+            let id = request_id.to_be_bytes();
+            let parts = [&b"GIOP\x01\x02\x02\x01\0\0\0\x04"[..], &id, b"GIOP\x01\x02\0\x07\0\0\0\x0c", &id];
+            self.link.stream.write_all(&[&parts.concat()[..], &whole[16..], &whole].concat()).unwrap();
+        }
+        pushes.len() as u64
+    }
+}
+
+/// Its replies lay behind its own push, which waited for them: the service did not read the connection meanwhile.
+#[test]
+fn a_client_that_supplies_and_consumes_over_one_connection_makes_room_for_its_own_push() {
+    let service = start();
+    let qos = [Property::new("MemoryBudget", 3_u64 << 20), Property::new("HoldTimeout", 0_u64)];
+    let mut both = Both::connect(&service, &qos);
+    let mut last = 8;
+    // Each is awaited before the next one goes, as a client with one thread does.
+    while read(&service, Counter::SuppliersBlocked) == 0 {
+        last += 2;
+        both.push(last, Response::Expected, 2 << 20);
+        wait_until("an answer, or the push to be held", || {
+            both.is_answered(last) || read(&service, Counter::SuppliersBlocked) > 0
+        });
+    }
+    assert!(!both.is_answered(last));
+    let mut acknowledged = 0;
+    wait_until("the push to be answered", || {
+        acknowledged += both.acknowledge();
+        both.is_answered(last)
+    });
+    let pushed = u64::from(last - 8) / 2;
+    wait_until("all events", || {
+        acknowledged += both.acknowledge();
+        both.is_answered(last) && acknowledged == pushed
+    });
+    await_count(&service, Counter::Delivered, pushed);
+    await_count(&service, Counter::LateReplies, pushed);
+    assert_eq!([Counter::ProtocolErrors, Counter::ConnectsBegun].map(|counter| read(&service, counter)), [0, 0]);
+}
+
+/// One-way pushes come before its replies without end. Its consumer, which holds them, has its time as any other.
+#[test]
+fn one_that_pushes_on_before_its_replies_waits_until_its_consumer_is_disconnected() {
+    let service = start();
+    let qos = [Property::new("MemoryBudget", 1_u64 << 20), Property::new("HoldTimeout", 1_000_000_u64)];
+    let mut both = Both::connect(&service, &qos);
+    for _ in 0..200 {
+        both.push(10, Response::None, 60_000);
+    }
+    both.push(12, Response::Expected, 1);
+    wait_until("the push to be answered", || both.is_answered(12));
+    await_count(&service, Counter::ConsumersHolding, 1);
+    assert_eq!(read(&service, Counter::ProtocolErrors), 0);
+}
+
+/// Behind a NAT that has forgotten it, a connection is there for the service until its keep-alive ends it.
+#[test]
+fn a_connection_that_is_offered_anew_is_used_at_once_though_the_earlier_one_is_there() {
+    let service = start();
+    let at = hidden();
+    let (mut first, proxy) = offering(&service, &at);
+    let supplier = supply(&service);
+    supplier.publish(&numbered(0)).unwrap();
+    first.accept_numbered(0..1);
+    await_count(&service, Counter::Delivered, 1);
+    let mut second = connect_from(&service, LOCAL);
+    ask(&mut second, &proxy, &at);
+    supplier.publish(&numbered(1)).unwrap();
+    second.accept_numbered(1..2);
+    await_count(&service, Counter::Delivered, 2);
+    // And back, in the midst of a push: that one goes over the other, which is there, before another attempt is due.
+    ask(&mut first, &proxy, &at);
+    supplier.publish(&numbered(2)).unwrap();
+    assert_eq!(first.push().1, numbered(2));
+    drop(first);
+    second.accept_numbered(2..3);
+    assert_eq!(read(&service, Counter::ConnectsBegun), 0);
+}
+
+/// Suppliers of ORBs that offer their connections to every server had no lane of their own any more.
+#[test]
+fn a_supplier_that_offers_its_connection_goes_to_its_lane_until_events_go_over_it() {
+    let lanes = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
+    let service = start_with(Config { lanes, ..Config::default() });
+    let orb = Orb::new(OrbOptions::default());
+    let found = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
+    let admin = find_channel(&found, None).unwrap().0.default_supplier_admin().unwrap();
+    let (supplier, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+    supplier.set_qos(&[ThreadPool::new(PriorityModel::ServerDeclared, 20, 1).into()]).unwrap();
+    let supplier = supplier.object().ior().iiop().unwrap().key.clone();
+    let (at, mut link) = (hidden(), connect_from(&service, LOCAL));
+    let listed = [(&*at.0, at.1)];
+    let connect = (&*supplier, "connect_structured_push_supplier");
+    assert_eq!(call(&mut link, connect, &listed, |w| Ior::default().write(w)), ReplyStatus::NoException);
+    await_count(&service, Counter::BidirectionalConnections, 1);
+    let push = |link: &mut Link, number| {
+        let push = (&*supplier, "push_structured_event");
+        let status = call(link, push, &listed, |w| numbered(number).write(w).unwrap());
+        assert_eq!(status, ReplyStatus::NoException);
+    };
+    let counts = || [Counter::PushesPassed, Counter::ConnectionsMoved].map(|counter| read(&service, counter));
+    (0..10).for_each(|number| push(&mut link, number));
+    assert_eq!(counts(), [1, 1]);
+    await_count(&service, Counter::BidirectionalConnections, 0);
+    ask(&mut link, &supplier, &at);
+    push(&mut link, 10);
+    assert_eq!(counts(), [1, 1]);
+    let of_consumer = proxy(&service);
+    subscribe_over(&mut link, &of_consumer, &at, &[]);
+    await_count(&service, Counter::BidirectionalConnections, 1);
+    (0..100).for_each(|number| push(&mut link, number));
+    assert_eq!(counts(), [101, 2]);
+    link.accept_numbered(0..100);
+}
+
+/// A reference that says that its object is called over TLS covers no connection without.
+#[test]
+fn over_tls_a_consumer_is_called_on_the_connection_that_it_offers() {
+    let authority = Authority::new("bidirectional");
+    let service = start_with(Config { tls: tls::settings(&authority), ..Config::default() });
+    let (at, key) = (hidden(), proxy(&service));
+    let mut reference = reference_at(&at, "StructuredPushConsumer");
+    let secure = SecureTransport { supports: 0x66, requires: 0x06, port: at.1 };
+    for profile in &mut reference.profiles {
+        if let Profile::Iiop(profile) = profile {
+            profile.components.push(secure.to_component());
+        }
+    }
+    let context = bidirectional::context([(&*at.0, at.1)]);
+    let contexts = [(ServiceContexts::BI_DIR_IIOP, &*context)];
+    let (operation, request_id) = (&b"connect_structured_push_consumer"[..], 8);
+    let head = RequestHead { request_id, key: &key, operation, contexts: &contexts, ..REQUEST };
+    let address = service.tls_addresses()[0].unwrap();
+    let mut line = Line::connect(address, &tls::end(&authority, Some(&authority.certify("client")))).unwrap();
+    let mut message = |sent: &[u8]| {
+        if !sent.is_empty() {
+            line.send(sent);
+        }
+        let mut bytes = line.octets(HEADER_LEN);
+        let header = Header::parse(&bytes).unwrap();
+        bytes.extend(line.octets(header.message_len() - HEADER_LEN));
+        (header, bytes)
+    };
+    let (header, bytes) = message(&request_with(&head, CharSet::Latin1, |w| reference.write(w)));
+    assert_eq!(Reply::parse(&bytes, &header).unwrap().status, ReplyStatus::NoException);
+    let supplier = supply(&service);
+    publish_numbered(&supplier, 0..3);
+    let mut before = Vec::new();
+    for number in 0..3 {
+        let (header, bytes) = message(&before);
+        let request = Request::parse(&bytes, &header).unwrap();
+        let event = StructuredEvent::read(&mut request.body(&bytes, &header, CharSet::Latin1)).unwrap();
+        assert_eq!(event, numbered(number));
+        before = acknowledgement(request.request_id);
+    }
+    line.send(&before);
+    await_count(&service, Counter::Delivered, 3);
+    let counted = [Counter::BidirectionalPushes, Counter::ConnectsBegun].map(|counter| read(&service, counter));
+    assert_eq!(counted, [3, 0]);
 }

@@ -65,6 +65,14 @@ impl Line {
         self.tcp.write_all(&sealed[..count]).unwrap();
     }
 
+    /// The next octets that come.
+    pub(crate) fn octets(&mut self, count: usize) -> Vec<u8> {
+        while self.plain.len() < count {
+            assert!(self.take_in().unwrap() > 0, "the end after {} octets of {count}", self.plain.len());
+        }
+        self.plain.drain(..count).collect()
+    }
+
     /// The next line that comes; nothing at the end.
     pub(crate) fn line(&mut self) -> Option<String> {
         loop {

@@ -4,11 +4,11 @@
 //! first request to administration, which decides which objects are called over the connection ([`corba::Offer`]). Calls to them wait in
 //! the output of a place of their own ([`Outgoings::accept`](super::outgoing::Outgoings::accept)). Here the connection writes that output
 //! between its replies, a message of either begun being completed first, and takes in the client's replies. All this is the main lane's:
-//! a connection over which events go stays there, and any other leaves with its offer not taken up when its pushes are for another lane.
+//! a connection over which events go stays there. Any other leaves when its pushes are for another lane, and its offer ends.
 //!
-//! A client with the maximum of unanswered requests has its replies read up to the next request
-//! ([`Caller::note_next`]), so that one which supplies and consumes over one connection can acknowledge what makes room for its pushes. One that
-//! sends further requests before its replies waits with them, within `HoldTimeout`.
+//! A client with the maximum of unanswered requests has its replies read up to the next request ([`Caller::note_next`]), so that one which
+//! supplies and consumes over one connection can acknowledge what makes room for its pushes. One that sends further requests before its
+//! replies waits with them, within `HoldTimeout`.
 
 use std::io;
 use std::sync::Arc;
