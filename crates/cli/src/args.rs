@@ -17,6 +17,7 @@ mod plan;
 mod publish;
 mod serve;
 mod server;
+mod standby;
 mod store;
 mod tempo;
 
@@ -42,6 +43,7 @@ pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOp
 pub(crate) use publish::{EventForm, PubOptions};
 pub(crate) use serve::{DemoOptions, LogLevel, ServeOptions, TaoNotifyOptions};
 pub(crate) use server::{ChannelArg, ServerOptions, service_of};
+pub(crate) use standby::{PromoteOptions, StandbyCommand, StandbyOptions};
 pub(crate) use store::{CompactOptions, SalvageOptions, StoreCommand, StoreOptions};
 pub(crate) use tempo::{
     MeetOptions, TempoCommand, TempoGaugeOptions, TempoProbeOptions, TempoPubOptions, TempoSubOptions,
@@ -225,7 +227,7 @@ A real-time notification service for CORBA, and tools to look at one
 Usage: campanile COMMAND …
 
 To try it        demo
-To serve         serve, tao-notify, doctor, check, deploy, node
+To serve         serve, tao-notify, doctor, check, deploy, node, standby
 Events           pub, sub (echo), record, replay, filter, tempo
 To look          ls, info, consumers, top, types, hz, bw, stats, ping
 To administer    channel, link, topology, dead, disconnect, access, store
@@ -309,6 +311,9 @@ pub(crate) enum Command {
     /// Look at what a service that does not run has stored, check it, make it smaller
     #[command(subcommand, after_help = store::STORE_EXAMPLES)]
     Store(StoreCommand),
+    /// Show how the two machines of [standby] stand, and have the follower take over
+    #[command(subcommand, after_help = standby::STANDBY_EXAMPLES)]
+    Standby(StandbyCommand),
     /// Show dead letters, the events that consumers never took; deliver them once more, remove them
     #[command(subcommand, after_help = dead::DEAD_EXAMPLES)]
     Dead(DeadCommand),

@@ -52,6 +52,7 @@ mod select;
 mod serve;
 mod show;
 mod signals;
+mod standby;
 mod statistics;
 mod stats;
 mod store;
@@ -114,6 +115,7 @@ fn main() -> ExitCode {
         Command::Link(command) => link::run(&command),
         Command::Topology(command) => topology::run(&command),
         Command::Store(command) => store::run(&command),
+        Command::Standby(command) => standby::run(&command),
         Command::Dead(command) => dead::run(&command),
         Command::Access(command) => access::run(&command),
         Command::Pub(options) => options.arranged().and_then(|options| publish::run(&options)),

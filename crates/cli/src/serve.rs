@@ -9,9 +9,11 @@ use crate::show;
 use crate::signals::{Waiter, Wake};
 use crate::supervisor::{self, Supervisor};
 use console::Console;
-use service::{Config, LogConfig, Service, Sockets, Undone};
+use service::{Config, LogConfig, Service, Sockets, StandbyFollower, StartError, Undone};
+use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt as _;
 use std::panic::{self, PanicHookInfo};
 use std::process;
 use std::thread;
@@ -95,10 +97,7 @@ fn serve_on(
     let warning = choose_store(&mut config, environment, address).unwrap_or_default();
     let (limit, naming) = (config.shutdown_drain(), config.naming.outside.clone());
     let mut running = config.clone();
-    let service = Service::start_on(config.clone(), sockets).map_err(|error| match error.is_of_configuration() {
-        true => Failure::Usage(error.to_string()),
-        false => Failure::message(error),
-    })?;
+    let Some(service) = start(&config, sockets, supervisor, &waiter)? else { return Ok(()) };
     // Until the service has ended: the console shows how it ends.
     let console = Console::start(&config, &service).map_err(|error| match error.is_of_configuration() {
         true => Failure::Usage(error.to_string()),
@@ -140,6 +139,11 @@ fn serve_on(
             _ => break,
         }
     }
+    if service.is_superseded() {
+        drop(console);
+        service.shutdown();
+        return begin_again();
+    }
     supervisor.tell_status(&["STOPPING=1"], "delivers what it has taken");
     let counters = service.counters().clone();
     let stopper = service.stopper();
@@ -155,6 +159,56 @@ fn serve_on(
     drop(console);
     let _ = io::stdout().write_all(summary(&counters.snapshot(), started, io::stdout().is_terminal()).as_bytes());
     if undone.is_loss() { Err(Failure::Undelivered(loss_text(&undone))) } else { Ok(()) }
+}
+
+/// Starts the service, at once or, on a follower's machine, when that is promoted. `None`: a signal asked to end before.
+fn start(
+    config: &Config,
+    sockets: Sockets,
+    supervisor: &Supervisor,
+    waiter: &Waiter,
+) -> Result<Option<Service>, Failure> {
+    let is_given = sockets.giop.is_some() || sockets.json.is_some() || sockets.tempo.is_some();
+    if config.standby.listen.is_some() && is_given {
+        // Clients would connect to sockets that are there while this machine does not serve, and wait.
+        return Err(Failure::Usage(
+            "[standby] does not go with sockets that systemd opens: disable the socket unit, and enable the service"
+                .to_owned(),
+        ));
+    }
+    let failed = |error: StartError| match error.is_of_configuration() {
+        true => Failure::Usage(error.to_string()),
+        false => Failure::message(error),
+    };
+    match Service::start_on(config.clone(), sockets) {
+        Err(StartError::Follower) => {}
+        started => return started.map(Some).map_err(failed),
+    }
+    let follower = StandbyFollower::start(config).map_err(failed)?;
+    let promoted = waiter.sender();
+    follower.when_promoted(move || drop(promoted.send(Wake::Done)));
+    let peer = config.standby.peer.as_deref().unwrap_or_default();
+    let line = format!("follower of {peer}, listens at {}, and serves no client", follower.address());
+    say(&format!("campanile: {line}\n"));
+    supervisor.tell_status(&["READY=1"], &line);
+    while !follower.is_promoted() {
+        supervisor.tell(&["WATCHDOG=1"]);
+        if let Some(Wake::Signal) = waiter.wait(supervisor.keep_alive_every()) {
+            return Ok(None);
+        }
+    }
+    drop(follower);
+    Service::start_on(config.clone(), Sockets::default()).map(Some).map_err(failed)
+}
+
+/// Has this process begin anew: another leader has taken over, and this machine is its follower from now on.
+fn begin_again() -> Result<(), Failure> {
+    say("campanile: another leader has taken over: begins again as its follower\n");
+    let program = env::current_exe()?;
+    Err(Failure::Message(format!(
+        "cannot begin again: {}",
+        process::Command::new(program).args(env::args_os().skip(1)).exec()
+    )))
 }
 
 /// Has a panic of any thread logged, and end the process by SIGABRT: a service without one of its threads is half dead, unnoticed by its
@@ -360,10 +414,10 @@ mod tests {
 
     #[test]
     fn a_panic_of_any_thread_is_logged_and_ends_the_process() {
-        if std::env::var_os(PANICS).is_some() {
+        if env::var_os(PANICS).is_some() {
             panic_in_a_thread();
         }
-        let mut program = process::Command::new(std::env::current_exe().unwrap());
+        let mut program = process::Command::new(env::current_exe().unwrap());
         let this = "serve::tests::a_panic_of_any_thread_is_logged_and_ends_the_process";
         program.args(["--exact", this, "--nocapture"]).env(PANICS, "1");
         let output = testing::output_in_time(&mut program);

@@ -25,7 +25,7 @@ pub(crate) fn run(command: &StoreCommand) -> Result<(), Failure> {
 }
 
 /// Folder of the options; by default that of `campanile serve` without options.
-fn directory(options: &StoreOptions) -> Result<PathBuf, Failure> {
+pub(crate) fn directory(options: &StoreOptions) -> Result<PathBuf, Failure> {
     let environment = Environment::read();
     let default = || {
         let of_user = || Some(environment.user_state()?.join("campanile").join("2809"));

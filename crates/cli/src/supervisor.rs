@@ -123,6 +123,11 @@ impl Supervisor {
         self.tell(&[more, &[status.as_str()]].concat());
     }
 
+    /// Interval of keep-alives, if the supervisor expects them.
+    pub(crate) fn keep_alive_every(&self) -> Option<Duration> {
+        self.watchdog.map(|limit| limit / 4)
+    }
+
     /// Sends keep-alives, as long as administration and all lanes are running, if the supervisor expects them.
     pub(crate) fn watch(&self, liveness: Liveness) {
         let Some(limit) = self.watchdog.filter(|_| self.socket.is_some()) else { return };

@@ -47,7 +47,10 @@ pub(crate) fn family_of((name, counter): (&'static str, Counter)) -> (String, Ki
         "event_bytes_stored" => ("events_stored_bytes", "bytes"),
         "event_bytes_kept" => ("events_kept_bytes", "bytes"),
         "store_bytes" => ("store_written_bytes", "bytes"),
-        "overflow_bytes" | "history_bytes" | "store_disk_bytes" | "http_figures_bytes" => (name, "bytes"),
+        "standby_lag_ns" => ("standby_lag_seconds", "seconds"),
+        "overflow_bytes" | "history_bytes" | "store_disk_bytes" | "http_figures_bytes" | "standby_lag_bytes" => {
+            (name, "bytes")
+        }
         other => (other.strip_prefix("lane_").unwrap_or(other), ""),
     };
     let kind = if counter.is_level() || counter.is_maximum() { Kind::Gauge } else { Kind::Counter };

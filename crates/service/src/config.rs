@@ -16,6 +16,7 @@ mod links;
 mod log;
 mod other_protocols;
 mod persistence;
+mod standby;
 mod time_driven;
 mod timers;
 mod tls;
@@ -41,6 +42,7 @@ pub use self::links::{Carrier, LinkDatagrams, LinkDirections, LinkEntry, LinkNam
 pub use self::log::{LogConfig, LogFormat, LogLevel};
 pub use self::other_protocols::{Http, Json, Tempo, TempoType};
 pub use self::persistence::{Channel, ConnectionReliability, StoreConfig};
+pub use self::standby::{OnFollowerLost, Replicate, Standby, StandbyRole};
 pub use self::time_driven::TimeDriven;
 pub use self::timers::DeclaredTimer;
 pub(crate) use self::tls::Ends;
@@ -106,6 +108,8 @@ pub struct Config {
     pub tls: Tls,
     /// What outlives the process.
     pub store: StoreConfig,
+    /// A second machine that has everything that the store has, and can take over.
+    pub standby: Standby,
     /// Channels that there are from the start, beside the default channel. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<DeclaredChannel>,
@@ -284,6 +288,7 @@ impl Default for Config {
             federation: Federation::default(),
             tls: Tls::default(),
             store: StoreConfig::default(),
+            standby: Standby::default(),
             access: Vec::new(),
             client: Vec::new(),
             tokens: BTreeMap::new(),
@@ -402,6 +407,7 @@ impl Config {
         link_zenoh::check(self)?;
         federation::check(self)?;
         self.tls.check(self)?;
+        self.standby.check(self)?;
         self.check_access()?;
         self.tempo_group()?;
         self.tempo_types().map(|_| ())

@@ -599,6 +599,24 @@ counters! {
     StoreFailures = "store_failures",
     /// 1 while the disk is full and persistent events are refused for that.
     StoreFull = "store_full",
+    /// The epoch in which this service is the leader of a pair of machines.
+    StandbyEpoch = "standby_epoch",
+    /// 1 while the follower is in step.
+    StandbyInStep = "standby_in_step",
+    /// Batches of the store that the follower has yet to confirm.
+    StandbyLagBatches = "standby_lag_batches",
+    /// Octets of those that are waiting for it in memory.
+    StandbyLagBytes = "standby_lag_bytes",
+    /// Time since the oldest of them was written, in nanoseconds.
+    StandbyLagTime = "standby_lag_ns",
+    /// Batches that the follower confirmed, one by one.
+    StandbyBatches = "standby_batches",
+    /// Copies of the whole store that the follower took.
+    StandbyCopies = "standby_copies",
+    /// Times that a follower in step was lost.
+    StandbyFollowersLost = "standby_followers_lost",
+    /// Times that the follower lacked more than `standby.lag_max`, and needs a copy.
+    StandbyOutrun = "standby_outrun",
     /// Changes that were answered with `PERSIST_STORE`, since the disk had not taken them within `store.answer_within_ms`: they are in
     /// effect, and written when it does, or undone where something was made.
     ChangesNotStored = "changes_not_stored" (was "changes_not_kept"),

@@ -29,6 +29,7 @@ mod resolver;
 mod shutdown_request;
 #[cfg(test)]
 mod simulation;
+mod standby;
 mod start;
 mod store;
 mod time;
@@ -51,8 +52,8 @@ pub use config::{
     ConnectionReliability, Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel,
     DeclaredLane, DeclaredTimer, DeclaredValue, Delivery, Discipline, Federation, Giop, HTTP_TOKEN_NAME, Http,
     IdlError, Json, Lanes, Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, LinkZenoh, Links, LogConfig,
-    LogFormat, LogLevel, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo,
-    TempoType, TimeDriven, Tls, Undeclarable, Unfit, WhenFull,
+    LogFormat, LogLevel, Naming, NarrowCodeSet, OnFollowerLost, OutgoingConfig, PriorityMapping, Replicate,
+    Scheduling, Standby, StandbyRole, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit, WhenFull,
 };
 pub use corba::NOT_PERMITTED;
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus, near};
@@ -60,6 +61,7 @@ pub use counters::{Counter, Counters, HttpCounters, LaneCounters};
 pub use handshakes::{HandshakeFailure, HandshakeReports};
 pub use lane::scheduling::run_at_fifo;
 pub use overflow::history::stored::StoredHistory;
+pub use standby::{STANDBY_SOCKET, StandbyFollower};
 pub use start::{Service, Sockets, StartError, Stopper, TlsServer, raise_descriptor_limit};
 pub use store::requests::DeadLetter;
 pub use store::salvage::{Salvaged, SalvagedTable, salvage};

@@ -32,7 +32,7 @@ pub use self::limits::raise_descriptor_limit;
 use self::limits::{ConnectionsMax, ceilings, connections_that_fit, make_room_for_descriptors, reserve_bytes};
 use self::ports::Ports;
 pub(crate) use self::storage::try_restore;
-use self::storage::{Keepers, find_store, furnish, start_keepers};
+use self::storage::{FoundStore, Keepers, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
 use crate::admin::dead_letters::DeadLetterInquiry;
 use crate::admin::drain::Undone;
@@ -66,6 +66,7 @@ use crate::published::Published;
 use crate::random;
 use crate::resolver::{self, Asking, Resolver};
 use crate::shutdown_request::ShutdownRequest;
+use crate::standby::Shipped;
 use crate::time;
 use access::{ClientNames, OutgoingPolicy, Tokens};
 use accounts::{Accounts, Resource};
@@ -105,6 +106,8 @@ pub struct Service {
     /// Ends when the lanes have.
     _dds: dds::Threads,
     _zenoh: zenoh::Threads,
+    /// Ends when the store has.
+    standby: Option<Shipped>,
     stopper: Stopper,
     shutdown_request: Arc<ShutdownRequest>,
     pub(crate) known: Known,
@@ -195,6 +198,8 @@ impl Service {
         check_processors(&config.lanes.cpus)?;
         let ends = if config.tls.is_used() { Some(config.tls.read()?) } else { None };
         let ends = ends.map(|ends| Arc::new(ArcSwap::from_pointee(ends)));
+        // The address of clients may be the leader's.
+        let found = config.standby.listen.as_ref().map(|_| find_store(&config)).transpose()?;
         let mut ports = Ports::default();
         let connections_max = connections_that_fit(&config, raise_descriptor_limit());
         let (mut listeners, mut addresses) = bind_ports(&config, sockets, connections_max, &mut ports)?;
@@ -213,14 +218,17 @@ impl Service {
         let of_others = of_others.flat_map(|protocol| *addresses.of(protocol)).flatten();
         listeners.own = of_others.chain(http.filter(|address| address.port() != 0)).collect();
         let place = Place { host: &host, port, secure };
-        let assembled = assemble(&config, (listeners, ports), place, ends.as_ref(), connections_max)?;
+        let assembled = assemble(&config, (listeners, ports, found), place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut warnings, announcement, .. } =
             assembled;
-        let Assembled { is_outside, store_directory, known, dds, zenoh, .. } = assembled;
+        let Assembled { is_outside, store_directory, known, dds, zenoh, standby, .. } = assembled;
         warnings.extend(json_address.and_then(|address| open_port_warning("json.listen", address)));
         warnings.extend(tempo_address.and_then(|address| open_port_warning("tempo.listen", address)));
         warnings.extend(links_address.and_then(|address| open_port_warning("links.listen", address)));
         let shutdown_request = Arc::clone(&administrator.ending.shutdown_request);
+        if let Some(standby) = &standby {
+            standby.shipping.end_when_superseded(Arc::clone(&shutdown_request));
+        }
         let stopper =
             Stopper { hurry: Arc::clone(&administrator.ending.hurry), waker: Arc::clone(&administrator.waker) };
         // From here on a failure drops it, which stops what has been started.
@@ -242,6 +250,7 @@ impl Service {
             administration_thread: None,
             _dds: dds,
             _zenoh: zenoh,
+            standby,
             stopper,
             shutdown_request,
             known,
@@ -280,6 +289,7 @@ pub(crate) struct Assembled {
     store_directory: Option<PathBuf>,
     dds: dds::Threads,
     zenoh: zenoh::Threads,
+    standby: Option<Shipped>,
     known: Known,
 }
 
@@ -310,13 +320,13 @@ fn secure_transport(tls: &Tls, port: u16) -> SecureTransport {
 /// Makes a service that is reached at a place, and starts its lanes. Its ports are opened when what outlives the process was found good.
 fn assemble(
     config: &Config,
-    (mut listeners, ports): (Listeners, Ports),
+    (mut listeners, ports, found): (Listeners, Ports, Option<FoundStore>),
     place: Place<'_>,
     ends: Option<&Arc<ArcSwap<Ends>>>,
     connections_max: ConnectionsMax,
 ) -> Result<Assembled, StartError> {
     let memory = config.memory();
-    let (found, mut warnings) = find_store(config)?;
+    let (found, mut warnings) = found.map_or_else(|| find_store(config), Ok)?;
     let (store_directory, service) = found.as_ref().map(|found| (found.directory.clone(), found.service)).unzip();
     let mut protocol = Protocol::new(protocol_settings(config, memory, place, found.is_some()));
     protocol.objects.handle_utc(time::utc());
@@ -328,7 +338,6 @@ fn assemble(
     let (dds, dds_joins, zenoh) = start_bridges(config, &protocol, &mut listeners, &mut warnings)?;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
     let (factory, outside_naming) = (protocol.objects.factory_reference(), outside_naming(config, &announcement)?);
-    let is_outside = outside_naming.is_some();
     let Some(published) = protocol.publish() else { return Err(StartError::Resources(io::ErrorKind::Other.into())) };
     let published = Arc::new(ArcSwap::from_pointee(Published::from(published)));
 
@@ -345,7 +354,7 @@ fn assemble(
     let common = common((config, types), memory, &published, accounts, began, listeners.outlive, guarding);
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut keepers = keepers.unwrap_or_default();
-    let histories = HistoryInquiry::new(keepers.inquirer.take());
+    let (standby, histories) = (keepers.standby.take(), HistoryInquiry::new(keepers.inquirer.take()));
     let dead_letters = DeadLetterInquiry::new(keepers.store.as_mut().and_then(|store| store.desk.take()));
     ports.open()?;
     let mut lanes = lane_registry((config, handshakes), common, &counters, &waker, listeners, keepers)?;
@@ -380,10 +389,11 @@ fn assemble(
         counters,
         warnings,
         announcement,
-        is_outside,
+        is_outside: config.naming.outside.is_some(),
         store_directory,
         dds,
         zenoh,
+        standby,
         known,
     })
 }
@@ -448,7 +458,7 @@ pub(crate) fn simulated(config: &Config, listeners: Listeners, address: SocketAd
     let connections_max = ConnectionsMax { from_clients: 1_000, to_clients: 1_000, http: 64 };
     let host = address.ip().to_string();
     let place = Place { host: &host, port: address.port(), secure: None };
-    assemble(config, (listeners, Ports::default()), place, None, connections_max)
+    assemble(config, (listeners, Ports::default(), None), place, None, connections_max)
 }
 
 /// Lanes that may wait to be introduced to the resolver before it looks.

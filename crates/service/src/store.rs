@@ -13,6 +13,7 @@ mod fullness;
 pub(crate) mod journal;
 pub(crate) mod origins;
 pub(crate) mod record;
+pub(crate) mod replication;
 pub(crate) mod requests;
 mod room;
 pub(crate) mod salvage;
@@ -37,7 +38,7 @@ use engine::{ChannelId, Time};
 use self::copy_on_write::CopyOnWriteFile;
 use self::dead_letters::DeadLetterLimits;
 use self::disk::Phases;
-pub(crate) use self::disk::{Disk, StoreError};
+pub(crate) use self::disk::{Disk, StoreError, disk_file};
 use self::fullness::Fullness;
 use self::journal::{Chunk, Journal, Slot};
 use self::origins::{SeenOrigin, SeenOrigins};
@@ -47,6 +48,7 @@ use crate::counters::{Block, Counter};
 use crate::lane::io::net::Waker;
 use crate::lane::links::mailbox::{Mailbox, mailbox};
 use crate::log::Attempts;
+use crate::standby::shipping::Shipping;
 use crate::time;
 
 /// Changes by key: the new value, or `None` to remove the old one.
@@ -79,6 +81,8 @@ pub(crate) struct Found {
     pub(crate) origins: Vec<(u64, SeenOrigin)>,
     /// This service's number, by which other services know it.
     pub(crate) service: u64,
+    /// Where the store has a follower, or has had one: what ships its batches.
+    pub(crate) shipping: Option<Arc<Shipping>>,
 }
 
 /// Opens a store, and reads its configuration.
@@ -86,7 +90,7 @@ pub(crate) fn open(directory: &Path) -> Result<Found, StoreError> {
     let mut disk = open_when_nothing_looks(directory)?;
     let image = disk.image()?;
     let (events, origins, service) = (disk.events()?, disk.origins_seen()?, disk.service()?);
-    Ok(Found { directory: directory.into(), disk, image, events, origins, service })
+    Ok(Found { directory: directory.into(), disk, image, events, origins, service, shipping: None })
 }
 
 /// Maximum time that a start waits for programs that read the store, such as `campanile store show`, and how many of them it waits for.
@@ -384,6 +388,7 @@ impl Writer {
         self.journal.look();
         let has_ended = self.receive() && self.journal.has_ended();
         self.serve_request();
+        self.disk.serve_replication();
         self.look_for_room();
         if self.has_just_failed() || self.fullness.is_full() {
             // An attempt to write would have to read the whole database first.
@@ -555,7 +560,7 @@ impl Writer {
         let is_empty = self.changes.is_empty() && !tidies && self.journal.events().next().is_none();
         let (began, answered) = (time::now(), self.journal.awaited());
         let mut looks = tidies || !self.changes.is_empty();
-        match if is_empty { Ok(0) } else { self.write_batch(tidies) } {
+        match if is_empty { Ok(0) } else { self.write_confirmed(tidies) } {
             Ok(octets) => {
                 if !is_empty {
                     self.counters.add(Counter::StoreWrites, 1);
@@ -625,6 +630,15 @@ impl Writer {
         self.unlooked = 0;
         let may_have = if octets < disk_bytes_max { event_bytes_max } else { event_bytes_max.min(disk_bytes_max / 4) };
         self.journal.set_bytes_max(may_have);
+    }
+
+    /// Writes a batch, and waits until it may be acknowledged: where a follower has to have it, too. What fails there is on this disk, as
+    /// may be what fails here.
+    fn write_confirmed(&mut self, tidies: bool) -> Result<u64, StoreError> {
+        self.disk.may_write()?;
+        let octets = self.write_batch(tidies)?;
+        self.disk.confirm()?;
+        Ok(octets)
     }
 
     fn write_batch(&mut self, tidies: bool) -> Result<u64, StoreError> {

@@ -37,6 +37,7 @@ mod persistent;
 mod plan;
 mod restart;
 mod several_nodes;
+mod standby;
 mod stats;
 mod stopping;
 mod store;

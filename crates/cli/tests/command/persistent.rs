@@ -108,7 +108,7 @@ pub(crate) fn event(supplier: i32, number: i32) -> StructuredEvent {
 }
 
 /// Pushes numbers until the service is gone, and tells which were taken.
-fn supply(address: &str, id: i32, name: i32, from: i32, told: &Sender<(i32, i32)>) {
+pub(crate) fn supply(address: &str, id: i32, name: i32, from: i32, told: &Sender<(i32, i32)>) {
     let Ok(proxy) = supplier(address, id) else { return };
     for number in from.. {
         if proxy.push_structured_event(&event(name, number)).is_err() {

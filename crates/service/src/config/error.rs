@@ -92,6 +92,11 @@ pub enum ConfigError {
         /// Why, and what to write.
         why: String,
     },
+    /// What `[standby]` says does not go together.
+    Standby {
+        /// Why, and what to write.
+        why: String,
+    },
     /// What `[tls]` says does not go together.
     Tls {
         /// Why, and what to write.
@@ -188,6 +193,7 @@ impl fmt::Display for ConfigError {
             Self::Datagrams { key, why } => write!(f, "links.datagrams.{key}: {why}"),
             Self::Zenoh { key, why } => write!(f, "links.zenoh.{key}: {why}"),
             Self::Federation { why } => write!(f, "[federation]: {why}"),
+            Self::Standby { why } => write!(f, "[standby]: {why}"),
             Self::Tls { why } => f.write_str(why),
             Self::BudgetWithoutPeriod { budget_us } => write!(
                 f,

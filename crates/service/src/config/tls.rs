@@ -164,6 +164,15 @@ impl Tls {
         let server = identity.map(|identity| ServerEnd::new(identity, clients)).transpose()?;
         Ok(Ends { server, client })
     }
+
+    /// Reads the files, for connections on which both sides show certificates, and servers' name their hosts.
+    ///
+    /// # Errors
+    /// Names the first that cannot be used, and says why.
+    pub(crate) fn read_mutual(&self) -> Result<Ends, LoadError> {
+        let clients = Some(ClientCertificates::Required);
+        Self { clients, check_names: true, ..self.clone() }.read()
+    }
 }
 
 impl Config {

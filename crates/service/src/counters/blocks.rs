@@ -67,7 +67,8 @@ const STORE: usize = 4;
 const OVERFLOW: usize = 5;
 const HANDSHAKES: usize = 6;
 const HTTP: usize = 7;
-const FIRST_SLOT: usize = 8;
+const STANDBY: usize = 8;
+const FIRST_SLOT: usize = 9;
 
 /// Place of the block of a pool's lane, until the lane ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +112,11 @@ impl Counters {
     /// The block of the thread that keeps backlogs.
     pub(crate) fn of_overflow(&self) -> Arc<Block> {
         self.block(OVERFLOW)
+    }
+
+    /// The block of the thread that ships to a follower.
+    pub(crate) fn of_standby(&self) -> Arc<Block> {
+        self.block(STANDBY)
     }
 
     /// The block of the thread that makes TLS handshakes.

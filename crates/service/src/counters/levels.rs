@@ -36,6 +36,11 @@ impl Counter {
                 | Self::HistoryBytes
                 | Self::StoreDiskBytes
                 | Self::StoreFull
+                | Self::StandbyEpoch
+                | Self::StandbyInStep
+                | Self::StandbyLagBatches
+                | Self::StandbyLagBytes
+                | Self::StandbyLagTime
                 | Self::HttpConnectionsOpen
                 | Self::HttpStreamsOpen
                 | Self::HttpWebSocketsOpen

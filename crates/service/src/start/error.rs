@@ -70,6 +70,13 @@ pub enum StartError {
     },
     /// Certificates, keys or lists of revoked certificates cannot be used.
     Tls(LoadError),
+    /// There can be no pair of machines as it is configured.
+    Standby {
+        /// Why not.
+        why: String,
+    },
+    /// The store is a follower's: it is for a [`StandbyFollower`](crate::StandbyFollower), until that is promoted.
+    Follower,
     /// Lanes can run on none of the processors that the configuration names.
     Processors {
         /// `lanes.cpus`.
@@ -93,11 +100,13 @@ impl StartError {
             | Self::Channel { .. }
             | Self::OutsideNaming { .. }
             | Self::Dds { .. }
+            | Self::Standby { .. }
             | Self::Processors { .. } => true,
             Self::Listen { .. }
             | Self::Zenoh { .. }
             | Self::IorFile { .. }
             | Self::Store { .. }
+            | Self::Follower
             | Self::Resources(_) => false,
         }
     }
@@ -145,6 +154,10 @@ impl fmt::Display for StartError {
             Self::Zenoh { why } => write!(f, "links.zenoh: {why}"),
             Self::OutsideNaming { url, why } => {
                 write!(f, "naming.outside = \"{url}\": {why}; write for example corbaloc::host:2809/NameService")
+            }
+            Self::Standby { why } => write!(f, "[standby]: {why}"),
+            Self::Follower => {
+                f.write_str("this machine is the follower of another one, and serves no client until it is promoted")
             }
             Self::Tls(error) => write!(f, "[tls]: {error}"),
             Self::Processors { processors, error } => write!(

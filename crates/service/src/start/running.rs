@@ -121,6 +121,13 @@ impl Service {
         self.shutdown_request.on_request(tell);
     }
 
+    /// Whether another leader has taken over (`[standby]`): the service acknowledges nothing persistent any more, asks for its end
+    /// ([`on_shutdown_request`](Self::on_shutdown_request)), and starts as a follower the next time.
+    #[must_use]
+    pub fn is_superseded(&self) -> bool {
+        self.standby.as_ref().is_some_and(|standby| standby.shipping.is_superseded())
+    }
+
     /// Stops the service at once: requests that it has taken are answered, clients are notified that their connections close, and its
     /// threads end. Events that consumers have yet to get are lost.
     pub fn shutdown(mut self) {

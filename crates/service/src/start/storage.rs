@@ -17,6 +17,8 @@ use crate::overflow;
 use crate::protocols::giop::objects::declare_channel;
 use crate::protocols::link;
 use crate::protocols::tempo::types::DeclaredTypes;
+use crate::standby::shipping::Shipping;
+use crate::standby::{self, Shipped};
 use crate::store::origins::SeenOrigin;
 use crate::store::{self, Changes, Disk, Found, Reception, Store, StoreOptions};
 use accounts::Accounts;
@@ -33,6 +35,8 @@ pub(super) struct OpenedStore {
     service: u64,
     /// The channels that there are.
     channels: Vec<ChannelId>,
+    /// What ships batches to a follower.
+    shipping: Option<Arc<Shipping>>,
 }
 
 /// What lanes have of the threads that keep things. Without a store there are none.
@@ -44,13 +48,21 @@ pub(super) struct Keepers {
     pub(super) overflow: Option<overflow::Reception>,
     /// Where that is asked what is kept of channels' history.
     pub(super) inquirer: Option<overflow::Inquirer>,
+    /// The threads that ship to a follower.
+    pub(super) standby: Option<Shipped>,
 }
 
+/// The store, if there is to be one, and what is remarkable about it.
+pub(super) type FoundStore = (Option<Found>, Vec<String>);
+
 /// Opens the store, if there is to be one. Says what is remarkable about it.
-pub(super) fn find_store(config: &Config) -> Result<(Option<Found>, Vec<String>), StartError> {
+pub(super) fn find_store(config: &Config) -> Result<FoundStore, StartError> {
     let Some((directory, is_wanted)) = config.store.folder() else { return Ok((None, Vec::new())) };
     match store::open(directory) {
-        Ok(found) => Ok((Some(found), Vec::new())),
+        Ok(mut found) => {
+            standby::attach(config, &mut found)?;
+            Ok((Some(found), Vec::new()))
+        }
         // There is nothing to be lost, and the configuration does not ask that there be.
         Err(error) if !is_wanted && error.is_nowhere(directory) => {
             let warning = format!(
@@ -76,7 +88,7 @@ pub(super) fn furnish(
     accounts: &Arc<Accounts>,
     found: Option<Found>,
 ) -> Result<(Option<OpenedStore>, Durables), StartError> {
-    let Some(Found { directory, mut disk, image: stored, events, origins, service }) = found else {
+    let Some(Found { directory, mut disk, image: stored, events, origins, service, shipping }) = found else {
         make_topology(protocol, config)?;
         return Ok((None, Vec::new()));
     };
@@ -113,7 +125,7 @@ pub(super) fn furnish(
         disk.write(&changes).map_err(|error| failed(error.to_string()))?;
     }
     let channels = protocol.objects.hierarchy().channels().map(Channel::id).collect();
-    Ok((Some(OpenedStore { disk, events, origins, service, channels }), served))
+    Ok((Some(OpenedStore { disk, events, origins, service, channels, shipping }), served))
 }
 
 /// Links that operators have added, those in a form that this version reads.
@@ -141,7 +153,7 @@ pub(super) fn added_links(protocol: &Protocol, config: &Config, warnings: &mut V
 
 /// Starts the threads of a store in a folder, and of the backlogs beside it.
 pub(super) fn start_keepers(
-    OpenedStore { disk, events, origins, service, channels }: OpenedStore,
+    OpenedStore { disk, events, origins, service, channels, shipping }: OpenedStore,
     directory: &Path,
     (config, types): (&Config, &Arc<DeclaredTypes>),
     (waker, counters): (&Arc<Waker>, &Counters),
@@ -159,6 +171,11 @@ pub(super) fn start_keepers(
         limits,
     };
     let (store, reception) = Store::start(disk, options)?;
+    let standby = shipping.map(|shipping| {
+        shipping.set_store(Arc::clone(&reception.waker));
+        standby::start(config, (shipping, directory), counters)
+    });
+    let standby = standby.transpose()?;
     // A simulation has no files: backlogs stay in memory.
     #[cfg(test)]
     if crate::simulation::device().is_some() {
@@ -174,7 +191,7 @@ pub(super) fn start_keepers(
         administration: waker,
     })
     .map_err(|error| StartError::Store { directory: directory.into(), why: error.to_string() })?;
-    Ok((store, Keepers { store: Some(reception), overflow: Some(overflow), inquirer: Some(inquirer) }))
+    Ok((store, Keepers { store: Some(reception), overflow: Some(overflow), inquirer: Some(inquirer), standby }))
 }
 
 /// Tries whether what was configured could be restored.

@@ -17,27 +17,30 @@ use super::block_device::Place;
 use super::block_device::{BlockDevice, Unsynchronised};
 use super::copy_on_write::CopyOnWriteFile;
 use super::origins::SeenOrigin;
+use super::replication::{self, Kind, Replication};
 #[cfg(test)]
 use super::room::Blocks;
 use super::room::{Room, is_full};
 use crate::random;
 
 /// Configuration, in parts.
-const PARTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("parts");
+pub(super) const PARTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("parts");
 /// Records of events by number, and lists of unconfirmed consumers by the same number.
-const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
-const CONSUMERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("consumers");
+pub(super) const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
+pub(super) const CONSUMERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("consumers");
 /// This service's number, by which other services know it, under [`SERVICE_KEY`].
-const IDENTITY: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("identity");
+pub(super) const IDENTITY: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("identity");
 const SERVICE_KEY: &[u8] = b"service";
 /// Origins of events from other services, each with the number of its event.
-const ORIGINS_SEEN: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("origins_seen");
+pub(super) const ORIGINS_SEEN: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("origins_seen");
 /// Metadata: [`VERSION`].
-const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("about");
-const VERSION_KEY: &str = "version";
+pub(super) const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("about");
+pub(super) const VERSION_KEY: &str = "version";
 /// The version of the tables, and earlier ones, of which it is a superset: without events; without dead letters, which that release would
 /// take for unconfirmed consumers; without origins, which that release would take for names and content of events.
 pub(super) const VERSION: u32 = 4;
+/// The version of a store that takes part in replication: a release that does not count its batches would have the follower differ.
+pub(super) const VERSION_REPLICATED: u32 = 5;
 const VERSION_WITHOUT_EVENTS: u32 = 1;
 const VERSION_WITHOUT_DEAD_LETTERS: u32 = 2;
 const VERSION_WITHOUT_ORIGINS: u32 = 3;
@@ -47,6 +50,11 @@ pub(crate) const FILE: &str = "campanile.redb";
 pub(super) const BLOCK_BYTES: u64 = 512;
 /// Cache for pages of the file, in octets: a batch is small, and the contents are read once.
 const CACHE_BYTES: usize = 4 << 20;
+
+/// The store's file in its folder.
+pub(crate) fn disk_file(directory: &Path) -> PathBuf {
+    directory.join(FILE)
+}
 
 /// The reason why a store cannot be used, for people.
 #[derive(Debug)]
@@ -59,6 +67,8 @@ pub(crate) enum StoreError {
     Version(u32),
     /// The database reported an error.
     Database(redb::Error),
+    /// The follower has not got what is to be acknowledged, or another leader has taken over.
+    Standby(String),
 }
 
 impl fmt::Display for StoreError {
@@ -82,6 +92,7 @@ impl fmt::Display for StoreError {
                 write!(f, "its file {FILE} is damaged, or no store's ({error})")
             }
             Self::Database(error) => write!(f, "its file {FILE}: {error}"),
+            Self::Standby(why) => f.write_str(why),
         }
     }
 }
@@ -135,6 +146,8 @@ pub(crate) struct Disk {
     database: Option<Database>,
     /// The version of the tables when they were opened.
     version: u32,
+    /// What sees each batch, if there is a follower to have it.
+    replication: Option<Box<dyn Replication>>,
 }
 
 impl Disk {
@@ -189,7 +202,7 @@ impl Disk {
 
     fn of(open: Open, octets: Octets, room: Room) -> Result<Self, StoreError> {
         let (database, version) = opened(&open)?;
-        Ok(Self { open, octets, room, database: Some(database), version })
+        Ok(Self { open, octets, room, database: Some(database), version, replication: None })
     }
 
     /// The room for the file on its disk.
@@ -207,7 +220,35 @@ impl Disk {
         (self.octets)().unwrap_or(0)
     }
 
-    fn database(&mut self) -> Result<&Database, StoreError> {
+    /// Has each batch from now on seen by that.
+    pub(crate) fn replicate(&mut self, by: Box<dyn Replication>) {
+        self.replication = Some(by);
+    }
+
+    /// What sees each batch, if anything does.
+    pub(super) fn replication(&mut self) -> Option<&mut (dyn Replication + 'static)> {
+        self.replication.as_deref_mut()
+    }
+
+    /// Runs a transaction of the caller's own, which replication does not see.
+    pub(super) fn transact<R>(
+        &mut self,
+        phases: Phases,
+        run: impl FnOnce(&redb::WriteTransaction) -> Result<R, StoreError>,
+    ) -> Result<R, StoreError> {
+        let done = (|| {
+            let begun = begin(self.database()?, phases)?;
+            let done = run(&begun)?;
+            begun.commit()?;
+            Ok(done)
+        })();
+        if done.is_err() {
+            self.database = None;
+        }
+        done
+    }
+
+    pub(super) fn database(&mut self) -> Result<&Database, StoreError> {
         let opened = match self.database.take() {
             Some(database) => database,
             None => opened(&self.open)?.0,
@@ -297,7 +338,10 @@ impl Disk {
         phases: Phases,
         fill: impl FnOnce(&mut Batch<'_>) -> Result<(), StoreError>,
     ) -> Result<u64, StoreError> {
-        let written = write(self.database()?, phases, fill);
+        self.database()?;
+        let Self { database, replication, .. } = self;
+        let Some(database) = database else { return Err(StoreError::InUse) };
+        let written = write(database, replication.as_deref_mut(), phases, fill);
         if written.is_err() {
             self.database = None;
         }
@@ -330,6 +374,8 @@ pub(crate) struct Batch<'t> {
     /// The table, opened with the first write to it.
     origins_seen: Option<Table<'t, &'static [u8], &'static [u8]>>,
     octets: usize,
+    /// The batch as a follower gets it, if replication sees it.
+    operations: Option<Vec<u8>>,
 }
 
 impl<'t> Batch<'t> {
@@ -344,6 +390,7 @@ impl<'t> Batch<'t> {
                 Some(value) => parts.insert(&**key, &**value).map(drop)?,
                 None => parts.remove(&**key).map(drop)?,
             }
+            replication::note(&mut self.operations, Kind::Parts, key, value.as_deref());
         }
         Ok(())
     }
@@ -351,6 +398,7 @@ impl<'t> Batch<'t> {
     pub(crate) fn keep_event(&mut self, number: u64, record: &[u8]) -> Result<(), StoreError> {
         self.octets += size_of::<u64>() + record.len();
         self.events.insert(number, record)?;
+        replication::note(&mut self.operations, Kind::Events, &number.to_le_bytes(), Some(record));
         Ok(())
     }
 
@@ -358,21 +406,29 @@ impl<'t> Batch<'t> {
     pub(super) fn keep_origin(&mut self, event: u64, origin: &SeenOrigin) -> Result<(), StoreError> {
         self.octets += SeenOrigin::KEY_BYTES + size_of::<u64>();
         self.origins_seen()?.insert(&origin.key()[..], &event.to_le_bytes()[..])?;
+        replication::note(&mut self.operations, Kind::Origins, &origin.key(), Some(&event.to_le_bytes()));
         Ok(())
     }
 
     pub(super) fn forget_origin(&mut self, origin: &SeenOrigin) -> Result<(), StoreError> {
         self.origins_seen()?.remove(&origin.key()[..])?;
+        replication::note(&mut self.operations, Kind::Origins, &origin.key(), None);
         Ok(())
     }
 
     /// Removes all origins for which `is_kept` returns false. Its first argument is the number of the event.
     pub(super) fn retain_origins(&mut self, is_kept: impl Fn(u64, SeenOrigin) -> bool) -> Result<(), StoreError> {
-        self.origins_seen()?.retain(|key, event| {
+        let mut operations = self.operations.take();
+        let retained = self.origins_seen()?.retain(|key, event| {
             let origin = number(event).zip(SeenOrigin::of_key(key));
-            origin.is_some_and(|(event, origin)| is_kept(event, origin))
-        })?;
-        Ok(())
+            let stays = origin.is_some_and(|(event, origin)| is_kept(event, origin));
+            if !stays {
+                replication::note(&mut operations, Kind::Origins, key, None);
+            }
+            stays
+        });
+        self.operations = operations;
+        Ok(retained?)
     }
 
     fn origins_seen(&mut self) -> Result<&mut Table<'t, &'static [u8], &'static [u8]>, StoreError> {
@@ -386,6 +442,7 @@ impl<'t> Batch<'t> {
     /// Stores this service's number.
     pub(super) fn keep_service(&mut self, service: u64) -> Result<(), StoreError> {
         self.begun.open_table(IDENTITY)?.insert(SERVICE_KEY, &service.to_le_bytes()[..])?;
+        replication::note(&mut self.operations, Kind::Identity, SERVICE_KEY, Some(&service.to_le_bytes()));
         Ok(())
     }
 
@@ -393,14 +450,17 @@ impl<'t> Batch<'t> {
     pub(crate) fn keep_consumers(&mut self, number: u64, consumers: &[u8]) -> Result<(), StoreError> {
         self.octets += size_of::<u64>() + consumers.len();
         self.consumers.insert(number, consumers)?;
+        replication::note(&mut self.operations, Kind::Consumers, &number.to_le_bytes(), Some(consumers));
         Ok(())
     }
 
     /// Removes an event, and its list of unconfirmed consumers if it `is_listed`.
     pub(crate) fn forget_event(&mut self, number: u64, is_listed: bool) -> Result<(), StoreError> {
         self.events.remove(number)?;
+        replication::note(&mut self.operations, Kind::Events, &number.to_le_bytes(), None);
         if is_listed {
             self.consumers.remove(number)?;
+            replication::note(&mut self.operations, Kind::Consumers, &number.to_le_bytes(), None);
         }
         Ok(())
     }
@@ -411,9 +471,9 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
     let database = open(&builder)?;
-    if has_all_tables(&database)? {
+    if let Some(version) = version_with_all_tables(&database)? {
         // Nothing is written here: the disk may be full.
-        return Ok((database, VERSION));
+        return Ok((database, version));
     }
     let begun = begin(&database, Phases::Two)?;
     let found = {
@@ -423,7 +483,7 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
             None | Some(VERSION_WITHOUT_EVENTS | VERSION_WITHOUT_DEAD_LETTERS | VERSION_WITHOUT_ORIGINS) => {
                 _ = about.insert(VERSION_KEY, VERSION)?
             }
-            Some(VERSION) => {}
+            Some(VERSION | VERSION_REPLICATED) => {}
             Some(other) => return Err(StoreError::Version(other)),
         }
         begun.open_table(PARTS)?;
@@ -440,8 +500,8 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
     Ok((database, found))
 }
 
-/// Whether a database is of [`VERSION`], and has all of its tables.
-fn has_all_tables(database: &Database) -> Result<bool, StoreError> {
+/// The version of a database that has all tables of this release. `None` for others.
+fn version_with_all_tables(database: &Database) -> Result<Option<u32>, StoreError> {
     let begun = database.begin_read()?;
     let is_there = || {
         let about = begun.open_table(ABOUT)?;
@@ -450,10 +510,11 @@ fn has_all_tables(database: &Database) -> Result<bool, StoreError> {
         begun.open_table(CONSUMERS)?;
         begun.open_table(ORIGINS_SEEN)?;
         let has_identity = service_in(&begun.open_table(IDENTITY)?)?.is_some();
-        Ok(has_identity && about.get(VERSION_KEY)?.is_some_and(|version| version.value() == VERSION))
+        let version = about.get(VERSION_KEY)?.map(|version| version.value()).filter(|_| has_identity);
+        Ok(version.filter(|version| matches!(*version, VERSION | VERSION_REPLICATED)))
     };
     match is_there() {
-        Err(redb::Error::TableDoesNotExist(_)) => Ok(false),
+        Err(redb::Error::TableDoesNotExist(_)) => Ok(None),
         found => Ok(found?),
     }
 }
@@ -507,16 +568,25 @@ fn begin(database: &Database, phases: Phases) -> Result<redb::WriteTransaction, 
 
 fn write(
     database: &Database,
+    mut replication: Option<&mut (dyn Replication + 'static)>,
     phases: Phases,
     fill: impl FnOnce(&mut Batch<'_>) -> Result<(), StoreError>,
 ) -> Result<u64, StoreError> {
     let begun = begin(database, phases)?;
-    let octets = {
+    let (octets, operations) = {
         let (events, consumers) = (begun.open_table(EVENTS)?, begun.open_table(CONSUMERS)?);
-        let mut batch = Batch { begun: &begun, events, consumers, origins_seen: None, octets: 0 };
+        let operations = replication.as_ref().map(|_| Vec::new());
+        let mut batch = Batch { begun: &begun, events, consumers, origins_seen: None, octets: 0, operations };
         fill(&mut batch)?;
-        batch.octets
+        (batch.octets, batch.operations)
     };
-    begun.commit()?;
+    if let Some((replication, operations)) = replication.as_deref_mut().zip(operations) {
+        replication::begin(&begun, replication, operations)?;
+    }
+    let committed = begun.commit();
+    if let Some(replication) = replication {
+        replication.end(committed.is_ok());
+    }
+    committed?;
     Ok(octets as u64)
 }

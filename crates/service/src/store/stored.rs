@@ -241,6 +241,9 @@ impl OfflineStore {
         let read = self.disk.service().and_then(|service| Ok((service, self.disk.origins_seen()?)));
         let (service, origins) = read.map_err(|error| explain(&self.directory, &error))?;
         target.service(service)?;
+        if let Some((record, position)) = self.disk.standby().map_err(|error| explain(&self.directory, &error))? {
+            target.standby(record, position)?;
+        }
         origins.into_iter().try_for_each(|(number, origin)| target.origin(number, origin))?;
         target.finish(&self.directory)
     }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::Changes;
 use super::disk::{Disk, FILE, Phases, StoreError};
 use super::origins::SeenOrigin;
+use super::replication::{Position, StandbyRecord};
 use super::stored::{OfflineStoreError, explain};
 use crate::overflow::HISTORY_FOLDER;
 
@@ -80,6 +81,12 @@ impl Target {
     pub(super) fn service(&mut self, service: u64) -> Result<(), OfflineStoreError> {
         let written = self.disk.write_batch(Phases::Two, |batch| batch.keep_service(service));
         written.map(drop).map_err(|error| explain(&self.directory, &error))
+    }
+
+    /// Sets what is remembered of replication: the contents are the same.
+    pub(super) fn standby(&mut self, record: StandbyRecord, position: Position) -> Result<(), OfflineStoreError> {
+        let kept = self.disk.keep_standby(record, Some(position));
+        kept.map_err(|error| explain(&self.directory, &error))
     }
 
     fn write_much(&mut self) -> Result<(), OfflineStoreError> {

@@ -1,0 +1,161 @@
+//! The follower's side of replication, as a state machine without sockets, clocks and threads.
+//!
+//! Each frame of a leader gets one answer. What is under a lower epoch than the follower has seen is refused: that an epoch was seen is on
+//! its disk before anything of it is taken, and a promotion raises it before anything is served.
+
+use super::frame::{Frame, Hello, State, VERSION};
+use crate::store::replication::Position;
+
+/// The follower's store.
+pub(crate) trait Replica {
+    /// What it has.
+    fn state(&self) -> State;
+
+    /// Remembers that this epoch was seen, on disk.
+    fn see(&mut self, epoch: u64) -> Result<(), String>;
+
+    /// Begins a copy, and drops one that was not ended. What is there stays until the copy is whole.
+    fn begin_copy(&mut self) -> Result<(), String>;
+
+    /// Adds rows to the copy.
+    fn copy(&mut self, rows: &[u8]) -> Result<(), String>;
+
+    /// The copy is whole: it takes the place of what was there.
+    fn end_copy(&mut self, hello: &Hello, at: Position) -> Result<(), String>;
+
+    /// Commits a batch. It is on disk on return.
+    fn apply(&mut self, operations: &[u8], at: Position) -> Result<(), String>;
+
+    /// Becomes a leader's store in the next epoch, on disk. Returns the epoch.
+    fn promote(&mut self) -> Result<u64, String>;
+}
+
+/// The follower's side.
+pub(crate) struct Follower<R> {
+    replica: R,
+    /// The connection that counts: the last one that was not refused.
+    session: u64,
+    leader: Option<Hello>,
+    is_copying: bool,
+    /// What the leader said last of its own position, and how much was not confirmed then.
+    pub(crate) leader_at: Position,
+    pub(crate) lag_bytes: u64,
+    is_promoted: bool,
+    /// Connections refused for a lower epoch.
+    pub(crate) refused: u64,
+}
+
+impl<R: Replica> Follower<R> {
+    pub(crate) fn new(replica: R) -> Self {
+        let leader_at = replica.state().position;
+        Self {
+            replica,
+            session: 0,
+            leader: None,
+            is_copying: false,
+            leader_at,
+            lag_bytes: 0,
+            is_promoted: false,
+            refused: 0,
+        }
+    }
+
+    /// A leader's first frame on a connection. Returns the number of the session, and the answer; after an error the connection is closed.
+    pub(crate) fn greet(&mut self, hello: Hello) -> (u64, Frame) {
+        let state = self.replica.state();
+        let refuse = |why: String| (0, Frame::Refused { epoch: state.epoch, why });
+        if self.is_promoted {
+            return refuse("it is about to serve".to_owned());
+        }
+        if hello.version != VERSION {
+            return refuse(format!("it knows version {VERSION} of the protocol, and not {}", hello.version));
+        }
+        if hello.epoch < state.epoch {
+            self.refused += 1;
+            return refuse(format!("epoch {} is over: there has been a leader of epoch {}", hello.epoch, state.epoch));
+        }
+        if state.service != 0 && state.service != hello.service {
+            return refuse(other_service(state.service, hello.service));
+        }
+        if hello.epoch > state.epoch
+            && let Err(why) = self.replica.see(hello.epoch)
+        {
+            return refuse(why);
+        }
+        self.session += 1;
+        (self.is_copying, self.leader_at) = (false, hello.position);
+        self.leader = Some(hello);
+        (self.session, Frame::State(self.replica.state()))
+    }
+
+    /// A frame of a session. After an error the connection is closed.
+    pub(crate) fn handle(&mut self, session: u64, frame: &Frame) -> Result<Frame, String> {
+        let Some(hello) = self.leader.as_ref().filter(|_| session == self.session && !self.is_promoted) else {
+            return Err("another connection has taken its place".to_owned());
+        };
+        match frame {
+            Frame::BeginCopy => {
+                self.replica.begin_copy()?;
+                self.is_copying = true;
+            }
+            Frame::Rows(rows) if self.is_copying => self.replica.copy(rows)?,
+            Frame::EndCopy(at) if self.is_copying => {
+                self.replica.end_copy(hello, *at)?;
+                self.is_copying = false;
+            }
+            Frame::Batch(at, operations) if !self.is_copying => {
+                let state = self.replica.state();
+                if !state.is_whole || state.position.behind(at.epoch, operations) != *at {
+                    return Err(format!("batch {} does not follow on {}", at.number, state.position.number));
+                }
+                self.replica.apply(operations, *at)?;
+                self.leader_at.number = self.leader_at.number.max(at.number);
+            }
+            Frame::Tick { position, lag_bytes } => (self.leader_at, self.lag_bytes) = (*position, *lag_bytes),
+            other => return Err(format!("{} is out of place", other.name())),
+        }
+        Ok(Frame::Acknowledged(self.replica.state().position))
+    }
+
+    /// A connection has ended.
+    pub(crate) fn end(&mut self, session: u64) -> bool {
+        let was_its = session == self.session && self.leader.is_some();
+        if was_its {
+            self.leader = None;
+        }
+        was_its
+    }
+
+    /// Raises the epoch. From now on nothing is taken.
+    pub(crate) fn promote(&mut self) -> Result<u64, String> {
+        let epoch = self.replica.promote()?;
+        self.is_promoted = true;
+        Ok(epoch)
+    }
+
+    /// Whether a leader is connected.
+    pub(crate) const fn has_leader(&self) -> bool {
+        self.leader.is_some()
+    }
+
+    pub(crate) const fn is_copying(&self) -> bool {
+        self.is_copying
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.replica.state()
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn replica(&self) -> &R {
+        &self.replica
+    }
+}
+
+/// Why a follower with the data of another service is refused.
+pub(crate) fn other_service(of_follower: u64, of_leader: u64) -> String {
+    format!(
+        "the follower has the data of service {of_follower:016x}, and the leader those of {of_leader:016x}: give the follower an empty \
+         folder (store.directory), or name the right peer"
+    )
+}

@@ -1,0 +1,519 @@
+//! The leader's threads: one that calls the follower and ships, one for other leaders that call, and one for the operator.
+//!
+//! The store's thread hands over each batch under a lock held for moments, and in synchronous mode waits until it is confirmed. No lane and
+//! no best-effort event comes here.
+
+use core::time::Duration;
+use std::fmt::Write as _;
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use super::follower::other_service;
+use super::frame::{BYTES_MAX, Frame, Hello, VERSION, write_batch};
+use super::host::{Host, Over, Peer, lock};
+use super::leader::{Greeted, Lag, Leader, Progress, Shipment, Unconfirmed};
+use super::stream::Stream;
+use crate::counters::{Block, Counter};
+use crate::lane::io::net::Waker;
+use crate::shutdown_request::ShutdownRequest;
+use crate::store::StoreError;
+use crate::store::replication::{Part, Position, Replication, Snapshot, StandbyRecord};
+use crate::time;
+
+/// Maximum batches, and octets of them, sent before their answers are read.
+const SENT_MAX: usize = 256;
+const SENT_BYTES_MAX: usize = 4 << 20;
+/// Octets of rows in a frame of a copy.
+const ROWS_BYTES: usize = 1 << 20;
+/// Maximum time for the answer to rows of a copy, and to its end: the follower verifies all of it then.
+const ROWS_WITHIN: Duration = Duration::from_secs(60);
+const COPY_ENDS_WITHIN: Duration = Duration::from_secs(3_600);
+/// Interval between calls of a follower that is not there.
+const CALLS_EVERY: Duration = Duration::from_millis(500);
+/// The same after a refusal, and after a copy that could not keep up.
+const CALLS_EVERY_REFUSED: Duration = Duration::from_secs(5);
+/// Maximum time for which the end of the service waits for the follower to have what was written last.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+/// Time after which a waiting store looks again, whatever happens.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
+
+/// What the threads have in common.
+struct State {
+    leader: Leader,
+    began_at: Position,
+    snapshot: Option<Result<Snapshot, StoreError>>,
+    /// Whether the store remembers that another leader has taken over.
+    is_recorded: bool,
+    /// What is wrong with the follower, or nothing.
+    trouble: String,
+}
+
+/// The leader's side of replication in a process.
+pub(crate) struct Shipping {
+    state: Mutex<State>,
+    changed: Condvar,
+    origin: Instant,
+    store: OnceLock<Arc<Waker>>,
+    superseded: OnceLock<Arc<ShutdownRequest>>,
+    peer: Option<Peer>,
+    is_synchronous: bool,
+    over: Arc<Over>,
+    /// The connection to the follower.
+    call: Mutex<Option<TcpStream>>,
+}
+
+/// Why a connection has ended.
+enum Trouble {
+    Io(io::Error),
+    /// The peer refuses, and has seen this epoch.
+    Refused(u64, String),
+    Lost(&'static str),
+    Over,
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// What is to be done on a connection.
+enum Step {
+    Ship(Vec<Shipment>),
+    Copy(Snapshot),
+    Tick,
+}
+
+impl Shipping {
+    pub(crate) fn new(leader: Leader, began_at: Position, peer: Option<Peer>, is_synchronous: bool) -> Arc<Self> {
+        let state = State { leader, began_at, snapshot: None, is_recorded: false, trouble: String::new() };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            origin: time::now(),
+            store: OnceLock::new(),
+            superseded: OnceLock::new(),
+            peer,
+            is_synchronous,
+            over: Arc::default(),
+            call: Mutex::new(None),
+        })
+    }
+
+    pub(crate) const fn over(&self) -> &Arc<Over> {
+        &self.over
+    }
+
+    pub(crate) const fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref()
+    }
+
+    /// Sets the waker of the store's thread.
+    pub(crate) fn set_store(&self, waker: Arc<Waker>) {
+        let _ = self.store.set(waker);
+    }
+
+    /// Has the service end when another leader has taken over and the store remembers that.
+    pub(crate) fn end_when_superseded(&self, request: Arc<ShutdownRequest>) {
+        let _ = self.superseded.set(request);
+        self.tell_superseded();
+    }
+
+    fn tell_superseded(&self) {
+        if lock(&self.state).is_recorded
+            && let Some(request) = self.superseded.get()
+        {
+            request.tell();
+        }
+    }
+
+    /// Whether another leader has taken over.
+    pub(crate) fn is_superseded(&self) -> bool {
+        lock(&self.state).leader.superseded().is_some()
+    }
+
+    /// Wakes the threads, which are to end.
+    pub(crate) fn wake(&self) {
+        // A copy is not waited for.
+        if lock(&self.state).leader.progress() == Progress::Copying
+            && let Some(call) = &*lock(&self.call)
+        {
+            let _ = call.shutdown(Shutdown::Both);
+        }
+        self.changed.notify_all();
+    }
+
+    fn now(&self) -> Duration {
+        time::since(self.origin)
+    }
+
+    fn hello(&self) -> Hello {
+        let State { leader, began_at, .. } = &*lock(&self.state);
+        Hello {
+            version: VERSION,
+            service: leader.service(),
+            epoch: leader.epoch(),
+            position: leader.position(),
+            began_at: *began_at,
+        }
+    }
+
+    /// Asks the peer, before anything is served, whether there has been another leader. Returns the record of a follower if so.
+    pub(crate) fn consult(&self) -> Option<StandbyRecord> {
+        let mut stream = self.peer.as_ref()?.connect().ok()?;
+        // A peer that does not answer is called again by the thread.
+        let _ = self.greet(&mut stream);
+        lock(&self.state).leader.lose();
+        self.record_due()
+    }
+
+    /// Exchanges the first frames.
+    fn greet(&self, stream: &mut Stream) -> Result<Greeted, Trouble> {
+        let silent = self.peer.as_ref().map_or(LOOKS_EVERY, |peer| peer.silent);
+        stream.send_frame(&Frame::Hello(self.hello()))?;
+        match stream.frame(BYTES_MAX, silent)? {
+            Frame::State(follower) => {
+                let greeted = lock(&self.state).leader.greet(&follower);
+                self.notify_store();
+                match greeted {
+                    Greeted::OtherService(other) => {
+                        let service = lock(&self.state).leader.service();
+                        Err(Trouble::Refused(0, other_service(other, service)))
+                    }
+                    Greeted::Superseded => Err(Trouble::Refused(follower.epoch, String::new())),
+                    greeted => Ok(greeted),
+                }
+            }
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    /// What a frame that is no answer means.
+    fn unexpected(&self, frame: Frame) -> Trouble {
+        match frame {
+            Frame::Refused { epoch, why } => {
+                let mut state = lock(&self.state);
+                if epoch > state.leader.epoch() {
+                    state.leader.supersede(epoch);
+                    drop(state);
+                    self.notify_store();
+                }
+                Trouble::Refused(epoch, why)
+            }
+            other => {
+                Trouble::Io(io::Error::new(io::ErrorKind::InvalidData, format!("it answers with {}", other.name())))
+            }
+        }
+    }
+
+    fn notify_store(&self) {
+        self.changed.notify_all();
+        if let Some(store) = self.store.get() {
+            store.notify();
+        }
+    }
+
+    // ---- the thread that ships ----
+
+    /// Calls the follower and ships, until the end.
+    pub(crate) fn run(&self, counters: &Block) {
+        let Some(peer) = &self.peer else { return };
+        let mut line = String::new();
+        while !self.over.is_over() {
+            let ended = self.converse(peer, counters, &mut line);
+            let was = self.lose();
+            self.notify_store();
+            counters.add(Counter::StandbyFollowersLost, u64::from(was == Progress::InStep));
+            let (said, again_in) = match ended {
+                Trouble::Over => return,
+                Trouble::Refused(epoch, why) if self.is_superseded() => (
+                    format!("another leader has taken over in epoch {epoch}: this one stops serving; {why}"),
+                    CALLS_EVERY_REFUSED,
+                ),
+                Trouble::Refused(_, why) => (format!("{} refuses: {why}", peer.address), CALLS_EVERY_REFUSED),
+                Trouble::Lost(why) => {
+                    (format!("the follower {} is given up: {why}", peer.address), CALLS_EVERY_REFUSED)
+                }
+                Trouble::Io(error) => (format!("there is no follower at {}: {error}", peer.address), CALLS_EVERY),
+            };
+            self.say(&mut line, said);
+            self.set_figures(counters);
+            self.over.wait(again_in);
+        }
+    }
+
+    /// Gives the follower up. Returns how it stood.
+    fn lose(&self) -> Progress {
+        let mut state = lock(&self.state);
+        let was = state.leader.progress();
+        state.leader.lose();
+        state.snapshot = None;
+        *lock(&self.call) = None;
+        was
+    }
+
+    /// Logs a change, once.
+    fn say(&self, line: &mut String, said: String) {
+        if *line != said {
+            let alone = match lock(&self.state).leader.may_write() {
+                Ok(()) => "it goes on alone, and what it takes now is not on the follower",
+                Err(_) => "nothing persistent is acknowledged",
+            };
+            log::warn!("standby: {said}; {alone}");
+            lock(&self.state).trouble.clone_from(&said);
+            *line = said;
+        }
+    }
+
+    fn converse(&self, peer: &Peer, counters: &Block, line: &mut String) -> Trouble {
+        let mut run = || -> Result<(), Trouble> {
+            let mut stream = peer.connect()?;
+            *lock(&self.call) = Some(stream.closer()?);
+            if self.greet(&mut stream)? == Greeted::NeedsCopy {
+                log::info!("standby: {} needs a copy, which begins", peer.address);
+            }
+            let (mut was, mut due) = (Progress::Alone, time::now());
+            loop {
+                match self.next_step(due)? {
+                    Step::Ship(shipments) => self.ship(&mut stream, peer, &shipments, counters)?,
+                    Step::Copy(snapshot) => self.copy(&mut stream, snapshot, counters)?,
+                    Step::Tick => {
+                        let (position, lag) = self.figures();
+                        stream.send_frame(&Frame::Tick { position, lag_bytes: lag.bytes })?;
+                        self.take_answer(&mut stream, peer.silent)?;
+                        due = time::now() + peer.silent / 4;
+                    }
+                }
+                self.set_figures(counters);
+                let progress = lock(&self.state).leader.progress();
+                if progress == Progress::InStep && was != progress {
+                    log::info!("standby: {} is in step", peer.address);
+                    line.clear();
+                    lock(&self.state).trouble.clear();
+                }
+                was = progress;
+            }
+        };
+        run().err().unwrap_or(Trouble::Over)
+    }
+
+    /// Waits for something to do.
+    fn next_step(&self, tick_at: Instant) -> Result<Step, Trouble> {
+        let mut state = lock(&self.state);
+        let mut ends_at = None;
+        loop {
+            if !state.leader.has_follower() {
+                return Err(Trouble::Lost("it lacks more than lag_max, or the store cannot be read"));
+            }
+            match state.snapshot.take() {
+                Some(Ok(snapshot)) if state.leader.is_copying() => return Ok(Step::Copy(snapshot)),
+                Some(Err(_)) => return Err(Trouble::Lost("the store cannot be read")),
+                _ => {}
+            }
+            let (mut shipments, mut octets) = (Vec::new(), 0);
+            while shipments.len() < SENT_MAX && octets < SENT_BYTES_MAX {
+                let Some(shipment) = state.leader.poll_shipment() else { break };
+                octets += shipment.operations.len();
+                shipments.push(shipment);
+            }
+            if !shipments.is_empty() {
+                return Ok(Step::Ship(shipments));
+            }
+            let now = time::now();
+            if self.over.is_over() {
+                let is_idle = state.leader.lag(Duration::ZERO).batches == 0;
+                if is_idle || now >= *ends_at.get_or_insert(now + ENDS_WITHIN) {
+                    return Err(Trouble::Over);
+                }
+            }
+            let left = tick_at.saturating_duration_since(now);
+            if left.is_zero() && !state.leader.needs_snapshot() {
+                return Ok(Step::Tick);
+            }
+            let left = if state.leader.needs_snapshot() { LOOKS_EVERY } else { left };
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn ship(&self, stream: &mut Stream, peer: &Peer, shipments: &[Shipment], counters: &Block) -> Result<(), Trouble> {
+        let mut octets = Vec::new();
+        for Shipment { position, operations, .. } in shipments {
+            write_batch(*position, operations, &mut octets);
+        }
+        stream.send(&octets)?;
+        for _ in shipments {
+            self.take_answer(stream, peer.silent)?;
+        }
+        counters.add(Counter::StandbyBatches, shipments.len() as u64);
+        Ok(())
+    }
+
+    /// Takes an acknowledgement of a follower that has no copy to make.
+    fn take_answer(&self, stream: &mut Stream, within: Duration) -> Result<(), Trouble> {
+        match stream.frame(BYTES_MAX, within)? {
+            Frame::Acknowledged(position) => {
+                let is_known = lock(&self.state).leader.acknowledge(position);
+                self.changed.notify_all();
+                if is_known { Ok(()) } else { Err(Trouble::Lost("it has what it was not sent")) }
+            }
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    fn copy(&self, stream: &mut Stream, mut snapshot: Snapshot, counters: &Block) -> Result<(), Trouble> {
+        let send = |stream: &mut Stream, frame: Frame| {
+            stream.send_frame(&frame)?;
+            match stream.frame(BYTES_MAX, ROWS_WITHIN)? {
+                Frame::Acknowledged(_) => Ok(()),
+                other => Err(self.unexpected(other)),
+            }
+        };
+        send(stream, Frame::BeginCopy)?;
+        let position = snapshot.position;
+        loop {
+            let Ok(rows) = snapshot.read(ROWS_BYTES) else { return Err(Trouble::Lost("the store cannot be read")) };
+            let Some(rows) = rows else { break };
+            send(stream, Frame::Rows(rows))?;
+            if !lock(&self.state).leader.is_copying() {
+                return Err(Trouble::Lost(
+                    "it lacks more than lag_max before its copy is whole, or the disk here fails",
+                ));
+            }
+            if self.over.is_over() {
+                return Err(Trouble::Over);
+            }
+        }
+        // The store's file can be opened anew from now on.
+        drop(snapshot);
+        stream.send_frame(&Frame::EndCopy(position))?;
+        self.take_answer(stream, COPY_ENDS_WITHIN)?;
+        counters.add(Counter::StandbyCopies, 1);
+        Ok(())
+    }
+
+    fn figures(&self) -> (Position, Lag) {
+        let state = lock(&self.state);
+        (state.leader.position(), state.leader.lag(self.now()))
+    }
+
+    fn set_figures(&self, counters: &Block) {
+        let state = lock(&self.state);
+        let Lag { batches, bytes, ms } = state.leader.lag(self.now());
+        counters.set(Counter::StandbyEpoch, state.leader.epoch());
+        counters.set(Counter::StandbyInStep, u64::from(state.leader.progress() == Progress::InStep));
+        counters.set(Counter::StandbyLagBatches, batches);
+        counters.set(Counter::StandbyLagBytes, bytes);
+        counters.set(Counter::StandbyLagTime, ms.saturating_mul(1_000_000));
+        counters.set(Counter::StandbyOutrun, state.leader.outrun());
+    }
+
+    fn record_due(&self) -> Option<StandbyRecord> {
+        let state = lock(&self.state);
+        let epoch = state.leader.superseded().filter(|_| !state.is_recorded)?;
+        Some(StandbyRecord { part: Part::Follower, epoch, is_whole: true, has_led: true, began_at: state.began_at })
+    }
+}
+
+/// The store's end.
+pub(crate) struct Shipper(pub(crate) Arc<Shipping>);
+
+impl Replication for Shipper {
+    fn begin(&mut self, found: Position, operations: Vec<u8>) -> Position {
+        let Self(shipping) = self;
+        let position = lock(&shipping.state).leader.begin(found, operations, shipping.now());
+        shipping.changed.notify_all();
+        position
+    }
+
+    fn end(&mut self, is_committed: bool) {
+        lock(&self.0.state).leader.end(is_committed);
+        self.0.changed.notify_all();
+    }
+
+    fn may_write(&self) -> Result<(), StoreError> {
+        lock(&self.0.state).leader.may_write().map_err(explain)
+    }
+
+    fn confirm(&mut self) -> Result<(), StoreError> {
+        let mut state = lock(&self.0.state);
+        loop {
+            if let Some(confirmed) = state.leader.confirmed() {
+                return confirmed.map_err(explain);
+            }
+            // The thread that ships gives a silent follower up.
+            let waited = self.0.changed.wait_timeout(state, LOOKS_EVERY);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn needs_snapshot(&self) -> bool {
+        lock(&self.0.state).leader.needs_snapshot()
+    }
+
+    fn take_snapshot(&mut self, snapshot: Result<Snapshot, StoreError>) {
+        let mut state = lock(&self.0.state);
+        if !state.leader.needs_snapshot() {
+            // The connection has ended in between.
+            return;
+        }
+        match &snapshot {
+            Ok(snapshot) => state.leader.note_snapshot(snapshot.position),
+            Err(error) => {
+                log::error!("standby: no copy can be made: {error}");
+                state.leader.lose();
+            }
+        }
+        state.snapshot = Some(snapshot);
+        self.0.changed.notify_all();
+    }
+
+    fn record_due(&self) -> Option<StandbyRecord> {
+        self.0.record_due()
+    }
+
+    fn note_recorded(&mut self) {
+        lock(&self.0.state).is_recorded = true;
+        self.0.tell_superseded();
+    }
+}
+
+fn explain(why: Unconfirmed) -> StoreError {
+    StoreError::Standby(match why {
+        Unconfirmed::NoFollower => "no follower is in step, and standby.on_follower_lost is \"stop\"".to_owned(),
+        Unconfirmed::Superseded(epoch) => format!("another leader has taken over in epoch {epoch}"),
+    })
+}
+
+impl Host for Shipping {
+    /// Another leader calls: one of the two epochs is over.
+    fn take_call(&self, mut stream: Stream, hello: Hello) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        let (epoch, why) = (state.leader.epoch(), state.leader.refuse(&hello));
+        drop(state);
+        self.notify_store();
+        stream.send_frame(&Frame::Refused { epoch, why: why.clone() })?;
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+    }
+
+    fn answer(&self, line: &str) -> String {
+        if line != "status" {
+            return "error: this is the leader: `promote` is for its follower\n".to_owned();
+        }
+        let state = lock(&self.state);
+        let (Lag { batches, bytes, ms }, leader) = (state.leader.lag(self.now()), &state.leader);
+        let peer = self.peer.as_ref().map_or("none", |peer| &peer.address);
+        let mode = if self.is_synchronous { "synchronous" } else { "asynchronous" };
+        let mut text = format!(
+            "role: leader\nepoch: {}\nstate: {}\npeer: {peer}\nreplicate: {mode}\nbatch: {}\nlag_batches: {batches}\nlag_bytes: {bytes}\nlag_ms: {ms}\n",
+            leader.epoch(),
+            leader.progress().name(),
+            leader.position().number
+        );
+        if !state.trouble.is_empty() {
+            let _ = writeln!(text, "trouble: {}", state.trouble);
+        }
+        text
+    }
+}

@@ -1,0 +1,542 @@
+//! Leaders and followers beside a naive record of what was acknowledged, with connections that break and overtake each other, commits that
+//! fail and are there all the same, and processes that end at any step.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use core::time::Duration;
+
+use super::follower::{Follower, Replica};
+use super::frame::{Frame, Hello, State, VERSION};
+use super::host::lock;
+use super::leader::{Greeted, Leader, LeaderSettings, Progress};
+use crate::store::replication::{Part, Position};
+
+/// A promise that is broken on purpose, which the seeds have to notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Break {
+    Nothing,
+    /// A follower confirms a batch that is in its memory only.
+    UnwrittenBatch,
+    /// A copy lacks its last row.
+    PartialCopy,
+}
+
+/// What a disk has: numbers of batches stand for their contents.
+#[derive(Clone, Debug, Default)]
+struct Contents {
+    batches: BTreeSet<u64>,
+    position: Position,
+}
+
+#[derive(Clone, Debug)]
+struct Disk {
+    stored: Contents,
+    part: Part,
+    epoch: u64,
+    is_whole: bool,
+    began_at: Position,
+}
+
+/// A follower's store. The disk outlives it.
+struct NaiveReplica {
+    disk: Arc<Mutex<Disk>>,
+    copy: Option<BTreeSet<u64>>,
+    /// What is in memory and not on the disk, where the break is that.
+    unwritten: Option<Contents>,
+    of: Break,
+}
+
+fn number_of(operations: &[u8]) -> u64 {
+    u64::from_le_bytes(operations.try_into().unwrap())
+}
+
+impl Replica for NaiveReplica {
+    fn state(&self) -> State {
+        let disk = lock(&self.disk);
+        let position = self.unwritten.as_ref().unwrap_or(&disk.stored).position;
+        State { service: if disk.is_whole { SERVICE } else { 0 }, epoch: disk.epoch, is_whole: disk.is_whole, position }
+    }
+
+    fn see(&mut self, epoch: u64) -> Result<(), String> {
+        lock(&self.disk).epoch = epoch;
+        Ok(())
+    }
+
+    fn begin_copy(&mut self) -> Result<(), String> {
+        self.copy = Some(BTreeSet::new());
+        Ok(())
+    }
+
+    fn copy(&mut self, rows: &[u8]) -> Result<(), String> {
+        self.copy.as_mut().unwrap().extend(rows.as_chunks().0.iter().map(|row| u64::from_le_bytes(*row)));
+        Ok(())
+    }
+
+    fn end_copy(&mut self, hello: &Hello, at: Position) -> Result<(), String> {
+        let mut disk = lock(&self.disk);
+        disk.stored = Contents { batches: self.copy.take().unwrap(), position: at };
+        if self.of == Break::PartialCopy {
+            disk.stored.batches.pop_last();
+        }
+        (disk.is_whole, disk.began_at) = (true, hello.began_at);
+        self.unwritten = None;
+        Ok(())
+    }
+
+    fn apply(&mut self, operations: &[u8], at: Position) -> Result<(), String> {
+        let mut disk = lock(&self.disk);
+        let mut contents = self.unwritten.clone().unwrap_or_else(|| disk.stored.clone());
+        contents.batches.insert(number_of(operations));
+        contents.position = at;
+        match self.of {
+            Break::UnwrittenBatch => self.unwritten = Some(contents),
+            _ => disk.stored = contents,
+        }
+        Ok(())
+    }
+
+    fn promote(&mut self) -> Result<u64, String> {
+        let mut disk = lock(&self.disk);
+        if !disk.is_whole {
+            return Err("it has no copy".to_owned());
+        }
+        disk.epoch += 1;
+        (disk.part, disk.began_at) = (Part::Leader, disk.stored.position);
+        Ok(disk.epoch)
+    }
+}
+
+const SERVICE: u64 = 7;
+
+/// A write of a leader.
+#[derive(Clone, Copy, Debug)]
+enum Writing {
+    Nothing,
+    Begun(u64, Position),
+    Committed(u64),
+}
+
+enum Process {
+    Leader { leader: Leader, writing: Writing },
+    Follower(Follower<NaiveReplica>),
+}
+
+/// A connection from one node to the other. Several may be there at once, since the end of one is noticed late.
+struct Connection {
+    from: usize,
+    /// The leader's epoch.
+    epoch: u64,
+    /// The session at the follower, once it was greeted.
+    session: Option<u64>,
+    /// Whether the leader still listens to it.
+    is_current: bool,
+    there: VecDeque<Frame>,
+    /// Answers to rows of a copy, which say what was there before.
+    ignored: u32,
+    back: VecDeque<Frame>,
+    /// Rows yet to be sent, and the position behind them.
+    copy: Option<(VecDeque<Vec<u8>>, Position)>,
+}
+
+struct World {
+    disks: [Arc<Mutex<Disk>>; 2],
+    nodes: [Process; 2],
+    connections: Vec<Connection>,
+    random: fastrand::Rng,
+    settings: LeaderSettings,
+    of: Break,
+    next: u64,
+    /// Acknowledged batches that a follower had to have.
+    acknowledged: BTreeSet<u64>,
+    /// The contents at each position that any disk ever had.
+    known: BTreeMap<(u64, u128), BTreeSet<u64>>,
+    copies: u32,
+    promotions: u32,
+    resumed: u32,
+}
+
+/// What went wrong.
+type Wrong = String;
+
+impl World {
+    fn new(seed: u64, settings: LeaderSettings, of: Break) -> Self {
+        let began_at = Position { epoch: 1, number: 0, chain: 99 };
+        let disk = |part, position| {
+            let is_whole = part == Part::Leader;
+            let stored = Contents { batches: BTreeSet::new(), position };
+            Arc::new(Mutex::new(Disk { stored, part, epoch: u64::from(is_whole), is_whole, began_at: position }))
+        };
+        let disks = [disk(Part::Leader, began_at), disk(Part::Follower, Position::default())];
+        let nodes = [0, 1].map(|node| Self::start(&disks[node], settings, of));
+        Self {
+            disks,
+            nodes,
+            connections: Vec::new(),
+            random: fastrand::Rng::with_seed(seed),
+            settings,
+            of,
+            next: 1,
+            acknowledged: BTreeSet::new(),
+            known: BTreeMap::from([((0, 99), BTreeSet::new()), ((0, 0), BTreeSet::new())]),
+            copies: 0,
+            promotions: 0,
+            resumed: 0,
+        }
+    }
+
+    /// A process begins with what is on the disk.
+    fn start(disk: &Arc<Mutex<Disk>>, settings: LeaderSettings, of: Break) -> Process {
+        let found = lock(disk).clone();
+        match found.part {
+            Part::Leader => Process::Leader {
+                leader: Leader::new(settings, SERVICE, found.epoch, found.stored.position),
+                writing: Writing::Nothing,
+            },
+            Part::Follower => {
+                let replica = NaiveReplica { disk: Arc::clone(disk), copy: None, unwritten: None, of };
+                Process::Follower(Follower::new(replica))
+            }
+        }
+    }
+
+    /// A process ends and begins again. A commit under way is on the disk, or not.
+    fn restart(&mut self, node: usize) {
+        if let Process::Leader { writing: Writing::Begun(number, at), .. } = &self.nodes[node]
+            && self.random.bool()
+        {
+            let (number, at) = (*number, *at);
+            self.store(node, number, at);
+        }
+        self.nodes[node] = Self::start(&self.disks[node], self.settings, self.of);
+        for connection in &mut self.connections {
+            if connection.from == node {
+                (connection.is_current, connection.copy) = (false, None);
+            } else {
+                // What is on its way to the former process does not reach the next one.
+                (connection.session, connection.copy) = (None, None);
+                connection.there.clear();
+                connection.there.push_back(Frame::BeginCopy);
+            }
+        }
+    }
+
+    fn store(&self, node: usize, number: u64, at: Position) {
+        let mut disk = lock(&self.disks[node]);
+        disk.stored.batches.insert(number);
+        disk.stored.position = at;
+    }
+
+    /// A leader begins a write, commits it, or looks whether it is confirmed.
+    fn write(&mut self, node: usize) -> Result<(), Wrong> {
+        let other = lock(&self.disks[1 - node]).clone();
+        let found = lock(&self.disks[node]).stored.position;
+        let Process::Leader { leader, writing } = &mut self.nodes[node] else { return Ok(()) };
+        match *writing {
+            Writing::Nothing if leader.may_write().is_ok() => {
+                let number = self.next;
+                self.next += 1;
+                let at = leader.begin(found, number.to_le_bytes().to_vec(), Duration::ZERO);
+                *writing = Writing::Begun(number, at);
+                let mut batches = lock(&self.disks[node]).stored.batches.clone();
+                batches.insert(number);
+                self.known.insert((at.number, at.chain), batches);
+            }
+            Writing::Nothing => {}
+            Writing::Begun(number, at) => {
+                let fails = self.random.u32(..10) == 0;
+                leader.end(!fails);
+                *writing = if fails { Writing::Nothing } else { Writing::Committed(number) };
+                if !fails || self.random.bool() {
+                    self.store(node, number, at);
+                }
+            }
+            Writing::Committed(number) => {
+                let Some(confirmed) = leader.confirmed() else { return Ok(()) };
+                *writing = Writing::Nothing;
+                let has_joined = leader.progress() == Progress::InStep && self.settings.is_synchronous;
+                if confirmed.is_err() || !has_joined {
+                    assert!(confirmed.is_err() || !self.settings.stops_alone, "acknowledged alone");
+                    return Ok(());
+                }
+                if !other.stored.batches.contains(&number) {
+                    return Err(format!("batch {number} is acknowledged, and not on the follower's disk"));
+                }
+                self.acknowledged.insert(number);
+            }
+        }
+        Ok(())
+    }
+
+    /// A leader calls the other node.
+    fn connect(&mut self, node: usize) {
+        let began_at = lock(&self.disks[node]).began_at;
+        let Process::Leader { leader, .. } = &mut self.nodes[node] else { return };
+        let (epoch, position) = (leader.epoch(), leader.position());
+        leader.lose();
+        for connection in self.connections.iter_mut().filter(|connection| connection.from == node) {
+            connection.is_current = false;
+        }
+        let hello = Hello { version: VERSION, service: SERVICE, epoch, position, began_at };
+        let (there, back) = (VecDeque::from([Frame::Hello(hello)]), VecDeque::new());
+        self.connections.push(Connection {
+            from: node,
+            epoch,
+            session: None,
+            is_current: true,
+            there,
+            ignored: 0,
+            back,
+            copy: None,
+        });
+    }
+
+    /// A leader sends what there is to send.
+    fn send(&mut self, at: usize) {
+        let Some(connection) = self.connections.get_mut(at).filter(|connection| connection.is_current) else { return };
+        let Process::Leader { leader, writing } = &mut self.nodes[connection.from] else { return };
+        if leader.needs_snapshot() && !matches!(writing, Writing::Begun(..)) {
+            let stored = lock(&self.disks[connection.from]).stored.clone();
+            leader.note_snapshot(stored.position);
+            connection.there.push_back(Frame::BeginCopy);
+            connection.ignored += 1;
+            let rows = stored.batches.iter().map(|number| number.to_le_bytes().to_vec()).collect();
+            connection.copy = Some((rows, stored.position));
+        } else if let Some((rows, position)) = &mut connection.copy {
+            match rows.pop_front() {
+                _ if !leader.is_copying() => connection.copy = None,
+                Some(row) => {
+                    connection.there.push_back(Frame::Rows(row));
+                    connection.ignored += 1;
+                }
+                None => {
+                    connection.there.push_back(Frame::EndCopy(*position));
+                    connection.copy = None;
+                }
+            }
+        } else if let Some(shipment) = leader.poll_shipment() {
+            connection.there.push_back(Frame::Batch(shipment.position, shipment.operations.to_vec()));
+        }
+    }
+
+    /// A frame reaches the node that was called.
+    fn deliver(&mut self, at: usize) -> Result<(), Wrong> {
+        let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
+        let Some(frame) = connection.there.pop_front() else { return Ok(()) };
+        let is_copied = matches!(frame, Frame::EndCopy(_));
+        let node = 1 - connection.from;
+        let reply = match (&mut self.nodes[node], frame) {
+            (Process::Follower(follower), Frame::Hello(hello)) => {
+                let (session, reply) = follower.greet(hello);
+                connection.session = Some(session);
+                reply
+            }
+            (Process::Leader { leader, .. }, Frame::Hello(hello)) => {
+                Frame::Refused { epoch: leader.epoch(), why: leader.refuse(&hello) }
+            }
+            (Process::Follower(follower), frame) => {
+                let epoch = follower.state().epoch;
+                let handled = follower.handle(connection.session.unwrap_or(0), &frame);
+                self.copies += u32::from(is_copied && handled.is_ok());
+                handled.unwrap_or_else(|why| Frame::Refused { epoch, why })
+            }
+            (Process::Leader { leader, .. }, _) => {
+                Frame::Refused { epoch: leader.epoch(), why: "it serves".to_owned() }
+            }
+        };
+        let disk = lock(&self.disks[node]);
+        if matches!(reply, Frame::Acknowledged(_) | Frame::State(_)) && connection.epoch < disk.epoch {
+            return Err(format!("epoch {} is served after {}", connection.epoch, disk.epoch));
+        }
+        connection.back.push_back(reply);
+        let Position { number, chain, .. } = disk.stored.position;
+        if self.known.get(&(number, chain)) != Some(&disk.stored.batches) {
+            return Err(format!("at batch {number} the follower has {:?}", disk.stored.batches));
+        }
+        Ok(())
+    }
+
+    /// An answer reaches the leader.
+    fn answer(&mut self, at: usize) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let Some(frame) = connection.back.pop_front() else { return };
+        let Process::Leader { leader, .. } = &mut self.nodes[connection.from] else { return };
+        if !connection.is_current {
+            return;
+        }
+        let has_ended = match frame {
+            Frame::State(state) => {
+                let greeted = leader.greet(&state);
+                self.resumed += u32::from(greeted == Greeted::Resumes);
+                !matches!(greeted, Greeted::Resumes | Greeted::NeedsCopy)
+            }
+            Frame::Acknowledged(_) if connection.ignored > 0 => {
+                connection.ignored -= 1;
+                !leader.is_copying()
+            }
+            Frame::Acknowledged(position) => !leader.acknowledge(position),
+            Frame::Refused { epoch, .. } => {
+                if epoch > leader.epoch() {
+                    leader.supersede(epoch);
+                }
+                true
+            }
+            other => panic!("{other:?}"),
+        };
+        if has_ended {
+            leader.lose();
+            connection.is_current = false;
+        }
+    }
+
+    /// An operator has the follower take over.
+    fn promote(&mut self, node: usize) {
+        let Process::Follower(follower) = &mut self.nodes[node] else { return };
+        if follower.promote().is_ok() {
+            self.promotions += 1;
+            self.restart(node);
+        }
+    }
+
+    /// A leader that learned of a higher epoch becomes a follower.
+    fn step_down(&mut self, node: usize) {
+        let Process::Leader { leader, .. } = &self.nodes[node] else { return };
+        let Some(epoch) = leader.superseded() else { return };
+        {
+            let mut disk = lock(&self.disks[node]);
+            (disk.part, disk.epoch) = (Part::Follower, epoch);
+        }
+        self.restart(node);
+    }
+
+    fn step(&mut self) -> Result<(), Wrong> {
+        let node = self.random.usize(..2);
+        let at = if self.connections.is_empty() { 0 } else { self.random.usize(..self.connections.len()) };
+        match self.random.u32(..1_000) {
+            0..350 => self.write(node)?,
+            350..550 => self.send(at),
+            550..750 => self.deliver(at)?,
+            750..950 => self.answer(at),
+            950..975 if !self.connections.iter().any(|of| of.from == node && of.is_current) => self.connect(node),
+            975 => self.connect(node),
+            976..981 if !self.connections.is_empty() => drop(self.connections.swap_remove(at)),
+            981..984 => self.restart(node),
+            984..986 => self.promote(node),
+            986..1_000 => self.step_down(node),
+            _ => {}
+        }
+        self.connections.retain(|of| of.is_current || !of.there.is_empty());
+        // The leader notices the end of its connection.
+        for node in 0..2 {
+            if let Process::Leader { leader, .. } = &mut self.nodes[node]
+                && !self.connections.iter().any(|of| of.from == node && of.is_current)
+            {
+                leader.lose();
+            }
+        }
+        self.check()
+    }
+
+    /// What was acknowledged is on the disk of the leader of the highest epoch.
+    fn check(&self) -> Result<(), Wrong> {
+        let leaders = self.disks.iter().map(|disk| lock(disk).clone()).filter(|disk| disk.part == Part::Leader);
+        let Some(leader) = leaders.max_by_key(|disk| disk.epoch) else { return Ok(()) };
+        match self.acknowledged.difference(&leader.stored.batches).next() {
+            Some(missing) => Err(format!("batch {missing} is missing in epoch {}", leader.epoch)),
+            None => Ok(()),
+        }
+    }
+}
+
+const STRICT: LeaderSettings = LeaderSettings { is_synchronous: true, stops_alone: true, lag_max: 1 << 20 };
+
+/// Runs a seed. Returns the world, or what went wrong.
+fn run(seed: u64, settings: LeaderSettings, of: Break) -> Result<World, Wrong> {
+    let mut world = World::new(seed, settings, of);
+    for step in 0..10_000 {
+        world.step().map_err(|wrong| format!("seed {seed}, step {step}: {wrong}"))?;
+    }
+    Ok(world)
+}
+
+#[test]
+fn what_was_acknowledged_is_on_every_later_leader_and_a_lower_epoch_acknowledges_nothing() {
+    let (mut acknowledged, mut copies, mut promotions, mut resumed) = (0, 0, 0, 0);
+    for seed in 0..60 {
+        let world = run(seed, STRICT, Break::Nothing).unwrap();
+        acknowledged += world.acknowledged.len();
+        (copies, promotions, resumed) = (copies + world.copies, promotions + world.promotions, resumed + world.resumed);
+    }
+    assert!(
+        acknowledged > 1_500 && copies > 100 && promotions > 200 && resumed > 300,
+        "{acknowledged} {copies} {promotions} {resumed}"
+    );
+}
+
+#[test]
+fn a_follower_has_at_each_position_what_the_leader_had_whatever_the_mode() {
+    let mut copies = 0;
+    for seed in 0..20 {
+        for (is_synchronous, lag_max) in [(true, 1 << 20), (false, 1 << 20), (false, 64)] {
+            let settings = LeaderSettings { is_synchronous, stops_alone: false, lag_max };
+            // What a leader acknowledges alone is not among what is looked for.
+            let world = run(seed, settings, Break::Nothing).unwrap();
+            copies += world.copies;
+        }
+    }
+    assert!(copies > 50, "{copies}");
+}
+
+#[test]
+fn seeds_notice_a_promise_that_is_broken() {
+    for of in [Break::UnwrittenBatch, Break::PartialCopy] {
+        assert!((0..50).any(|seed| run(seed, STRICT, of).is_err()), "{of:?}");
+    }
+}
+
+#[test]
+fn a_follower_that_lacks_more_than_may_wait_for_it_is_given_up_and_needs_a_copy() {
+    let at = Position { epoch: 1, number: 0, chain: 5 };
+    let settings = LeaderSettings { is_synchronous: false, stops_alone: false, lag_max: 100 };
+    let mut leader = Leader::new(settings, SERVICE, 1, at);
+    let follower = State { service: SERVICE, epoch: 1, is_whole: true, position: at };
+    assert_eq!(leader.greet(&follower), Greeted::Resumes);
+    let mut found = at;
+    for _ in 0..3 {
+        found = leader.begin(found, vec![0; 40], Duration::ZERO);
+        leader.end(true);
+    }
+    assert_eq!((leader.progress(), leader.outrun()), (Progress::Alone, 1));
+    assert_eq!(leader.confirmed(), Some(Ok(())), "it goes on");
+    assert_eq!(leader.greet(&follower), Greeted::NeedsCopy);
+    assert_eq!(leader.greet(&State { service: SERVICE + 1, ..follower }), Greeted::OtherService(SERVICE + 1));
+    assert_eq!(leader.greet(&State { epoch: 2, ..follower }), Greeted::Superseded);
+    assert!(leader.confirmed().unwrap().is_err());
+}
+
+#[test]
+fn a_follower_refuses_a_lower_epoch_another_service_and_another_version() {
+    let (part, position) = (Part::Follower, Position { epoch: 3, number: 9, chain: 1 });
+    let stored = Contents { batches: BTreeSet::new(), position };
+    let disk = Disk { stored, part, epoch: 3, is_whole: true, began_at: position };
+    let replica = NaiveReplica { disk: Arc::new(Mutex::new(disk)), copy: None, unwritten: None, of: Break::Nothing };
+    let mut follower = Follower::new(replica);
+    let hello = Hello { version: VERSION, service: SERVICE, epoch: 3, position, began_at: position };
+    let refused = |(_, answer): (u64, Frame), what: &str| {
+        let Frame::Refused { epoch: 3, why } = answer else { panic!("{answer:?}") };
+        assert!(why.contains(what), "{why}");
+    };
+    refused(follower.greet(Hello { epoch: 2, ..hello }), "epoch 2 is over");
+    refused(follower.greet(Hello { service: 1, ..hello }), "the data of service");
+    refused(follower.greet(Hello { version: VERSION + 1, ..hello }), "version");
+    assert_eq!(follower.refused, 1);
+    let (first, _) = follower.greet(hello);
+    let (second, answer) = follower.greet(Hello { epoch: 4, ..hello });
+    assert!(matches!(answer, Frame::State(State { epoch: 4, .. })));
+    let batch = Frame::Batch(position.behind(4, &[0; 8]), vec![0; 8]);
+    assert!(follower.handle(first, &batch).is_err(), "its place was taken");
+    assert_eq!(follower.handle(second, &batch), Ok(Frame::Acknowledged(position.behind(4, &[0; 8]))));
+    assert!(follower.handle(second, &batch).unwrap_err().contains("does not follow"));
+    assert_eq!((follower.promote(), follower.handle(second, &batch).is_err()), (Ok(5), true));
+    assert_eq!(lock(&follower.replica().disk).part, Part::Leader);
+}
