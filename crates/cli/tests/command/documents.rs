@@ -439,6 +439,7 @@ documents! {
     operating "docs/operating.md"
     qos "docs/qos.md"
     security "docs/security.md"
+    standby "docs/standby.md"
     tempo "docs/tempo.md"
     tempo_guide "docs/tempo-guide.md"
     tempo_planning "docs/tempo-planning.md"

@@ -447,17 +447,17 @@ fn a_store_of_a_newer_release_is_left_as_it_is() {
     let of_version = |version: u32| {
         let database = Database::open(folder.file()).unwrap();
         let begun = database.begin_write().unwrap();
-        assert_eq!(begun.open_table(about).unwrap().insert("version", version).unwrap().unwrap().value(), 9 - version);
+        assert_eq!(begun.open_table(about).unwrap().insert("version", version).unwrap().unwrap().value(), 10 - version);
         begun.commit().unwrap();
     };
-    of_version(5);
+    of_version(6);
     assert!(!starts(&folder));
     let (_, error, code) = folder.store("check", &[]);
-    assert!(error.contains("of version 5") && error.contains("the release that has written it"), "{error}");
+    assert!(error.contains("of version 6") && error.contains("the release that has written it"), "{error}");
     assert_eq!(code, Some(1));
     let database = Database::open(folder.file()).unwrap();
     let version = database.begin_read().unwrap().open_table(about).unwrap().get("version").unwrap().unwrap().value();
-    assert_eq!(version, 5);
+    assert_eq!(version, 6);
     drop(database);
     of_version(4);
     assert_eq!(folder.shown()["events"]["count"], 3);

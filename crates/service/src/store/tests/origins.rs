@@ -220,7 +220,7 @@ fn a_store_of_an_earlier_version_has_all_it_had_and_an_identity_that_stays() {
         lane.end();
         assert_eq!(device.lane(1 << 30).origins(), BTreeSet::from([origin(1)]));
     }
-    let newer = of_version(disk::VERSION + 1);
+    let newer = of_version(disk::VERSION_REPLICATED + 1);
     let refused = Disk::on(move || newer.clone()).err().unwrap();
-    assert!(matches!(refused, StoreError::Version(5)), "{refused}");
+    assert!(matches!(refused, StoreError::Version(6)), "{refused}");
 }
