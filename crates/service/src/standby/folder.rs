@@ -1,8 +1,8 @@
 //! A follower's store in its folder.
 //!
-//! A copy is made in a folder of its own, [`COPY`], and takes the place of the store's file when it is whole and verified: until then the
-//! former store can be promoted. Where the former one was a leader's and has batches that no other store has, it is moved into a folder
-//! `set-aside-EPOCH`, where `campanile store` reads it.
+//! A copy is made in a folder of its own, [`COPY`], and takes the place of the store's file when it is whole: until then the
+//! former store can be promoted. Where the former one was a leader's and has batches that no other store has, it is in a folder
+//! `set-aside-EPOCH-NUMBER` from then on, where `campanile store` reads it.
 
 use std::fs;
 use std::io;
@@ -56,6 +56,8 @@ impl FolderReplica {
     fn disk(&mut self) -> Result<&mut Disk, String> {
         let disk = match self.disk.take() {
             Some(disk) => disk,
+            // An empty one is not made in its place.
+            None if !disk_file(&self.directory).exists() => return Err("its file is gone".to_owned()),
             None => Disk::open(&self.directory).map_err(|error| error.to_string())?,
         };
         Ok(self.disk.insert(disk))
@@ -68,7 +70,7 @@ impl FolderReplica {
         Ok(())
     }
 
-    /// Moves the store's file into a folder of its own, if it may have batches that the leader has not: it was a leader's, or it is ahead by
+    /// Keeps the store's file in a folder of its own, if it may have batches that the leader has not: it was a leader's, or it is ahead by
     /// more than the batch that was under way when the leader ended.
     fn set_aside(&self, hello: &Hello) -> io::Result<()> {
         let at = self.state.position;
@@ -79,8 +81,10 @@ impl FolderReplica {
         let folder = |number: u32| self.directory.join(format!("set-aside-{}-{number}", hello.epoch));
         let free = (1..).map(folder).find(|folder| !folder.exists()).ok_or(io::ErrorKind::AlreadyExists)?;
         fs::create_dir(&free)?;
-        fs::rename(disk_file(&self.directory), disk_file(&free))?;
+        // The copy takes the file's place in one step: there is a store at every moment, whose epoch counts.
+        fs::hard_link(disk_file(&self.directory), disk_file(&free))?;
         fs::File::open(&free)?.sync_all()?;
+        fs::File::open(&self.directory)?.sync_all()?;
         let behind = if is_ahead { hello.position } else { hello.began_at }.number;
         log::warn!(
             "standby: this store has {} batches behind batch {behind}, and the leader's has others or none: it is set aside in {} \
@@ -148,7 +152,13 @@ impl Replica for FolderReplica {
             // The new leader went on from here, so nothing is here that it has not.
             self.keep(StandbyRecord { has_led: false, ..self.record })?;
         }
-        self.disk()?.apply(operations, Some(at)).map_err(|error| error.to_string())?;
+        if let Err(error) = self.disk()?.apply(operations, Some(at)) {
+            // It may be on the disk all the same.
+            if let Ok(Some((_, position))) = self.disk()?.standby() {
+                self.state.position = position;
+            }
+            return Err(error.to_string());
+        }
         self.state.position = at;
         Ok(())
     }

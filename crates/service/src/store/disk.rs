@@ -320,7 +320,8 @@ impl Disk {
         self.database()?;
         let Some(database) = &mut self.database else { return Ok(()) };
         let compacted = database.compact();
-        if compacted.is_err() {
+        // While a snapshot is read for a follower's copy, it is refused, and nothing is wrong.
+        if compacted.as_ref().is_err_and(|error| !matches!(error, redb::CompactionError::TransactionInProgress)) {
             self.database = None;
         }
         compacted?;
@@ -344,6 +345,9 @@ impl Disk {
         let written = write(database, replication.as_deref_mut(), phases, fill);
         if written.is_err() {
             self.database = None;
+            if let Some(replication) = &mut self.replication {
+                replication.end(false);
+            }
         }
         written
     }
