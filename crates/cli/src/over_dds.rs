@@ -197,7 +197,7 @@ pub(crate) fn subscribe(options: &SubOptions) -> Result<(), Failure> {
         match waiter.wait(Some(left.min(LOOK_EVERY))) {
             Some(Wake::Done) => break true,
             Some(Wake::Output(error)) => return Err(error.into()),
-            Some(Wake::Signal | Wake::HangUp) => break false,
+            Some(Wake::Signal | Wake::Request | Wake::HangUp) => break false,
             None if options.until.wait.is_some_and(|wait| began.elapsed() >= wait) => break false,
             None => {}
         }

@@ -114,7 +114,7 @@ fn serve_on(
     // The receiver may be gone if the command is ending.
     service.when_announced(move || drop(announced.send(Wake::Done)));
     let asked = waiter.sender();
-    service.on_shutdown_request(move || drop(asked.send(Wake::Signal)));
+    service.on_shutdown_request(move || drop(asked.send(Wake::Request)));
     say(&warnings);
     // A service with an outside naming service can be called before it has its name there.
     supervisor.tell_status(&["READY=1"], &format!("serves at {address}"));
@@ -122,7 +122,7 @@ fn serve_on(
     if let Some(naming) = naming.filter(|_| !service.is_announced()) {
         say(&format!("campanile: serves at {address}, and is ready when {naming} has its name\n"));
     }
-    loop {
+    let asked = loop {
         match waiter.wait(None) {
             Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{others}{kept}\n")),
             Some(Wake::HangUp) => {
@@ -136,10 +136,10 @@ fn serve_on(
                     None => log::info!("SIGHUP changes nothing: the service was started without a configuration file"),
                 }
             }
-            _ => break,
+            other => break other,
         }
-    }
-    if service.is_superseded() {
+    };
+    if service.is_superseded() && matches!(asked, Some(Wake::Request)) {
         drop(console);
         service.shutdown();
         return begin_again();

@@ -16,6 +16,8 @@ pub(crate) enum Wake {
     Signal,
     /// SIGHUP: the terminal is gone, or a service is to read its configuration again.
     HangUp,
+    /// The service asks for its end.
+    Request,
     /// A thread of the command has something to report.
     Done,
     /// Writing the output failed.

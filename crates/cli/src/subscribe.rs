@@ -153,7 +153,7 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
         let is_over = consumer.has_ended();
         let pause = if is_over { Duration::ZERO } else { left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)) };
         match waiter.wait(Some(pause)) {
-            Some(Wake::Signal | Wake::HangUp) => return Ok(Ended::Stopped),
+            Some(Wake::Signal | Wake::Request | Wake::HangUp) => return Ok(Ended::Stopped),
             Some(Wake::Done) => return Ok(Ended::Enough),
             Some(Wake::Output(error)) => return Err(error.into()),
             None if options.until.wait.is_some_and(|wait| started.elapsed() >= wait) => return Ok(Ended::Stopped),

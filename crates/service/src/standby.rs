@@ -57,7 +57,8 @@ fn bind(config: &Config) -> Result<TcpListener, StartError> {
 pub(crate) fn attach(config: &Config, found: &mut Found) -> Result<(), StartError> {
     let (peer, directory) = (peer_of(config)?, found.directory.clone());
     let failed = |why: String| StartError::Store { directory: directory.clone(), why };
-    let (record, position) = match found.disk.standby().map_err(|error| failed(error.to_string()))? {
+    let known = found.disk.standby().map_err(|error| failed(error.to_string()))?;
+    let (record, position) = match known {
         None if peer.is_none() => return Ok(()),
         None if config.standby.role == StandbyRole::Follower => return Err(StartError::Follower),
         Some((record, _)) if record.part == Part::Follower => {
@@ -73,9 +74,7 @@ pub(crate) fn attach(config: &Config, found: &mut Found) -> Result<(), StartErro
         None => {
             // No other store has this chain.
             let began_at = Position { epoch: 1, number: 0, chain: random::unforeseeable() };
-            let record = StandbyRecord { part: Part::Leader, epoch: 1, is_whole: true, has_led: true, began_at };
-            found.disk.keep_standby(record, Some(began_at)).map_err(|error| failed(error.to_string()))?;
-            (record, began_at)
+            (StandbyRecord { part: Part::Leader, epoch: 1, is_whole: true, has_led: true, began_at }, began_at)
         }
     };
     let settings = LeaderSettings {
@@ -85,9 +84,18 @@ pub(crate) fn attach(config: &Config, found: &mut Found) -> Result<(), StartErro
     };
     let leader = Leader::new(settings, found.service, record.epoch, position);
     let shipping = Shipping::new(leader, record.began_at, peer, settings.is_synchronous);
-    // A leader that has just been promoted knows.
-    let consulted = if position == record.began_at { None } else { shipping.consult() };
-    if let Some(record) = consulted {
+    // One that has just been promoted knows.
+    let is_promoted = known.is_some() && position == record.began_at;
+    let (superseded, refused) = if is_promoted { (None, None) } else { shipping.consult() };
+    if known.is_none() {
+        // The disk may be a new one, and the other machine be the leader by now.
+        if let Some(why) = refused {
+            let why = format!("this store is new, and the other machine refuses to follow it: {why}");
+            return Err(StartError::Standby { why });
+        }
+        found.disk.keep_standby(record, Some(position)).map_err(|error| failed(error.to_string()))?;
+    }
+    if let Some(record) = superseded {
         log::warn!(
             "standby: another leader has taken over in epoch {}: this is its follower from now on",
             record.epoch

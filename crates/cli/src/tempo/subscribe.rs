@@ -84,7 +84,7 @@ fn wait(
     loop {
         let left = options.wait.map(|wait| wait.saturating_sub(began.elapsed()));
         match waiter.wait(Some(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)))) {
-            Some(Wake::Signal | Wake::HangUp) => return Ok(Ended::Stopped),
+            Some(Wake::Signal | Wake::Request | Wake::HangUp) => return Ok(Ended::Stopped),
             Some(Wake::Done) => return Ok(Ended::Enough),
             Some(Wake::Output(error)) => return Err(error.into()),
             None if left == Some(Duration::ZERO) => return Ok(Ended::Stopped),

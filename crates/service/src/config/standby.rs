@@ -94,6 +94,9 @@ impl Standby {
         let (listens, Some(peer)) = (self.listen_address()?, &self.peer) else {
             return match self.listen {
                 Some(_) => wrong("listen and peer go together: name the other machine's HOST:PORT".to_owned()),
+                None if self.role == StandbyRole::Follower => {
+                    wrong("a follower needs listen and peer: where it listens, and the leader's HOST:PORT".to_owned())
+                }
                 None => Ok(()),
             };
         };

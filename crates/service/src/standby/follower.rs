@@ -37,6 +37,8 @@ pub(crate) struct Follower<R> {
     session: u64,
     leader: Option<Hello>,
     is_copying: bool,
+    /// Whether the leader says that this follower is in step.
+    is_in_step: bool,
     /// What the leader said last of its own position, and how much was not confirmed then.
     pub(crate) leader_at: Position,
     pub(crate) lag_bytes: u64,
@@ -53,6 +55,7 @@ impl<R: Replica> Follower<R> {
             session: 0,
             leader: None,
             is_copying: false,
+            is_in_step: false,
             leader_at,
             lag_bytes: 0,
             is_promoted: false,
@@ -63,19 +66,20 @@ impl<R: Replica> Follower<R> {
     /// A leader's first frame on a connection. Returns the number of the session, and the answer; after an error the connection is closed.
     pub(crate) fn greet(&mut self, hello: Hello) -> (u64, Frame) {
         let state = self.replica.state();
-        let refuse = |why: String| (0, Frame::Refused { epoch: state.epoch, why });
+        let refuse = |why: String| (0, Frame::Refused { service: state.service, epoch: state.epoch, why });
         if self.is_promoted {
             return refuse("it is about to serve".to_owned());
         }
         if hello.version != VERSION {
             return refuse(format!("it knows version {VERSION} of the protocol, and not {}", hello.version));
         }
+        // Epochs of two services have nothing to do with each other.
+        if state.service != 0 && state.service != hello.service {
+            return refuse(other_service(state.service, hello.service));
+        }
         if hello.epoch < state.epoch {
             self.refused += 1;
             return refuse(format!("epoch {} is over: there has been a leader of epoch {}", hello.epoch, state.epoch));
-        }
-        if state.service != 0 && state.service != hello.service {
-            return refuse(other_service(state.service, hello.service));
         }
         if hello.epoch > state.epoch
             && let Err(why) = self.replica.see(hello.epoch)
@@ -83,7 +87,7 @@ impl<R: Replica> Follower<R> {
             return refuse(why);
         }
         self.session += 1;
-        (self.is_copying, self.leader_at) = (false, hello.position);
+        (self.is_copying, self.is_in_step, self.leader_at) = (false, false, hello.position);
         self.leader = Some(hello);
         (self.session, Frame::State(self.replica.state()))
     }
@@ -111,7 +115,9 @@ impl<R: Replica> Follower<R> {
                 self.replica.apply(operations, *at)?;
                 self.leader_at.number = self.leader_at.number.max(at.number);
             }
-            Frame::Tick { position, lag_bytes } => (self.leader_at, self.lag_bytes) = (*position, *lag_bytes),
+            Frame::Tick { position, lag_bytes, is_in_step } => {
+                (self.leader_at, self.lag_bytes, self.is_in_step) = (*position, *lag_bytes, *is_in_step);
+            }
             other => return Err(format!("{} is out of place", other.name())),
         }
         Ok(Frame::Acknowledged(self.replica.state().position))
@@ -126,11 +132,11 @@ impl<R: Replica> Follower<R> {
         was_its
     }
 
-    /// Raises the epoch. From now on nothing is taken.
+    /// Raises the epoch. From now on nothing is taken: a failure is to be tried again.
     pub(crate) fn promote(&mut self) -> Result<u64, String> {
-        let epoch = self.replica.promote()?;
-        self.is_promoted = true;
-        Ok(epoch)
+        // Even after an error it may be on the disk.
+        self.is_promoted = self.replica.state().is_whole;
+        self.replica.promote()
     }
 
     /// Whether a leader is connected.
@@ -140,6 +146,12 @@ impl<R: Replica> Follower<R> {
 
     pub(crate) const fn is_copying(&self) -> bool {
         self.is_copying
+    }
+
+    /// Whether it has all that the leader waited for it to have, when that was heard of last.
+    pub(crate) fn is_in_step(&self) -> bool {
+        let state = self.replica.state();
+        self.is_in_step && state.is_whole && !self.is_copying && state.position.number >= self.leader_at.number
     }
 
     pub(crate) fn state(&self) -> State {

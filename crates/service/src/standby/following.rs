@@ -120,11 +120,10 @@ impl Following {
             let frame = stream.frame(BYTES_MAX, self.silent * TIMES_SILENT)?;
             let mut follower = lock(&self.follower);
             let reply = follower.handle(session, &frame);
-            let (state, leader_at) = (follower.state(), follower.leader_at);
-            let is_in_step = state.is_whole && !follower.is_copying() && state.position.number >= leader_at.number;
+            let (state, is_in_step) = (follower.state(), follower.is_in_step());
             drop(follower);
             *lock(&self.contact) = Contact { at: Some(time::now()), was_in_step: is_in_step };
-            let reply = reply.unwrap_or_else(|why| Frame::Refused { epoch: state.epoch, why });
+            let reply = reply.unwrap_or_else(|why| Frame::Refused { service: state.service, epoch: state.epoch, why });
             stream.send_frame(&reply)?;
             if let Frame::Refused { why, .. } = reply {
                 return Err(io::Error::other(why));
@@ -215,6 +214,8 @@ impl Host for Following {
             stream.send_frame(&answer)?;
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why.clone()));
         }
+        // It may have gone on alone since the last connection.
+        *lock(&self.contact) = Contact { at: Some(time::now()), was_in_step: false };
         // The former connection of the leader is of no use any more.
         self.hang_up();
         *lock(&self.call) = Some(stream.closer()?);

@@ -9,7 +9,7 @@ pub(crate) const VERSION: u16 = 1;
 const MAGIC: [u8; 4] = *b"CpSb";
 /// Octets of a frame's length.
 pub(crate) const LENGTH_BYTES: usize = 4;
-/// Maximum octets of a frame before a hello was accepted, and after. A batch has the events of all lanes, at most 16 MiB of each.
+/// Maximum octets of a frame before a hello was accepted and of each answer, and of a leader's frames. A batch has the events of all lanes, at most 16 MiB of each.
 pub(crate) const FIRST_BYTES_MAX: usize = 4_096;
 pub(crate) const BYTES_MAX: usize = 1 << 30;
 
@@ -42,8 +42,9 @@ pub(crate) struct State {
 pub(crate) enum Frame {
     Hello(Hello),
     State(State),
-    /// The connection is refused, by a process that has seen this epoch.
+    /// The connection is refused, by a process that has the data of this service, and has seen this epoch of it.
     Refused {
+        service: u64,
         epoch: u64,
         why: String,
     },
@@ -51,10 +52,11 @@ pub(crate) enum Frame {
     Rows(Vec<u8>),
     EndCopy(Position),
     Batch(Position, Vec<u8>),
-    /// The leader's position, and octets that the follower has yet to confirm.
+    /// The leader's position, octets that the follower has yet to confirm, and whether the leader counts it as in step.
     Tick {
         position: Position,
         lag_bytes: u64,
+        is_in_step: bool,
     },
     Acknowledged(Position),
 }
@@ -86,12 +88,16 @@ impl Frame {
                 let numbers = [service.to_le_bytes(), epoch.to_le_bytes()];
                 write(out, 2, &[numbers.as_flattened(), &[u8::from(*is_whole)], &position.octets()]);
             }
-            Self::Refused { epoch, why } => write(out, 3, &[&epoch.to_le_bytes(), why.as_bytes()]),
+            Self::Refused { service, epoch, why } => {
+                write(out, 3, &[&service.to_le_bytes(), &epoch.to_le_bytes(), why.as_bytes()]);
+            }
             Self::BeginCopy => write(out, 4, &[]),
             Self::Rows(rows) => write(out, 5, &[rows]),
             Self::EndCopy(at) => write(out, 6, &[&at.octets()]),
             Self::Batch(at, operations) => write_batch(*at, operations, out),
-            Self::Tick { position, lag_bytes } => write(out, 8, &[&position.octets(), &lag_bytes.to_le_bytes()]),
+            Self::Tick { position, lag_bytes, is_in_step } => {
+                write(out, 8, &[&position.octets(), &lag_bytes.to_le_bytes(), &[u8::from(*is_in_step)]]);
+            }
             Self::Acknowledged(position) => write(out, 9, &[&position.octets()]),
         }
     }
@@ -113,12 +119,18 @@ impl Frame {
                 let (service, epoch, [is_whole]) = (long(rest)?, long(rest)?, take(rest)?);
                 Self::State(State { service, epoch, is_whole: is_whole == 1, position: position(rest)? })
             }
-            3 => Self::Refused { epoch: long(rest)?, why: String::from_utf8(core::mem::take(rest).to_vec()).ok()? },
+            3 => {
+                let (service, epoch) = (long(rest)?, long(rest)?);
+                Self::Refused { service, epoch, why: String::from_utf8(core::mem::take(rest).to_vec()).ok()? }
+            }
             4 => Self::BeginCopy,
             5 => Self::Rows(core::mem::take(rest).to_vec()),
             6 => Self::EndCopy(position(rest)?),
             7 => Self::Batch(position(rest)?, core::mem::take(rest).to_vec()),
-            8 => Self::Tick { position: position(rest)?, lag_bytes: long(rest)? },
+            8 => {
+                let (position, lag_bytes, [is_in_step]) = (position(rest)?, long(rest)?, take(rest)?);
+                Self::Tick { position, lag_bytes, is_in_step: is_in_step == 1 }
+            }
             9 => Self::Acknowledged(position(rest)?),
             _ => return None,
         };
@@ -164,12 +176,12 @@ mod tests {
         let frames = [
             Frame::Hello(hello),
             Frame::State(State { service: 5, epoch: 1, is_whole: true, position: at }),
-            Frame::Refused { epoch: 9, why: "it is".into() },
+            Frame::Refused { service: 5, epoch: 9, why: "it is".into() },
             Frame::BeginCopy,
             Frame::Rows(b"rows".to_vec()),
             Frame::EndCopy(at),
             Frame::Batch(at, b"operations".to_vec()),
-            Frame::Tick { position: at, lag_bytes: 3 },
+            Frame::Tick { position: at, lag_bytes: 3, is_in_step: true },
             Frame::Acknowledged(at),
         ];
         for frame in frames {

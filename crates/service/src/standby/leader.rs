@@ -46,6 +46,8 @@ pub(crate) struct Shipment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Away,
+    /// One that was waited for was lost, and is called before the leader goes on alone: it may have been promoted.
+    Lost,
     /// It is connected, and a snapshot is due.
     NeedsSnapshot,
     Copying,
@@ -89,6 +91,7 @@ pub(crate) enum Greeted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     Alone,
+    Lost,
     Copying,
     CatchingUp,
     InStep,
@@ -98,6 +101,7 @@ impl Progress {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Alone => "no follower",
+            Self::Lost => "calling again",
             Self::Copying => "first copy",
             Self::CatchingUp => "catching up",
             Self::InStep => "in step",
@@ -176,6 +180,10 @@ impl Leader {
 
     /// The commit has ended.
     pub(crate) fn end(&mut self, is_committed: bool) {
+        // The database has to be opened anew after a failure, which it cannot be while a snapshot is read.
+        if !is_committed && matches!(self.stage, Stage::Copying | Stage::NeedsSnapshot) {
+            self.stage = Stage::Away;
+        }
         let Some(open) = &mut self.open else { return };
         if is_committed {
             self.position = open.position;
@@ -183,10 +191,6 @@ impl Leader {
             self.trim();
         } else {
             open.has_failed = true;
-            // The database has to be opened anew, which it cannot be while a snapshot is read.
-            if matches!(self.stage, Stage::Copying | Stage::NeedsSnapshot) {
-                self.stage = Stage::Away;
-            }
         }
     }
 
@@ -196,6 +200,7 @@ impl Leader {
             return Some(Err(Unconfirmed::Superseded(epoch)));
         }
         match self.stage {
+            Stage::Lost => None,
             Stage::Following { joined: true, .. } if self.settings.is_synchronous => {
                 (self.acknowledged.number >= self.position.number).then_some(Ok(()))
             }
@@ -275,12 +280,11 @@ impl Leader {
     /// A follower has answered, on a new connection.
     pub(crate) fn greet(&mut self, follower: &State) -> Greeted {
         self.stage = Stage::Away;
-        if follower.epoch > self.epoch {
-            self.supersede(follower.epoch);
-            return Greeted::Superseded;
-        }
         if follower.service != 0 && follower.service != self.service {
             return Greeted::OtherService(follower.service);
+        }
+        if self.hear(follower.service, follower.epoch) {
+            return Greeted::Superseded;
         }
         let open = self.open.map(|open| open.position);
         let is_its = |position: Position| follower.position.is_same(position) && open != Some(position);
@@ -344,9 +348,15 @@ impl Leader {
         }
     }
 
-    /// The connection has ended, or the follower is silent.
+    /// There is no follower to wait for.
     pub(crate) const fn lose(&mut self) {
         self.stage = Stage::Away;
+    }
+
+    /// The connection has ended, or the follower is silent: one that was waited for is called before the leader goes on alone.
+    pub(crate) const fn suspend(&mut self) {
+        let is_waited_for = matches!(self.stage, Stage::Lost | Stage::Following { joined: true, .. });
+        self.stage = if is_waited_for && self.settings.is_synchronous { Stage::Lost } else { Stage::Away };
     }
 
     /// Another leader calls: one of the two epochs is over. Returns why it is refused.
@@ -367,8 +377,17 @@ impl Leader {
         }
     }
 
+    /// A peer with the data of that service has seen that epoch. Returns whether another leader has taken over.
+    pub(crate) fn hear(&mut self, service: u64, epoch: u64) -> bool {
+        let is_superseded = service == self.service && epoch > self.epoch;
+        if is_superseded {
+            self.supersede(epoch);
+        }
+        is_superseded
+    }
+
     /// Another leader has taken over.
-    pub(crate) fn supersede(&mut self, epoch: u64) {
+    fn supersede(&mut self, epoch: u64) {
         self.lose();
         self.superseded = Some(self.superseded.unwrap_or_default().max(epoch));
     }
@@ -387,6 +406,11 @@ impl Leader {
         self.position
     }
 
+    /// The number of the last batch that the follower has confirmed.
+    pub(crate) const fn acknowledged(&self) -> u64 {
+        self.acknowledged.number
+    }
+
     pub(crate) const fn superseded(&self) -> Option<u64> {
         self.superseded
     }
@@ -402,12 +426,13 @@ impl Leader {
 
     /// Whether a connection is of use.
     pub(crate) fn has_follower(&self) -> bool {
-        self.stage != Stage::Away
+        !matches!(self.stage, Stage::Away | Stage::Lost)
     }
 
     pub(crate) const fn progress(&self) -> Progress {
         match self.stage {
             Stage::Away => Progress::Alone,
+            Stage::Lost => Progress::Lost,
             Stage::NeedsSnapshot | Stage::Copying => Progress::Copying,
             Stage::Following { joined: false, .. } => Progress::CatchingUp,
             Stage::Following { joined: true, .. } => Progress::InStep,

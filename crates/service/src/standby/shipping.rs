@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::follower::other_service;
-use super::frame::{BYTES_MAX, Frame, Hello, VERSION, write_batch};
+use super::frame::{FIRST_BYTES_MAX, Frame, Hello, VERSION, write_batch};
 use super::host::{Host, Over, Peer, lock};
 use super::leader::{Greeted, Lag, Leader, Progress, Shipment, Unconfirmed};
 use super::stream::Stream;
@@ -32,18 +32,25 @@ const ROWS_WITHIN: Duration = Duration::from_secs(60);
 const COPY_ENDS_WITHIN: Duration = Duration::from_secs(3_600);
 /// Interval between calls of a follower that is not there.
 const CALLS_EVERY: Duration = Duration::from_millis(500);
-/// The same after a refusal, and after a copy that could not keep up.
+/// Times `lost_after_ms` in which a follower that is lost again, and has nothing more, is not waited for again.
+const TIMES_SUSPENDED: u32 = 3;
+/// Interval between calls after a refusal, and after a copy that could not keep up.
 const CALLS_EVERY_REFUSED: Duration = Duration::from_secs(5);
 /// Maximum time for which the end of the service waits for the follower to have what was written last.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// Time after which a waiting store looks again, whatever happens.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
+/// Why a follower is given up whose copy or tail is of no use any more.
+const OUTRUN: &str = "it lacks more than lag_max, or the disk here fails";
+
 /// What the threads have in common.
 struct State {
     leader: Leader,
     began_at: Position,
     snapshot: Option<Result<Snapshot, StoreError>>,
+    /// When the follower answered last.
+    heard: Instant,
     /// Whether the store remembers that another leader has taken over.
     is_recorded: bool,
     /// What is wrong with the follower, or nothing.
@@ -79,6 +86,21 @@ impl From<io::Error> for Trouble {
     }
 }
 
+/// Whether a lost follower is waited for: until it was silent for too long, and for one call in any case, as it may have been promoted.
+/// `suspended`: when that was begun last, and what the follower had then. A connection that ends again before it has more is not waited for.
+fn is_waited_for(suspended: &mut Option<(Instant, u64)>, state: &State, silent: Duration) -> bool {
+    let has = state.leader.acknowledged();
+    match (state.leader.progress(), *suspended) {
+        (Progress::InStep, Some((at, had))) if had == has && time::since(at) < silent * TIMES_SUSPENDED => false,
+        (Progress::InStep, _) => {
+            *suspended = Some((time::now(), has));
+            true
+        }
+        (Progress::Lost, _) => time::since(state.heard) < silent,
+        _ => false,
+    }
+}
+
 /// What is to be done on a connection.
 enum Step {
     Ship(Vec<Shipment>),
@@ -88,7 +110,8 @@ enum Step {
 
 impl Shipping {
     pub(crate) fn new(leader: Leader, began_at: Position, peer: Option<Peer>, is_synchronous: bool) -> Arc<Self> {
-        let state = State { leader, began_at, snapshot: None, is_recorded: false, trouble: String::new() };
+        let state =
+            State { leader, began_at, snapshot: None, heard: time::now(), is_recorded: false, trouble: String::new() };
         Arc::new(Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -136,13 +159,17 @@ impl Shipping {
 
     /// Wakes the threads, which are to end.
     pub(crate) fn wake(&self) {
-        // A copy is not waited for.
-        if lock(&self.state).leader.progress() == Progress::Copying
-            && let Some(call) = &*lock(&self.call)
-        {
-            let _ = call.shutdown(Shutdown::Both);
+        // Only what a follower in step lacks is waited for.
+        if lock(&self.state).leader.progress() != Progress::InStep {
+            self.hang_up();
         }
         self.changed.notify_all();
+    }
+
+    fn hang_up(&self) {
+        if let Some(call) = &*lock(&self.call) {
+            let _ = call.shutdown(Shutdown::Both);
+        }
     }
 
     fn now(&self) -> Duration {
@@ -160,20 +187,24 @@ impl Shipping {
         }
     }
 
-    /// Asks the peer, before anything is served, whether there has been another leader. Returns the record of a follower if so.
-    pub(crate) fn consult(&self) -> Option<StandbyRecord> {
-        let mut stream = self.peer.as_ref()?.connect().ok()?;
-        // A peer that does not answer is called again by the thread.
-        let _ = self.greet(&mut stream);
+    /// Asks the peer, before anything is served, whether there has been another leader. Returns the record of a follower if so, or why the
+    /// peer refuses.
+    pub(crate) fn consult(&self) -> (Option<StandbyRecord>, Option<String>) {
+        let greeted = self.peer.as_ref().map(|peer| self.greet(&mut peer.connect()?));
         lock(&self.state).leader.lose();
-        self.record_due()
+        // A peer that does not answer is called again by the thread.
+        let refused = greeted.and_then(Result::err).and_then(|trouble| match trouble {
+            Trouble::Refused(_, why) => Some(why),
+            _ => None,
+        });
+        (self.record_due(), refused)
     }
 
     /// Exchanges the first frames.
     fn greet(&self, stream: &mut Stream) -> Result<Greeted, Trouble> {
         let silent = self.peer.as_ref().map_or(LOOKS_EVERY, |peer| peer.silent);
         stream.send_frame(&Frame::Hello(self.hello()))?;
-        match stream.frame(BYTES_MAX, silent)? {
+        match stream.frame(FIRST_BYTES_MAX, silent)? {
             Frame::State(follower) => {
                 let greeted = lock(&self.state).leader.greet(&follower);
                 self.notify_store();
@@ -193,14 +224,11 @@ impl Shipping {
     /// What a frame that is no answer means.
     fn unexpected(&self, frame: Frame) -> Trouble {
         match frame {
-            Frame::Refused { epoch, why } => {
-                let mut state = lock(&self.state);
-                if epoch > state.leader.epoch() {
-                    state.leader.supersede(epoch);
-                    drop(state);
+            Frame::Refused { service, epoch, why } => {
+                if lock(&self.state).leader.hear(service, epoch) {
                     self.notify_store();
                 }
-                Trouble::Refused(epoch, why)
+                Trouble::Refused(epoch, why.escape_debug().to_string())
             }
             other => {
                 Trouble::Io(io::Error::new(io::ErrorKind::InvalidData, format!("it answers with {}", other.name())))
@@ -220,12 +248,26 @@ impl Shipping {
     /// Calls the follower and ships, until the end.
     pub(crate) fn run(&self, counters: &Block) {
         let Some(peer) = &self.peer else { return };
-        let mut line = String::new();
+        let (mut line, mut suspended) = (String::new(), None);
         while !self.over.is_over() {
             let ended = self.converse(peer, counters, &mut line);
-            let was = self.lose();
-            self.notify_store();
+            let is_io = matches!(ended, Trouble::Io(_));
+            let was = self.lose(|state| is_io && is_waited_for(&mut suspended, state, peer.silent));
             counters.add(Counter::StandbyFollowersLost, u64::from(was == Progress::InStep));
+            if lock(&self.state).leader.progress() == Progress::Lost {
+                self.set_figures(counters);
+                if let (Progress::InStep, Trouble::Io(error)) = (was, &ended) {
+                    log::warn!(
+                        "standby: lost {} ({error}): it is called before this leader goes on alone",
+                        peer.address
+                    );
+                }
+                // At once, and then a few times.
+                let again_in = if was == Progress::InStep { Duration::ZERO } else { CALLS_EVERY.min(peer.silent / 4) };
+                self.over.wait(again_in);
+                continue;
+            }
+            self.notify_store();
             let (said, again_in) = match ended {
                 Trouble::Over => return,
                 Trouble::Refused(epoch, why) if self.is_superseded() => (
@@ -242,13 +284,19 @@ impl Shipping {
             self.set_figures(counters);
             self.over.wait(again_in);
         }
+        self.lose(|_| false);
+        self.notify_store();
     }
 
-    /// Gives the follower up. Returns how it stood.
-    fn lose(&self) -> Progress {
+    /// Gives the follower up, unless it is to be called before this leader goes on alone. Returns how it stood.
+    fn lose(&self, is_waited_for: impl FnOnce(&State) -> bool) -> Progress {
         let mut state = lock(&self.state);
         let was = state.leader.progress();
-        state.leader.lose();
+        if is_waited_for(&state) {
+            state.leader.suspend();
+        } else {
+            state.leader.lose();
+        }
         state.snapshot = None;
         *lock(&self.call) = None;
         was
@@ -280,9 +328,8 @@ impl Shipping {
                     Step::Ship(shipments) => self.ship(&mut stream, peer, &shipments, counters)?,
                     Step::Copy(snapshot) => self.copy(&mut stream, snapshot, counters)?,
                     Step::Tick => {
-                        let (position, lag) = self.figures();
-                        stream.send_frame(&Frame::Tick { position, lag_bytes: lag.bytes })?;
-                        self.take_answer(&mut stream, peer.silent)?;
+                        stream.send_frame(&self.tick())?;
+                        self.take_answer(&mut stream, peer.silent, counters)?;
                         due = time::now() + peer.silent / 4;
                     }
                 }
@@ -293,7 +340,10 @@ impl Shipping {
                     line.clear();
                     lock(&self.state).trouble.clear();
                 }
-                was = progress;
+                if progress != was {
+                    // The follower is to know at once.
+                    (was, due) = (progress, time::now());
+                }
             }
         };
         run().err().unwrap_or(Trouble::Over)
@@ -305,12 +355,17 @@ impl Shipping {
         let mut ends_at = None;
         loop {
             if !state.leader.has_follower() {
-                return Err(Trouble::Lost("it lacks more than lag_max, or the store cannot be read"));
+                return Err(Trouble::Lost(OUTRUN));
             }
             match state.snapshot.take() {
                 Some(Ok(snapshot)) if state.leader.is_copying() => return Ok(Step::Copy(snapshot)),
                 Some(Err(_)) => return Err(Trouble::Lost("the store cannot be read")),
                 _ => {}
+            }
+            let now = time::now();
+            let left = tick_at.saturating_duration_since(now);
+            if left.is_zero() && !state.leader.needs_snapshot() && !state.leader.is_copying() {
+                return Ok(Step::Tick);
             }
             let (mut shipments, mut octets) = (Vec::new(), 0);
             while shipments.len() < SENT_MAX && octets < SENT_BYTES_MAX {
@@ -321,18 +376,13 @@ impl Shipping {
             if !shipments.is_empty() {
                 return Ok(Step::Ship(shipments));
             }
-            let now = time::now();
             if self.over.is_over() {
                 let is_idle = state.leader.lag(Duration::ZERO).batches == 0;
                 if is_idle || now >= *ends_at.get_or_insert(now + ENDS_WITHIN) {
                     return Err(Trouble::Over);
                 }
             }
-            let left = tick_at.saturating_duration_since(now);
-            if left.is_zero() && !state.leader.needs_snapshot() {
-                return Ok(Step::Tick);
-            }
-            let left = if state.leader.needs_snapshot() { LOOKS_EVERY } else { left };
+            let left = if left.is_zero() { LOOKS_EVERY } else { left };
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -344,17 +394,20 @@ impl Shipping {
         }
         stream.send(&octets)?;
         for _ in shipments {
-            self.take_answer(stream, peer.silent)?;
+            self.take_answer(stream, peer.silent, counters)?;
         }
         counters.add(Counter::StandbyBatches, shipments.len() as u64);
         Ok(())
     }
 
     /// Takes an acknowledgement of a follower that has no copy to make.
-    fn take_answer(&self, stream: &mut Stream, within: Duration) -> Result<(), Trouble> {
-        match stream.frame(BYTES_MAX, within)? {
+    fn take_answer(&self, stream: &mut Stream, within: Duration, counters: &Block) -> Result<(), Trouble> {
+        match self.answer_of(stream, within, counters)? {
             Frame::Acknowledged(position) => {
-                let is_known = lock(&self.state).leader.acknowledge(position);
+                let mut state = lock(&self.state);
+                state.heard = time::now();
+                let is_known = state.leader.acknowledge(position);
+                drop(state);
                 self.changed.notify_all();
                 if is_known { Ok(()) } else { Err(Trouble::Lost("it has what it was not sent")) }
             }
@@ -362,10 +415,30 @@ impl Shipping {
         }
     }
 
+    /// Waits for an answer, as long as it is of use.
+    fn answer_of(&self, stream: &mut Stream, within: Duration, counters: &Block) -> Result<Frame, Trouble> {
+        let until = time::now() + within;
+        loop {
+            let left = until.saturating_duration_since(time::now());
+            match stream.frame(FIRST_BYTES_MAX, left.min(LOOKS_EVERY)) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut && left > LOOKS_EVERY => {}
+                answer => return Ok(answer?),
+            }
+            self.set_figures(counters);
+            let state = lock(&self.state);
+            if !state.leader.has_follower() {
+                return Err(Trouble::Lost(OUTRUN));
+            }
+            if self.over.is_over() && state.leader.progress() != Progress::InStep {
+                return Err(Trouble::Over);
+            }
+        }
+    }
+
     fn copy(&self, stream: &mut Stream, mut snapshot: Snapshot, counters: &Block) -> Result<(), Trouble> {
         let send = |stream: &mut Stream, frame: Frame| {
             stream.send_frame(&frame)?;
-            match stream.frame(BYTES_MAX, ROWS_WITHIN)? {
+            match self.answer_of(stream, ROWS_WITHIN, counters)? {
                 Frame::Acknowledged(_) => Ok(()),
                 other => Err(self.unexpected(other)),
             }
@@ -377,9 +450,7 @@ impl Shipping {
             let Some(rows) = rows else { break };
             send(stream, Frame::Rows(rows))?;
             if !lock(&self.state).leader.is_copying() {
-                return Err(Trouble::Lost(
-                    "it lacks more than lag_max before its copy is whole, or the disk here fails",
-                ));
+                return Err(Trouble::Lost(OUTRUN));
             }
             if self.over.is_over() {
                 return Err(Trouble::Over);
@@ -388,14 +459,18 @@ impl Shipping {
         // The store's file can be opened anew from now on.
         drop(snapshot);
         stream.send_frame(&Frame::EndCopy(position))?;
-        self.take_answer(stream, COPY_ENDS_WITHIN)?;
+        self.take_answer(stream, COPY_ENDS_WITHIN, counters)?;
         counters.add(Counter::StandbyCopies, 1);
         Ok(())
     }
 
-    fn figures(&self) -> (Position, Lag) {
-        let state = lock(&self.state);
-        (state.leader.position(), state.leader.lag(self.now()))
+    fn tick(&self) -> Frame {
+        let State { leader, .. } = &*lock(&self.state);
+        Frame::Tick {
+            position: leader.position(),
+            lag_bytes: leader.lag(self.now()).bytes,
+            is_in_step: leader.progress() == Progress::InStep,
+        }
     }
 
     fn set_figures(&self, counters: &Block) {
@@ -437,12 +512,17 @@ impl Replication for Shipper {
     }
 
     fn confirm(&mut self) -> Result<(), StoreError> {
+        let silent = self.0.peer.as_ref().map_or(LOOKS_EVERY, |peer| peer.silent);
+        let until = time::now() + silent;
         let mut state = lock(&self.0.state);
         loop {
             if let Some(confirmed) = state.leader.confirmed() {
                 return confirmed.map_err(explain);
             }
-            // The thread that ships gives a silent follower up.
+            if time::now() >= until {
+                // It may take an octet at a time. The thread that ships calls once more.
+                self.0.hang_up();
+            }
             let waited = self.0.changed.wait_timeout(state, LOOKS_EVERY);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -490,10 +570,11 @@ impl Host for Shipping {
     /// Another leader calls: one of the two epochs is over.
     fn take_call(&self, mut stream: Stream, hello: Hello) -> io::Result<()> {
         let mut state = lock(&self.state);
-        let (epoch, why) = (state.leader.epoch(), state.leader.refuse(&hello));
+        let (service, epoch) = (state.leader.service(), state.leader.epoch());
+        let why = state.leader.refuse(&hello);
         drop(state);
         self.notify_store();
-        stream.send_frame(&Frame::Refused { epoch, why: why.clone() })?;
+        stream.send_frame(&Frame::Refused { service, epoch, why: why.clone() })?;
         Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 

@@ -38,7 +38,11 @@ impl Stream {
         let (host, _) = peer.rsplit_once(':').unwrap_or((peer, ""));
         let mut failed = io::Error::new(io::ErrorKind::NotFound, "it has no address");
         for address in peer.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, CONNECTS_WITHIN) {
+            if ends.is_none() && !address.ip().is_loopback() {
+                failed = invalid(format!("without TLS it has to be a loopback address, and {peer} is {address} now"));
+                continue;
+            }
+            match TcpStream::connect_timeout(&address, CONNECTS_WITHIN.min(silent)) {
                 Err(error) => failed = error,
                 Ok(tcp) => {
                     let client = ends.and_then(|ends| ends.client.as_ref());

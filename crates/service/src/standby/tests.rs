@@ -332,16 +332,16 @@ impl World {
                 reply
             }
             (Process::Leader { leader, .. }, Frame::Hello(hello)) => {
-                Frame::Refused { epoch: leader.epoch(), why: leader.refuse(&hello) }
+                Frame::Refused { service: SERVICE, epoch: leader.epoch(), why: leader.refuse(&hello) }
             }
             (Process::Follower(follower), frame) => {
-                let epoch = follower.state().epoch;
+                let State { service, epoch, .. } = follower.state();
                 let handled = follower.handle(connection.session.unwrap_or(0), &frame);
                 self.copies += u32::from(is_copied && handled.is_ok());
-                handled.unwrap_or_else(|why| Frame::Refused { epoch, why })
+                handled.unwrap_or_else(|why| Frame::Refused { service, epoch, why })
             }
             (Process::Leader { leader, .. }, _) => {
-                Frame::Refused { epoch: leader.epoch(), why: "it serves".to_owned() }
+                Frame::Refused { service: SERVICE, epoch: leader.epoch(), why: "it serves".to_owned() }
             }
         };
         let disk = lock(&self.disks[node]);
@@ -375,10 +375,8 @@ impl World {
                 !leader.is_copying()
             }
             Frame::Acknowledged(position) => !leader.acknowledge(position),
-            Frame::Refused { epoch, .. } => {
-                if epoch > leader.epoch() {
-                    leader.supersede(epoch);
-                }
+            Frame::Refused { service, epoch, .. } => {
+                leader.hear(service, epoch);
                 true
             }
             other => panic!("{other:?}"),
@@ -431,7 +429,8 @@ impl World {
             if let Process::Leader { leader, .. } = &mut self.nodes[node]
                 && !self.connections.iter().any(|of| of.from == node && of.is_current)
             {
-                leader.lose();
+                // It may give up calling at any time.
+                if self.random.u32(..4) == 0 { leader.lose() } else { leader.suspend() }
             }
         }
         self.check()
@@ -509,7 +508,36 @@ fn a_follower_that_lacks_more_than_may_wait_for_it_is_given_up_and_needs_a_copy(
     assert_eq!((leader.progress(), leader.outrun()), (Progress::Alone, 1));
     assert_eq!(leader.confirmed(), Some(Ok(())), "it goes on");
     assert_eq!(leader.greet(&follower), Greeted::NeedsCopy);
-    assert_eq!(leader.greet(&State { service: SERVICE + 1, ..follower }), Greeted::OtherService(SERVICE + 1));
+    // The epochs of another service do not count.
+    let stranger = State { service: SERVICE + 1, epoch: 9, ..follower };
+    assert_eq!(leader.greet(&stranger), Greeted::OtherService(SERVICE + 1));
+    assert!(!leader.hear(SERVICE + 1, 9) && leader.superseded().is_none());
+    assert_eq!(leader.greet(&State { epoch: 2, ..follower }), Greeted::Superseded);
+    assert!(leader.confirmed().unwrap().is_err());
+}
+
+#[test]
+fn a_leader_that_lost_its_follower_confirms_nothing_before_it_has_called_it() {
+    let at = Position { epoch: 1, number: 0, chain: 5 };
+    let mut leader = Leader::new(LeaderSettings { stops_alone: false, ..STRICT }, SERVICE, 1, at);
+    let follower = State { service: SERVICE, epoch: 1, is_whole: true, position: at };
+    assert_eq!(leader.greet(&follower), Greeted::Resumes);
+    let position = leader.begin(at, vec![0; 8], Duration::ZERO);
+    assert!(leader.poll_shipment().is_some());
+    leader.end(true);
+    leader.suspend();
+    assert_eq!((leader.progress(), leader.confirmed()), (Progress::Lost, None));
+    // It is there, and had taken the batch; or nothing is there; or another leader.
+    assert_eq!(leader.greet(&State { position, ..follower }), Greeted::Resumes);
+    assert_eq!(leader.confirmed(), Some(Ok(())));
+    leader.suspend();
+    leader.begin(position, vec![1; 8], Duration::ZERO);
+    leader.end(true);
+    assert_eq!(leader.confirmed(), None);
+    leader.lose();
+    assert_eq!(leader.confirmed(), Some(Ok(())), "it goes on alone");
+    leader.suspend();
+    assert_eq!(leader.progress(), Progress::Alone, "it was alone");
     assert_eq!(leader.greet(&State { epoch: 2, ..follower }), Greeted::Superseded);
     assert!(leader.confirmed().unwrap().is_err());
 }
@@ -523,11 +551,11 @@ fn a_follower_refuses_a_lower_epoch_another_service_and_another_version() {
     let mut follower = Follower::new(replica);
     let hello = Hello { version: VERSION, service: SERVICE, epoch: 3, position, began_at: position };
     let refused = |(_, answer): (u64, Frame), what: &str| {
-        let Frame::Refused { epoch: 3, why } = answer else { panic!("{answer:?}") };
+        let Frame::Refused { service: SERVICE, epoch: 3, why } = answer else { panic!("{answer:?}") };
         assert!(why.contains(what), "{why}");
     };
     refused(follower.greet(Hello { epoch: 2, ..hello }), "epoch 2 is over");
-    refused(follower.greet(Hello { service: 1, ..hello }), "the data of service");
+    refused(follower.greet(Hello { service: 1, epoch: 9, ..hello }), "the data of service");
     refused(follower.greet(Hello { version: VERSION + 1, ..hello }), "version");
     assert_eq!(follower.refused, 1);
     let (first, _) = follower.greet(hello);
@@ -537,6 +565,14 @@ fn a_follower_refuses_a_lower_epoch_another_service_and_another_version() {
     assert!(follower.handle(first, &batch).is_err(), "its place was taken");
     assert_eq!(follower.handle(second, &batch), Ok(Frame::Acknowledged(position.behind(4, &[0; 8]))));
     assert!(follower.handle(second, &batch).unwrap_err().contains("does not follow"));
+    assert!(!follower.is_in_step(), "the leader has not said so");
+    let tick = |number| Frame::Tick {
+        position: Position { number, ..position.behind(4, &[0; 8]) },
+        lag_bytes: 0,
+        is_in_step: true,
+    };
+    assert!(follower.handle(second, &tick(10)).is_ok() && follower.is_in_step());
+    assert!(follower.handle(second, &tick(11)).is_ok() && !follower.is_in_step());
     assert_eq!((follower.promote(), follower.handle(second, &batch).is_err()), (Ok(5), true));
     assert_eq!(lock(&follower.replica().disk).part, Part::Leader);
 }
