@@ -228,7 +228,7 @@ impl Shipping {
                 if lock(&self.state).leader.hear(service, epoch) {
                     self.notify_store();
                 }
-                Trouble::Refused(epoch, why.escape_debug().to_string())
+                Trouble::Refused(epoch, why.replace(char::is_control, " "))
             }
             other => {
                 Trouble::Io(io::Error::new(io::ErrorKind::InvalidData, format!("it answers with {}", other.name())))
