@@ -311,7 +311,7 @@ pub(crate) enum Command {
     /// Look at what a service that does not run has stored, check it, make it smaller
     #[command(subcommand, after_help = store::STORE_EXAMPLES)]
     Store(StoreCommand),
-    /// Show how the two machines of [standby] stand, and have the follower take over
+    /// Show how the two machines of [standby] stand; have the follower take over (experimental)
     #[command(subcommand, after_help = standby::STANDBY_EXAMPLES)]
     Standby(StandbyCommand),
     /// Show dead letters, the events that consumers never took; deliver them once more, remove them

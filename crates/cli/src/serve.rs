@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt as _;
 use std::panic::{self, PanicHookInfo};
 use std::process;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Serves until a signal asks to stop.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
@@ -97,6 +97,8 @@ fn serve_on(
     let warning = choose_store(&mut config, environment, address).unwrap_or_default();
     let (limit, naming) = (config.shutdown_drain(), config.naming.outside.clone());
     let mut running = config.clone();
+    // In a take-over, and where this process began again, the supervisor's watchdog runs already.
+    let starting = config.standby.listen.as_ref().and_then(|_| supervisor.keep_alive());
     let Some(service) = start(&config, sockets, supervisor, &waiter)? else { return Ok(()) };
     // Until the service has ended: the console shows how it ends.
     let console = Console::start(&config, &service).map_err(|error| match error.is_of_configuration() {
@@ -119,6 +121,7 @@ fn serve_on(
     // A service with an outside naming service can be called before it has its name there.
     supervisor.tell_status(&["READY=1"], &format!("serves at {address}"));
     supervisor.watch(service.liveness());
+    drop(starting);
     if let Some(naming) = naming.filter(|_| !service.is_announced()) {
         say(&format!("campanile: serves at {address}, and is ready when {naming} has its name\n"));
     }
@@ -142,7 +145,7 @@ fn serve_on(
     if service.is_superseded() && matches!(asked, Some(Wake::Request)) {
         drop(console);
         service.shutdown();
-        return begin_again();
+        return begin_again(&waiter);
     }
     supervisor.tell_status(&["STOPPING=1"], "delivers what it has taken");
     let counters = service.counters().clone();
@@ -172,7 +175,8 @@ fn start(
     if config.standby.listen.is_some() && is_given {
         // Clients would connect to sockets that are there while this machine does not serve, and wait.
         return Err(Failure::Usage(
-            "[standby] does not go with sockets that systemd opens: disable the socket unit, and enable the service"
+            "[standby] does not go with sockets that systemd opens: take Requires=campanile.socket out of the service with a drop-in \
+             (docs/standby.md), and disable the socket unit"
                 .to_owned(),
         ));
     }
@@ -192,17 +196,22 @@ fn start(
     say(&format!("campanile: {line}\n"));
     supervisor.tell_status(&["READY=1"], &line);
     while !follower.is_promoted() {
-        supervisor.tell(&["WATCHDOG=1"]);
-        if let Some(Wake::Signal) = waiter.wait(supervisor.keep_alive_every()) {
+        if let Some(Wake::Signal) = waiter.wait(None) {
             return Ok(None);
         }
     }
-    drop(follower);
-    Service::start_on(config.clone(), Sockets::default()).map(Some).map_err(failed)
+    supervisor.tell_status(&[], "takes over");
+    Service::take_over(config.clone(), follower).map(Some).map_err(failed)
 }
 
-/// Has this process begin anew: another leader has taken over, and this machine is its follower from now on.
-fn begin_again() -> Result<(), Failure> {
+/// Has this process begin anew: another leader has taken over, and this machine is its follower from now on. A signal that came meanwhile
+/// ends it.
+fn begin_again(waiter: &Waiter) -> Result<(), Failure> {
+    while let Some(wake) = waiter.wait(Some(Duration::ZERO)) {
+        if let Wake::Signal = wake {
+            return Ok(());
+        }
+    }
     say("campanile: another leader has taken over: begins again as its follower\n");
     let program = env::current_exe()?;
     Err(Failure::Message(format!(

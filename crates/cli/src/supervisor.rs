@@ -14,6 +14,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -123,9 +124,21 @@ impl Supervisor {
         self.tell(&[more, &[status.as_str()]].concat());
     }
 
-    /// Interval of keep-alives, if the supervisor expects them.
-    pub(crate) fn keep_alive_every(&self) -> Option<Duration> {
-        self.watchdog.map(|limit| limit / 4)
+    /// Sends keep-alives, if the supervisor expects them, until this is dropped: while no lanes run, as on a follower's machine, and in its
+    /// take-over of a large store.
+    pub(crate) fn keep_alive(&self) -> Option<Sender<()>> {
+        let limit = self.watchdog.filter(|_| self.socket.is_some())?;
+        let this = self.clone();
+        let (sender, ended) = channel();
+        let send = move || {
+            this.tell(&["WATCHDOG=1"]);
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(limit / 4) {
+                this.tell(&["WATCHDOG=1"]);
+            }
+        };
+        let begun = thread::Builder::new().name("keep-alive".to_owned()).spawn(send);
+        begun.inspect_err(|error| log::warn!("the watchdog cannot be notified: {error}")).ok()?;
+        Some(sender)
     }
 
     /// Sends keep-alives, as long as administration and all lanes are running, if the supervisor expects them.
@@ -197,6 +210,26 @@ mod tests {
             assert_eq!(watchdog.is_stuck, !is_alive);
         }
         assert_eq!(told, 2);
+    }
+
+    #[test]
+    fn a_start_that_lasts_longer_than_the_watchdogs_limit_is_not_ended() {
+        let path = std::env::temp_dir().join(format!("campanile-keep-alive-{}", std::process::id()));
+        let ear = UnixDatagram::bind(&path).unwrap();
+        ear.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let notify_socket = Some(path.clone().into_os_string());
+        let watchdog = Some(Duration::from_millis(40));
+        let environment = Environment { notify_socket: notify_socket.clone(), watchdog, ..Environment::default() };
+        let starting = Supervisor::of(&environment).keep_alive();
+        for _ in 0..3 {
+            let mut heard = [0; 100];
+            let length = ear.recv(&mut heard).unwrap();
+            assert_eq!(std::str::from_utf8(&heard[..length]), Ok("WATCHDOG=1"));
+        }
+        drop(starting);
+        std::fs::remove_file(path).unwrap();
+        let environment = Environment { notify_socket, ..Environment::default() };
+        assert!(Supervisor::of(&environment).keep_alive().is_none(), "none are expected");
     }
 
     #[test]

@@ -50,11 +50,11 @@ fn bind(config: &Config) -> Result<TcpListener, StartError> {
     TcpListener::bind(address).map_err(|error| StartError::Listen { setting: "standby.listen", address, error })
 }
 
-/// Has a store shipped, if it is a leader's.
+/// Has a store shipped, if it is a leader's. `promoted`: the follower's process that this one was until now.
 ///
 /// # Errors
 /// [`StartError::Follower`] if it is a follower's; or it cannot be used as the configuration says.
-pub(crate) fn attach(config: &Config, found: &mut Found) -> Result<(), StartError> {
+pub(crate) fn attach(config: &Config, found: &mut Found, promoted: Option<StandbyFollower>) -> Result<(), StartError> {
     let (peer, directory) = (peer_of(config)?, found.directory.clone());
     let failed = |why: String| StartError::Store { directory: directory.clone(), why };
     let known = found.disk.standby().map_err(|error| failed(error.to_string()))?;
@@ -83,9 +83,9 @@ pub(crate) fn attach(config: &Config, found: &mut Found) -> Result<(), StartErro
         lag_max: if peer.is_some() { config.standby.lag_max } else { 0 },
     };
     let leader = Leader::new(settings, found.service, record.epoch, position);
-    let shipping = Shipping::new(leader, record.began_at, peer, settings.is_synchronous);
     // One that has just been promoted knows.
-    let is_promoted = known.is_some() && position == record.began_at;
+    let is_promoted = promoted.is_some();
+    let shipping = Shipping::new(leader, record.began_at, (peer, settings.is_synchronous), promoted);
     let (superseded, refused) = if is_promoted { (None, None) } else { shipping.consult() };
     if known.is_none() {
         // The disk may be a new one, and the other machine be the leader by now.
@@ -122,10 +122,12 @@ pub(crate) fn start(
 ) -> Result<Shipped, StartError> {
     let Some(peer) = shipping.peer().cloned() else { return Ok(Shipped { shipping, _threads: None }) };
     let wakes = Arc::clone(&shipping);
+    shipping.set_counters(counters.of_standby());
+    shipping.end_predecessor();
     let listener = bind(config)?;
     let over = Arc::clone(shipping.over());
     let mut threads = host::start(&shipping, (listener, directory), &peer, &over, move || wakes.wake())?;
-    let (ships, block) = (Arc::clone(&shipping), counters.of_standby());
-    threads.add("standby-ship", move || ships.run(&block))?;
+    let ships = Arc::clone(&shipping);
+    threads.add("standby-ship", move || ships.run())?;
     Ok(Shipped { shipping, _threads: Some(threads) })
 }

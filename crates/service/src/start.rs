@@ -66,7 +66,7 @@ use crate::published::Published;
 use crate::random;
 use crate::resolver::{self, Asking, Resolver};
 use crate::shutdown_request::ShutdownRequest;
-use crate::standby::Shipped;
+use crate::standby::{Shipped, StandbyFollower};
 use crate::time;
 use access::{ClientNames, OutgoingPolicy, Tokens};
 use accounts::{Accounts, Resource};
@@ -194,12 +194,25 @@ impl Service {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_on(config: Config, sockets: Sockets) -> Result<Self, StartError> {
+        Self::start_as(config, sockets, None)
+    }
+
+    /// The same with the store of a follower that was promoted. Until the service has begun, the follower's process tells former leaders
+    /// that call that they are none any more.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn take_over(config: Config, promoted: StandbyFollower) -> Result<Self, StartError> {
+        Self::start_as(config, Sockets::default(), Some(promoted))
+    }
+
+    fn start_as(config: Config, sockets: Sockets, promoted: Option<StandbyFollower>) -> Result<Self, StartError> {
         config.check()?;
         check_processors(&config.lanes.cpus)?;
         let ends = if config.tls.is_used() { Some(config.tls.read()?) } else { None };
         let ends = ends.map(|ends| Arc::new(ArcSwap::from_pointee(ends)));
         // The address of clients may be the leader's.
-        let found = config.standby.listen.as_ref().map(|_| find_store(&config)).transpose()?;
+        let found = config.standby.listen.as_ref().map(|_| find_store(&config, promoted)).transpose()?;
         let mut ports = Ports::default();
         let connections_max = connections_that_fit(&config, raise_descriptor_limit());
         let (mut listeners, mut addresses) = bind_ports(&config, sockets, connections_max, &mut ports)?;
@@ -326,7 +339,7 @@ fn assemble(
     connections_max: ConnectionsMax,
 ) -> Result<Assembled, StartError> {
     let memory = config.memory();
-    let (found, mut warnings) = found.map_or_else(|| find_store(config), Ok)?;
+    let (found, mut warnings) = found.map_or_else(|| find_store(config, None), Ok)?;
     let (store_directory, service) = found.as_ref().map(|found| (found.directory.clone(), found.service)).unzip();
     let mut protocol = Protocol::new(protocol_settings(config, memory, place, found.is_some()));
     protocol.objects.handle_utc(time::utc());

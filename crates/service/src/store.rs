@@ -21,7 +21,7 @@ pub(crate) mod stored;
 mod target;
 
 use core::ops::ControlFlow;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
@@ -151,6 +151,8 @@ pub(crate) struct Store {
     batches: Sender<Changed>,
     /// The number of the last batch of changes on the disk.
     written: Arc<AtomicU64>,
+    /// Whether nothing more is written, since another leader has taken over.
+    is_over: Arc<AtomicBool>,
     handed: u64,
     thread: JoinHandle<()>,
     /// The waiting thread's waker, and the store thread's own.
@@ -177,7 +179,7 @@ impl Store {
         // Origins outlast their events, and are known by the numbers of these.
         let next = next.max(origins.last().map_or(0, |(event, _)| event + 1));
         let (batches, handed) = channel();
-        let written = Arc::new(AtomicU64::new(0));
+        let (written, is_over) = (Arc::new(AtomicU64::new(0)), Arc::default());
         let waker = Arc::new(Waker::new()?);
         let (introductions, introduced) = mailbox(&waker, INTRODUCTIONS);
         let (to_lane, restored) = sync_channel(CHUNKS_AHEAD);
@@ -188,6 +190,7 @@ impl Store {
             changes: Changes::new(),
             number: 0,
             written: Arc::clone(&written),
+            is_over: Arc::clone(&is_over),
             journal: Journal::new(introduced, next, (limits.event_bytes_max, limits.dead_letters)),
             origins: SeenOrigins::new(service, origins, |channel| channels.contains(&channel)),
             channels: channels.to_vec(),
@@ -202,6 +205,7 @@ impl Store {
             gathering: None,
             is_behind: false,
             attempts: Attempts::default(),
+            role_attempts: Attempts::default(),
             fullness: Fullness::default(),
             ending: None,
             record: Vec::new(),
@@ -217,8 +221,8 @@ impl Store {
         #[cfg(not(test))]
         let begin = Some(begin);
         let thread = Builder::new().name("store".into()).spawn(move || begin.into_iter().for_each(|it| it().run()))?;
-        let store =
-            Self { batches, written, handed: 0, thread, waiting: Arc::clone(waiting), waker: Arc::clone(&waker) };
+        let (waiting, of_store) = (Arc::clone(waiting), Arc::clone(&waker));
+        let store = Self { batches, written, is_over, handed: 0, thread, waiting, waker: of_store };
         let origins_seen = origins.iter().map(|(_, origin)| *origin).collect();
         let desk = Some(for_administration);
         Ok((store, Reception { waker, introductions, restored: Some(restored), origins_seen, desk }))
@@ -245,7 +249,8 @@ impl Store {
     /// Waits until all changes are on the disk, at most [`ENDS_WITHIN`]. Returns the number of the last batch on the disk.
     pub(crate) fn wait(&self) -> u64 {
         let began = time::now();
-        while !self.is_free() && !self.thread.is_finished() && time::since(began) < ENDS_WITHIN {
+        let may_be_written = || !self.thread.is_finished() && !self.is_over.load(Ordering::Relaxed);
+        while !self.is_free() && may_be_written() && time::since(began) < ENDS_WITHIN {
             self.waiting.wait(Some(Duration::from_millis(20)));
         }
         self.written()
@@ -271,6 +276,7 @@ pub(crate) struct Writer {
     changes: Changes,
     number: u64,
     written: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
     journal: Journal,
     origins: SeenOrigins,
     /// The channels that existed at the start.
@@ -282,6 +288,8 @@ pub(crate) struct Writer {
     origin: Instant,
     /// Failed attempts since the last success.
     attempts: Attempts,
+    /// Those of the record of another role in a pair of machines.
+    role_attempts: Attempts,
     fullness: Fullness,
     /// When the end of the service began, after which only pending writes are left.
     ending: Option<Instant>,
@@ -388,7 +396,7 @@ impl Writer {
         self.journal.look();
         let has_ended = self.receive() && self.journal.has_ended();
         self.serve_request();
-        self.disk.serve_replication();
+        self.serve_replication();
         self.look_for_room();
         if self.has_just_failed() || self.fullness.is_full() {
             // An attempt to write would have to read the whole database first.
@@ -413,12 +421,31 @@ impl Writer {
         }
         if has_ended {
             let began = *self.ending.get_or_insert_with(time::now);
-            if !self.has_some() || time::since(began) >= ENDS_WITHIN {
+            if !self.has_some() || self.disk.is_superseded() || time::since(began) >= ENDS_WITHIN {
                 return false;
             }
         }
         self.waker.wait(self.patience());
         true
+    }
+
+    /// Stores another role, and gives a snapshot, if replication needs one.
+    fn serve_replication(&mut self) {
+        if self.role_attempts.is_due() {
+            match self.disk.record_role() {
+                Ok(()) => _ = self.role_attempts.succeed(),
+                Err(error) => {
+                    self.counters.add(Counter::StoreFailures, 1);
+                    if self.role_attempts.fail() {
+                        log::error!("store: {error}; the change of roles is not on the disk, and is tried each second");
+                    }
+                }
+            }
+        }
+        if self.disk.is_superseded() {
+            self.is_over.store(true, Ordering::Relaxed);
+        }
+        self.disk.give_snapshot();
     }
 
     /// Refuses all pending events and replays.
@@ -549,7 +576,8 @@ impl Writer {
         let again = again.or_else(|| self.spared_for()).filter(|_| self.has_some());
         let room = self.is_behind.then_some(ROOM_IN);
         let again = again.or_else(|| self.journal.look_again_in());
-        again.or_else(|| self.origins.has_gone().then_some(journal::LATER)).into_iter().chain(room).chain(looks).min()
+        let again = again.or_else(|| self.origins.has_gone().then_some(journal::LATER));
+        again.into_iter().chain(room).chain(looks).chain(self.role_attempts.due_in()).min()
     }
 
     /// Writes a batch, and reports the outcome to the waiting threads.

@@ -1,6 +1,6 @@
 //! `[standby]`: a second machine that has everything, and can take over.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -103,9 +103,10 @@ impl Standby {
         let Some(listens) = listens else {
             return wrong("listen and peer go together: name the address at which the other machine calls".to_owned());
         };
-        if peer.rsplit_once(':').is_none_or(|(host, port)| host.is_empty() || port.parse::<u16>().is_err()) {
+        let split = peer.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        let Some((host, _)) = split else {
             return wrong(format!("peer = \"{peer}\" is not HOST:PORT, as in \"second.example:2819\""));
-        }
+        };
         if config.store.is_off() {
             return wrong("there is nothing to replicate without a store: set store.directory".to_owned());
         }
@@ -118,8 +119,8 @@ impl Standby {
                 wrong("tls = true needs certificate, key, client_ca and ca of [tls]".to_owned())
             };
         }
-        // Names are looked up when they are called; only addresses are known to be of this machine.
-        let is_loopback = peer.to_socket_addrs().is_ok_and(|mut found| found.all(|address| address.ip().is_loopback()));
+        // Other names are looked up when they are called, and may be of another machine then.
+        let is_loopback = peer.parse::<SocketAddr>().map_or(host == "localhost", |address| address.ip().is_loopback());
         if is_loopback && listens.ip().is_loopback() {
             return Ok(());
         }
@@ -147,6 +148,12 @@ mod tests {
         assert!(why("listen = \"2819\"\npeer = \"second\"").contains("is not HOST:PORT"));
         assert!(why("listen = \"0.0.0.0:2819\"\npeer = \"127.0.0.1:2818\"").contains("set tls = true"));
         assert!(why("listen = \"2819\"\npeer = \"192.0.2.7:2818\"").contains("set tls = true"));
+        assert!(why("listen = \"2819\"\npeer = \"second.example:2818\"").contains("set tls = true"));
+        for local in ["localhost:2818", "[::1]:2818"] {
+            let text = format!("[standby]\nlisten = \"2819\"\npeer = \"{local}\"");
+            toml::from_str::<Config>(&text).unwrap().check().unwrap();
+        }
+        assert!(why("role = \"follower\"").contains("a follower needs listen and peer"));
         assert!(why(&format!("{loopback}tls = true")).contains("client_ca"));
         assert!(why(&format!("{loopback}lag_max = 5")).contains("standby.lag_max"));
         assert!(why(&format!("{loopback}[store]\ndirectory = \"none\"")).contains("without a store"));

@@ -30,15 +30,14 @@ impl FolderReplica {
     /// Opens the store, which may be new.
     pub(crate) fn open(directory: &Path) -> Result<Self, String> {
         let mut disk = Disk::open(directory).map_err(|error| error.to_string())?;
-        let found = disk.standby().map_err(|error| error.to_string())?;
-        let (record, position) = match found {
-            Some((record, position)) if record.part == Part::Follower => (record, position),
+        let record = match disk.standby().map_err(|error| error.to_string())? {
+            Some((record, _)) if record.part == Part::Follower => record,
             Some(_) => return Err("it is a leader's".to_owned()),
             None if disk.is_empty().map_err(|error| error.to_string())? => {
                 let (epoch, began_at) = (0, Position::default());
                 let record = StandbyRecord { part: Part::Follower, epoch, is_whole: false, has_led: false, began_at };
                 disk.keep_standby(record, None).map_err(|error| error.to_string())?;
-                (record, began_at)
+                record
             }
             None => {
                 return Err("it has data of a service of its own, and role = \"follower\" would replace them: name an empty folder \
@@ -46,11 +45,28 @@ impl FolderReplica {
                     .to_owned());
             }
         };
-        let service = disk.service().map_err(|error| error.to_string())?;
         let _ = fs::remove_dir_all(directory.join(COPY));
+        let state = State::default();
+        let mut this = Self { directory: directory.into(), disk: Some(disk), copy: None, record, state };
+        this.look()?;
+        Ok(this)
+    }
+
+    /// Closes the store.
+    pub(crate) fn close(&mut self) {
+        (self.disk, self.copy) = (None, None);
+    }
+
+    /// Reads what the disk has: after a failure, what was to be written may be there all the same.
+    fn look(&mut self) -> Result<(), String> {
+        let disk = self.disk()?;
+        let found = disk.standby().map_err(|error| error.to_string())?;
+        let service = disk.service().map_err(|error| error.to_string())?;
+        let (record, position) = found.ok_or("its record of replication is gone")?;
         let StandbyRecord { epoch, is_whole, .. } = record;
-        let state = State { service: if is_whole { service } else { 0 }, epoch, is_whole, position };
-        Ok(Self { directory: directory.into(), disk: Some(disk), copy: None, record, state })
+        self.record = record;
+        self.state = State { service: if is_whole { service } else { 0 }, epoch, is_whole, position };
+        Ok(())
     }
 
     fn disk(&mut self) -> Result<&mut Disk, String> {
@@ -70,11 +86,20 @@ impl FolderReplica {
         Ok(())
     }
 
+    /// Has the copy's file take the place of the store's, in one step.
+    fn take_copy(&self) -> io::Result<()> {
+        let folder = self.directory.join(COPY);
+        fs::rename(disk_file(&folder), disk_file(&self.directory))?;
+        fs::File::open(&self.directory)?.sync_all()?;
+        let _ = fs::remove_dir_all(&folder);
+        Ok(())
+    }
+
     /// Keeps the store's file in a folder of its own, if it may have batches that the leader has not: it was a leader's, or it is ahead by
     /// more than the batch that was under way when the leader ended.
     fn set_aside(&self, hello: &Hello) -> io::Result<()> {
         let at = self.state.position;
-        let is_ahead = self.state.is_whole && at.number > hello.position.number + 1;
+        let is_ahead = self.state.is_whole && at.number > hello.position.number.saturating_add(1);
         if !is_ahead && (!self.record.has_led || at.is_same(hello.began_at)) {
             return Ok(());
         }
@@ -135,16 +160,11 @@ impl Replica for FolderReplica {
         };
         copy.keep_standby(record, Some(at)).map_err(|error| error.to_string())?;
         drop(copy);
-        let failed = |error: io::Error| format!("the copy cannot take its place: {error}");
         self.disk = None;
-        self.set_aside(hello).map_err(failed)?;
-        let folder = self.directory.join(COPY);
-        fs::rename(disk_file(&folder), disk_file(&self.directory)).map_err(failed)?;
-        fs::File::open(&self.directory).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        let _ = fs::remove_dir_all(&folder);
-        self.record = record;
-        self.state = State { service, epoch: hello.epoch, is_whole: true, position: at };
-        self.disk().map(drop)
+        let taken = self.set_aside(hello).and_then(|()| self.take_copy());
+        // Even after an error it may have taken the place.
+        let looked = self.look();
+        taken.map_err(|error| format!("the copy cannot take its place: {error}")).and(looked)
     }
 
     fn apply(&mut self, operations: &[u8], at: Position) -> Result<(), String> {
@@ -152,11 +172,10 @@ impl Replica for FolderReplica {
             // The new leader went on from here, so nothing is here that it has not.
             self.keep(StandbyRecord { has_led: false, ..self.record })?;
         }
-        if let Err(error) = self.disk()?.apply(operations, Some(at)) {
-            // It may be on the disk all the same.
-            if let Ok(Some((_, position))) = self.disk()?.standby() {
-                self.state.position = position;
-            }
+        let between = (self.state.position, at);
+        if let Err(error) = self.disk()?.apply(operations, Some(between)) {
+            // It may be on the disk all the same. Where that cannot be read, the next batch finds out.
+            let _ = self.look();
             return Err(error.to_string());
         }
         self.state.position = at;
@@ -164,12 +183,106 @@ impl Replica for FolderReplica {
     }
 
     fn promote(&mut self) -> Result<u64, String> {
-        if !self.state.is_whole {
-            return Err("it has no whole copy of the leader's store yet".to_owned());
+        // An attempt that failed may be on the disk.
+        self.look()?;
+        if self.record.part == Part::Follower {
+            if !self.state.is_whole {
+                return Err("it has no whole copy of the leader's store yet".to_owned());
+            }
+            let epoch = self.record.epoch.checked_add(1).ok_or("there is no higher epoch")?;
+            let began_at = self.state.position;
+            self.keep(StandbyRecord { part: Part::Leader, epoch, is_whole: true, has_led: true, began_at })?;
         }
-        let epoch = self.record.epoch + 1;
-        let began_at = self.state.position;
-        self.keep(StandbyRecord { part: Part::Leader, epoch, is_whole: true, has_led: true, began_at })?;
-        Ok(epoch)
+        Ok(self.record.epoch)
+    }
+
+    fn may_lead(&mut self) -> bool {
+        self.look().is_err() || self.record.part == Part::Leader
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::VERSION;
+    use super::*;
+    use crate::store::Changes;
+    use testing::TempPath;
+
+    /// A leader's store with one part of configuration, as the rows of a copy, and its hello.
+    fn leader() -> (Vec<u8>, Hello) {
+        let folder = TempPath::new("standby-leader");
+        let mut disk = Disk::open(&folder).unwrap();
+        disk.write(&Changes::from([(b"part".to_vec(), Some(b"value".to_vec()))])).unwrap();
+        let at = Position { epoch: 2, number: 7, chain: 5 };
+        let record = StandbyRecord { part: Part::Leader, epoch: 2, is_whole: true, has_led: true, began_at: at };
+        disk.keep_standby(record, Some(at)).unwrap();
+        let (rows, service) = (disk.snapshot().unwrap().read(1 << 20).unwrap().unwrap(), disk.service().unwrap());
+        (rows, Hello { version: VERSION, service, epoch: 2, position: at, began_at: at })
+    }
+
+    fn copied(folder: &Path, rows: &[u8], hello: &Hello) -> FolderReplica {
+        let mut replica = FolderReplica::open(folder).unwrap();
+        replica.see(hello.epoch).unwrap();
+        replica.begin_copy().unwrap();
+        replica.copy(rows).unwrap();
+        replica.end_copy(hello, hello.position).unwrap();
+        replica
+    }
+
+    #[test]
+    fn a_copy_that_does_not_come_to_its_end_leaves_a_follower_with_what_it_had() {
+        let folder = TempPath::new("standby-interrupted");
+        let (rows, hello) = leader();
+        let mut replica = copied(&folder, &rows, &hello);
+        let state = State { service: hello.service, epoch: 2, is_whole: true, position: hello.position };
+        assert_eq!(replica.state(), state);
+        // It was a leader once, so that its store is to be set aside.
+        replica.keep(StandbyRecord { has_led: true, ..replica.record }).unwrap();
+        replica.begin_copy().unwrap();
+        replica.copy(&rows).unwrap();
+        drop(replica);
+        let mut replica = FolderReplica::open(&folder).unwrap();
+        assert_eq!((replica.state(), folder.join(COPY).exists()), (state, false));
+        // The copy cannot take the place of the store, which is set aside by then.
+        replica.begin_copy().unwrap();
+        replica.copy(&rows).unwrap();
+        replica.close();
+        fs::remove_file(disk_file(&folder.join(COPY))).unwrap();
+        replica.set_aside(&Hello { began_at: Position { chain: 6, ..hello.began_at }, ..hello }).unwrap();
+        assert!(replica.take_copy().is_err());
+        replica.look().unwrap();
+        assert!(disk_file(&folder.join("set-aside-2-1")).exists());
+        assert_eq!(replica.state(), state);
+        drop(replica);
+        let mut replica = FolderReplica::open(&folder).unwrap();
+        assert_eq!((replica.state(), replica.promote()), (state, Ok(3)));
+        // An empty store is not made where the file is gone.
+        replica.close();
+        fs::remove_file(disk_file(&folder)).unwrap();
+        assert!(replica.promote().unwrap_err().contains("its file is gone"));
+    }
+
+    #[test]
+    fn what_failed_and_is_on_the_disk_all_the_same_is_found_there() {
+        let folder = TempPath::new("standby-failed");
+        let (rows, hello) = leader();
+        let mut replica = copied(&folder, &rows, &hello);
+        let (first, other) = (hello.position.behind(2, &rows), hello.position.behind(2, b""));
+        replica.apply(&rows, first).unwrap();
+        // As if that had failed.
+        replica.state.position = hello.position;
+        assert!(replica.apply(b"", other).unwrap_err().contains("does not follow on 8"));
+        assert_eq!(replica.state().position, first);
+        replica.apply(b"", first.behind(2, b"")).unwrap();
+        // So is an epoch that was seen.
+        replica.see(4).unwrap();
+        drop(replica);
+        let mut replica = FolderReplica::open(&folder).unwrap();
+        assert_eq!(replica.state().epoch, 4);
+        // A promotion is found as well, and the epoch is not raised again.
+        let record = replica.record;
+        assert_eq!((replica.promote(), replica.may_lead()), (Ok(5), true));
+        replica.record = record;
+        assert_eq!((replica.may_lead(), replica.promote()), (true, Ok(5)));
     }
 }

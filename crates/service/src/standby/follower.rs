@@ -8,10 +8,10 @@ use crate::store::replication::Position;
 
 /// The follower's store.
 pub(crate) trait Replica {
-    /// What it has.
+    /// Its contents, as far as they are known.
     fn state(&self) -> State;
 
-    /// Remembers that this epoch was seen, on disk.
+    /// Stores that this epoch was seen.
     fn see(&mut self, epoch: u64) -> Result<(), String>;
 
     /// Begins a copy, and drops one that was not ended. What is there stays until the copy is whole.
@@ -23,11 +23,15 @@ pub(crate) trait Replica {
     /// The copy is whole: it takes the place of what was there.
     fn end_copy(&mut self, hello: &Hello, at: Position) -> Result<(), String>;
 
-    /// Commits a batch. It is on disk on return.
+    /// Commits a batch behind the state's position, which the disk has to have, too: a commit that failed may be there. It is on disk on
+    /// return.
     fn apply(&mut self, operations: &[u8], at: Position) -> Result<(), String>;
 
     /// Becomes a leader's store in the next epoch, on disk. Returns the epoch.
     fn promote(&mut self) -> Result<u64, String>;
+
+    /// Whether the disk may say that this is a leader's store: after a promotion that failed.
+    fn may_lead(&mut self) -> bool;
 }
 
 /// The follower's side.
@@ -39,7 +43,7 @@ pub(crate) struct Follower<R> {
     is_copying: bool,
     /// Whether the leader says that this follower is in step.
     is_in_step: bool,
-    /// What the leader said last of its own position, and how much was not confirmed then.
+    /// The leader's position as it was said last, and the octets that were not confirmed then.
     pub(crate) leader_at: Position,
     pub(crate) lag_bytes: u64,
     is_promoted: bool,
@@ -132,11 +136,11 @@ impl<R: Replica> Follower<R> {
         was_its
     }
 
-    /// Raises the epoch. From now on nothing is taken: a failure is to be tried again.
+    /// Raises the epoch. From then on nothing is taken. It goes on as a follower after an error only if the promotion is not on the disk.
     pub(crate) fn promote(&mut self) -> Result<u64, String> {
-        // Even after an error it may be on the disk.
-        self.is_promoted = self.replica.state().is_whole;
-        self.replica.promote()
+        let promoted = self.replica.promote();
+        self.is_promoted = promoted.is_ok() || self.replica.may_lead();
+        promoted
     }
 
     /// Whether a leader is connected.
@@ -158,9 +162,8 @@ impl<R: Replica> Follower<R> {
         self.replica.state()
     }
 
-    #[cfg(test)]
-    pub(crate) const fn replica(&self) -> &R {
-        &self.replica
+    pub(crate) const fn replica(&mut self) -> &mut R {
+        &mut self.replica
     }
 }
 

@@ -65,8 +65,7 @@ impl StandbyFollower {
             promoted: ShutdownRequest::default(),
             is_promoted: AtomicBool::new(false),
         });
-        let of_wake = Arc::clone(&following);
-        let threads = start(&following, (listener, directory), &peer, &over, move || of_wake.hang_up())?;
+        let threads = start(&following, (listener, directory), &peer, &over, || {})?;
         Ok(Self { following, address, _threads: threads })
     }
 
@@ -76,7 +75,7 @@ impl StandbyFollower {
         self.address
     }
 
-    /// Calls `tell`, on any thread, once it is promoted: the service can be started with the same configuration when this is dropped.
+    /// Calls `tell`, on any thread, once it is promoted: [`Service::take_over`](crate::Service::take_over) is due.
     pub fn when_promoted(&self, tell: impl FnOnce() + Send + 'static) {
         self.following.promoted.on_request(tell);
     }
@@ -86,12 +85,18 @@ impl StandbyFollower {
     pub fn is_promoted(&self) -> bool {
         self.following.is_promoted.load(Ordering::Acquire)
     }
+
+    /// Closes the store. Leaders that call are still refused, with the epoch of the promotion.
+    pub(crate) fn close_store(&self) {
+        lock(&self.following.follower).replica().close();
+    }
 }
 
-/// When the leader was heard of last, and how it stood then.
+/// When the leader was heard of last, when it said last where it stands, and how this follower stood then.
 #[derive(Default)]
 struct Contact {
     at: Option<Instant>,
+    reported_at: Option<Instant>,
     was_in_step: bool,
 }
 
@@ -122,7 +127,12 @@ impl Following {
             let reply = follower.handle(session, &frame);
             let (state, is_in_step) = (follower.state(), follower.is_in_step());
             drop(follower);
-            *lock(&self.contact) = Contact { at: Some(time::now()), was_in_step: is_in_step };
+            let mut contact = lock(&self.contact);
+            (contact.at, contact.was_in_step) = (Some(time::now()), is_in_step);
+            if matches!(frame, Frame::Tick { .. }) {
+                contact.reported_at = contact.at;
+            }
+            drop(contact);
             let reply = reply.unwrap_or_else(|why| Frame::Refused { service: state.service, epoch: state.epoch, why });
             stream.send_frame(&reply)?;
             if let Frame::Refused { why, .. } = reply {
@@ -162,13 +172,11 @@ impl Following {
         let contact = lock(&self.contact);
         let follower = lock(&self.follower);
         let lacks = follower.leader_at.number.saturating_sub(follower.state().position.number);
-        let Some(at) = contact.at else {
+        let Some(at) = contact.reported_at else {
             return "may_be_lost: unknown: the leader was not heard of since this process began\n".to_owned();
         };
         let ms = time::since(at).as_millis();
-        format!(
-            "may_be_lost: {lacks} batches that the leader had, and what it took by itself in the last {ms} ms, when it was not heard of\n"
-        )
+        format!("may_be_lost: {lacks} batches that the leader had {ms} ms ago, and what it took by itself since\n")
     }
 
     /// Whether an operator may promote who says that the leader's host is stopped.
@@ -191,6 +199,7 @@ impl Following {
         };
         let contact = lock(&self.contact);
         let name = match (has_leader, is_copying, contact.was_in_step) {
+            _ if self.is_promoted.load(Ordering::Acquire) => "takes over",
             _ if !state.is_whole && !is_copying => "needs a copy",
             (_, true, _) => "first copy",
             (false, ..) => "no leader",
@@ -215,7 +224,8 @@ impl Host for Following {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why.clone()));
         }
         // It may have gone on alone since the last connection.
-        *lock(&self.contact) = Contact { at: Some(time::now()), was_in_step: false };
+        let now = Some(time::now());
+        *lock(&self.contact) = Contact { at: now, reported_at: now, was_in_step: false };
         // The former connection of the leader is of no use any more.
         self.hang_up();
         *lock(&self.call) = Some(stream.closer()?);

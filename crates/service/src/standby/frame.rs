@@ -9,9 +9,10 @@ pub(crate) const VERSION: u16 = 1;
 const MAGIC: [u8; 4] = *b"CpSb";
 /// Octets of a frame's length.
 pub(crate) const LENGTH_BYTES: usize = 4;
-/// Maximum octets of a frame before a hello was accepted and of each answer, and of a leader's frames. A batch has the events of all lanes, at most 16 MiB of each.
+/// Maximum octets of a frame before a hello was accepted, and of each answer.
 pub(crate) const FIRST_BYTES_MAX: usize = 4_096;
-pub(crate) const BYTES_MAX: usize = 1 << 30;
+/// Maximum octets of a leader's frame. A batch has the events of all lanes, at most 16 MiB of each.
+pub(crate) const BYTES_MAX: usize = 2 << 30;
 
 /// The leader's first frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,7 +192,9 @@ mod tests {
             assert_eq!(u32::from_le_bytes(*length) as usize, body.len());
             assert_eq!(Frame::read(body).as_ref(), Some(&frame));
             let has_text = matches!(frame, Frame::Refused { .. } | Frame::Rows(_) | Frame::Batch(..));
-            assert!((0..body.len()).all(|length| Frame::read(&body[..length]).is_none() || has_text), "{frame:?}");
+            // One that ends with text is another frame with less of it.
+            let is_other = |cut: Frame| has_text && cut != frame && cut.name() == frame.name();
+            assert!((0..body.len()).all(|length| Frame::read(&body[..length]).is_none_or(is_other)), "{frame:?}");
             assert!(has_text || Frame::read(&[body, &[0]].concat()).is_none(), "{frame:?}");
         }
         assert_eq!(Frame::read(b"\x2a"), None);

@@ -1,15 +1,16 @@
-//! What leader and follower have in common: the port at which a leader calls, and the socket for the operator on this machine.
+//! The threads of both leader and follower: one for the port at which a leader calls, one for the operator's socket on this machine.
 
 use core::time::Duration;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+
+use rustix::net;
 
 use super::frame::{FIRST_BYTES_MAX, Frame, Hello};
 use super::stream::Stream;
@@ -46,8 +47,9 @@ impl Peer {
         host.trim_start_matches('[').trim_end_matches(']')
     }
 
-    pub(crate) fn connect(&self) -> io::Result<Stream> {
-        Stream::connect(&self.address, self.ends.as_deref(), self.silent)
+    /// Calls it. `connected` is called with the connection before the handshake.
+    pub(crate) fn connect(&self, connected: impl FnOnce(&TcpStream) -> io::Result<()>) -> io::Result<Stream> {
+        Stream::connect(&self.address, self.ends.as_deref(), self.silent, connected)
     }
 
     /// Performs the handshake with a connected peer, and takes its hello.
@@ -94,10 +96,11 @@ impl Over {
 pub(crate) struct Threads {
     over: Arc<Over>,
     threads: Vec<JoinHandle<()>>,
-    /// The port and the socket, to which a connection wakes the threads that accept.
-    address: SocketAddr,
+    /// The port, and the operator's socket with its path.
+    peers: TcpListener,
+    operators: UnixListener,
     socket: PathBuf,
-    /// What else has to be woken.
+    /// Ends the waits of the other threads.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -105,8 +108,9 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.over.end();
         (self.wake)();
-        let _ = TcpStream::connect(self.address);
-        let _ = UnixStream::connect(&self.socket);
+        // A thread that accepts gets an error, and sees that it is the end.
+        let _ = net::shutdown(&self.peers, net::Shutdown::Both);
+        let _ = net::shutdown(&self.operators, net::Shutdown::Both);
         for thread in self.threads.drain(..) {
             // A panic has been reported by its thread.
             let _ = thread.join();
@@ -115,7 +119,7 @@ impl Drop for Threads {
     }
 }
 
-/// What a host does with a peer's connection, and with an operator's line.
+/// The process behind the port and the socket: a leader or a follower.
 pub(crate) trait Host: Send + Sync + 'static {
     /// A peer has called. Returns when the connection has ended, or why it is refused.
     fn take_call(&self, stream: Stream, hello: Hello) -> io::Result<()>;
@@ -127,7 +131,7 @@ pub(crate) trait Host: Send + Sync + 'static {
     fn answered(&self) {}
 }
 
-/// Begins to listen. `beside`: other threads of the host.
+/// Begins to listen. `wake` ends the waits of threads that are added.
 pub(crate) fn start<H: Host>(
     host: &Arc<H>,
     (listener, directory): (TcpListener, &Path),
@@ -135,13 +139,15 @@ pub(crate) fn start<H: Host>(
     over: &Arc<Over>,
     wake: impl Fn() + Send + Sync + 'static,
 ) -> io::Result<Threads> {
-    let (address, socket) = (listener.local_addr()?, directory.join(SOCKET));
-    let operators = bind_socket(&socket)?;
-    let mut threads = Threads { over: Arc::clone(over), threads: Vec::new(), address, socket, wake: Box::new(wake) };
+    let socket = directory.join(SOCKET);
+    let listens = bind_socket(&socket)?;
+    let (peers, operators) = (listener.try_clone()?, listens.try_clone()?);
+    let (over_of, wake) = (Arc::clone(over), Box::new(wake));
+    let mut threads = Threads { over: over_of, threads: Vec::new(), peers, operators, socket, wake };
     let (of_host, of_peer, until) = (Arc::clone(host), peer.clone(), Arc::clone(over));
     threads.add("standby-listen", move || accept_peers(&listener, &of_host, &of_peer, &until))?;
     let (of_host, until) = (Arc::clone(host), Arc::clone(over));
-    threads.add("standby-control", move || accept_operators(&operators, &*of_host, &until))?;
+    threads.add("standby-control", move || accept_operators(&listens, &*of_host, &until))?;
     Ok(threads)
 }
 
@@ -163,44 +169,52 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
 }
 
 fn accept_peers<H: Host>(listener: &TcpListener, host: &Arc<H>, peer: &Peer, over: &Arc<Over>) {
-    let (connected, said) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(String::new())));
-    let mut calls: Vec<JoinHandle<()>> = Vec::new();
+    let said = Arc::new(Mutex::new(String::new()));
+    let mut calls: Vec<(JoinHandle<()>, TcpStream)> = Vec::new();
     loop {
         let accepted = listener.accept();
         if over.is_over() {
             break;
         }
-        calls.retain(|call| !call.is_finished());
-        let tcp = match accepted {
-            Ok((tcp, _)) if connected.load(Ordering::Relaxed) < PEERS_MAX => tcp,
-            Ok(_) => continue,
+        calls.retain(|(call, _)| !call.is_finished());
+        let begun = accepted.and_then(|(tcp, from)| {
+            if calls.len() == PEERS_MAX {
+                say(&said, format!("connection from {}: closed, since {PEERS_MAX} are there", from.ip()));
+                return Ok(None);
+            }
+            let closer = tcp.try_clone()?;
+            let (host, peer, said) = (Arc::clone(host), peer.clone(), Arc::clone(&said));
+            let call = Builder::new().name("standby-call".to_owned()).spawn(move || {
+                let called = peer.greeted(tcp).and_then(|(stream, hello)| host.take_call(stream, hello));
+                if let Err(error) = called {
+                    say(&said, format!("connection from {}: {error}", from.ip()));
+                }
+            })?;
+            Ok(Some((call, closer)))
+        });
+        match begun {
+            Ok(call) => calls.extend(call),
             Err(error) => {
                 log::warn!("standby: no connection can be accepted: {error}");
                 over.wait(AGAIN_IN);
-                continue;
             }
-        };
-        connected.fetch_add(1, Ordering::Relaxed);
-        let (host, peer) = (Arc::clone(host), peer.clone());
-        let (connected, said) = (Arc::clone(&connected), Arc::clone(&said));
-        let call = Builder::new().name("standby-call".to_owned()).spawn(move || {
-            let from = tcp.peer_addr();
-            let called = peer.greeted(tcp).and_then(|(stream, hello)| host.take_call(stream, hello));
-            if let Err(error) = called {
-                let from = from.map_or_else(|_| "a peer".to_owned(), |from| from.ip().to_string());
-                let line = format!("standby: connection from {from}: {error}");
-                // A peer that is refused calls again.
-                if *lock(&said) != line {
-                    log::warn!("{line}");
-                    *lock(&said) = line;
-                }
-            }
-            connected.fetch_sub(1, Ordering::Relaxed);
-        });
-        calls.extend(call);
+        }
     }
-    for call in calls {
+    // Mute ones as well.
+    for (_, connection) in &calls {
+        let _ = connection.shutdown(Shutdown::Both);
+    }
+    for (call, _) in calls {
         let _ = call.join();
+    }
+}
+
+/// Logs a line, unless it is the last one again: a peer that is refused calls again.
+fn say(said: &Mutex<String>, line: String) {
+    let mut said = lock(said);
+    if *said != line {
+        log::warn!("standby: {line}");
+        *said = line;
     }
 }
 

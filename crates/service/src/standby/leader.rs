@@ -115,6 +115,7 @@ pub(crate) struct Lag {
     pub(crate) batches: u64,
     /// Octets of those in the tail: without one, 0.
     pub(crate) bytes: u64,
+    /// Time since the first of them began.
     pub(crate) ms: u64,
 }
 
@@ -139,6 +140,8 @@ pub(crate) struct Leader {
     superseded: Option<u64>,
     /// Followers dropped to a new copy, since the tail became too large.
     outrun: u64,
+    /// Begin of the first batch that the follower lacks, if the tail has it no more.
+    lacks_since: Option<Duration>,
 }
 
 impl Leader {
@@ -157,6 +160,7 @@ impl Leader {
             acknowledged: position,
             superseded: None,
             outrun: 0,
+            lacks_since: None,
         }
     }
 
@@ -252,14 +256,20 @@ impl Leader {
     }
 
     fn restart_tail(&mut self, at: Position) {
-        self.tail.clear();
-        (self.tail_bytes, self.is_recording) = (0, true);
+        self.drop_tail();
+        self.is_recording = true;
         (self.base, self.position) = (at, at);
     }
 
     fn stop_recording(&mut self) {
+        self.drop_tail();
+        (self.is_recording, self.stage) = (false, Stage::Away);
+    }
+
+    fn drop_tail(&mut self) {
+        self.lacks_since = self.lacks_since.or_else(|| self.tail.front().map(|first| first.began));
         self.tail.clear();
-        (self.tail_bytes, self.is_recording, self.stage) = (0, false, Stage::Away);
+        self.tail_bytes = 0;
     }
 
     /// Removes what the follower has from the tail.
@@ -292,7 +302,7 @@ impl Leader {
         let behind = behind.or_else(|| is_its(self.base).then_some(0));
         match behind.filter(|_| follower.is_whole && self.is_recording) {
             Some(sent) => {
-                self.acknowledged = follower.position;
+                (self.acknowledged, self.lacks_since) = (follower.position, None);
                 self.stage = Stage::Following { sent, joined: false };
                 self.trim();
                 self.join();
@@ -325,7 +335,7 @@ impl Leader {
     pub(crate) fn acknowledge(&mut self, position: Position) -> bool {
         match self.stage {
             Stage::Copying if position == self.base => {
-                self.acknowledged = position;
+                (self.acknowledged, self.lacks_since) = (position, None);
                 self.stage = Stage::Following { sent: 0, joined: false };
             }
             Stage::Following { sent, .. } => {
@@ -440,7 +450,8 @@ impl Leader {
     }
 
     pub(crate) fn lag(&self, now: Duration) -> Lag {
-        let ms = self.tail.front().map_or(0, |first| now.saturating_sub(first.began).as_millis());
+        let since = self.lacks_since.or_else(|| self.tail.front().map(|first| first.began));
+        let ms = since.map_or(0, |since| now.saturating_sub(since).as_millis());
         Lag {
             batches: self.position.number.saturating_sub(self.acknowledged.number),
             bytes: self.tail_bytes,

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::follower::other_service;
+use super::following::StandbyFollower;
 use super::frame::{FIRST_BYTES_MAX, Frame, Hello, VERSION, write_batch};
 use super::host::{Host, Over, Peer, lock};
 use super::leader::{Greeted, Lag, Leader, Progress, Shipment, Unconfirmed};
@@ -44,16 +45,16 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// Why a follower is given up whose copy or tail is of no use any more.
 const OUTRUN: &str = "it lacks more than lag_max, or the disk here fails";
 
-/// What the threads have in common.
+/// The state that the threads share.
 struct State {
     leader: Leader,
     began_at: Position,
     snapshot: Option<Result<Snapshot, StoreError>>,
     /// When the follower answered last.
     heard: Instant,
-    /// Whether the store remembers that another leader has taken over.
+    /// Whether it is on the disk that another leader has taken over.
     is_recorded: bool,
-    /// What is wrong with the follower, or nothing.
+    /// Why there is no follower in step; empty if there is one.
     trouble: String,
 }
 
@@ -67,8 +68,11 @@ pub(crate) struct Shipping {
     peer: Option<Peer>,
     is_synchronous: bool,
     over: Arc<Over>,
-    /// The connection to the follower.
+    /// The connection to the follower, from before its handshake on. Locked behind `state`.
     call: Mutex<Option<TcpStream>>,
+    counters: OnceLock<Arc<Block>>,
+    /// The follower's process that this one was until its promotion: it answers the former leader until this one does.
+    predecessor: Mutex<Option<StandbyFollower>>,
 }
 
 /// Why a connection has ended.
@@ -109,7 +113,12 @@ enum Step {
 }
 
 impl Shipping {
-    pub(crate) fn new(leader: Leader, began_at: Position, peer: Option<Peer>, is_synchronous: bool) -> Arc<Self> {
+    pub(crate) fn new(
+        leader: Leader,
+        began_at: Position,
+        (peer, is_synchronous): (Option<Peer>, bool),
+        predecessor: Option<StandbyFollower>,
+    ) -> Arc<Self> {
         let state =
             State { leader, began_at, snapshot: None, heard: time::now(), is_recorded: false, trouble: String::new() };
         Arc::new(Self {
@@ -122,7 +131,19 @@ impl Shipping {
             is_synchronous,
             over: Arc::default(),
             call: Mutex::new(None),
+            counters: OnceLock::new(),
+            predecessor: Mutex::new(predecessor),
         })
+    }
+
+    /// Ends the follower's process that this one was.
+    pub(super) fn end_predecessor(&self) {
+        drop(lock(&self.predecessor).take());
+    }
+
+    /// Sets where figures are shown.
+    pub(super) fn set_counters(&self, counters: Arc<Block>) {
+        let _ = self.counters.set(counters);
     }
 
     pub(crate) const fn over(&self) -> &Arc<Over> {
@@ -138,7 +159,7 @@ impl Shipping {
         let _ = self.store.set(waker);
     }
 
-    /// Has the service end when another leader has taken over and the store remembers that.
+    /// Has the service end when another leader has taken over and that is on the disk.
     pub(crate) fn end_when_superseded(&self, request: Arc<ShutdownRequest>) {
         let _ = self.superseded.set(request);
         self.tell_superseded();
@@ -157,12 +178,14 @@ impl Shipping {
         lock(&self.state).leader.superseded().is_some()
     }
 
-    /// Wakes the threads, which are to end.
+    /// Has the threads end. What a follower in step lacks is shipped first, for [`ENDS_WITHIN`] at most.
     pub(crate) fn wake(&self) {
-        // Only what a follower in step lacks is waited for.
-        if lock(&self.state).leader.progress() != Progress::InStep {
-            self.hang_up();
-        }
+        self.changed.notify_all();
+        let is_shipping = |state: &mut State| {
+            state.leader.progress() == Progress::InStep && state.leader.lag(Duration::ZERO).batches > 0
+        };
+        drop(self.changed.wait_timeout_while(lock(&self.state), ENDS_WITHIN, is_shipping));
+        self.hang_up();
         self.changed.notify_all();
     }
 
@@ -190,7 +213,7 @@ impl Shipping {
     /// Asks the peer, before anything is served, whether there has been another leader. Returns the record of a follower if so, or why the
     /// peer refuses.
     pub(crate) fn consult(&self) -> (Option<StandbyRecord>, Option<String>) {
-        let greeted = self.peer.as_ref().map(|peer| self.greet(&mut peer.connect()?));
+        let greeted = self.peer.as_ref().map(|peer| self.greet(&mut peer.connect(|_| Ok(()))?));
         lock(&self.state).leader.lose();
         // A peer that does not answer is called again by the thread.
         let refused = greeted.and_then(Result::err).and_then(|trouble| match trouble {
@@ -246,16 +269,16 @@ impl Shipping {
     // ---- the thread that ships ----
 
     /// Calls the follower and ships, until the end.
-    pub(crate) fn run(&self, counters: &Block) {
+    pub(crate) fn run(&self) {
         let Some(peer) = &self.peer else { return };
         let (mut line, mut suspended) = (String::new(), None);
         while !self.over.is_over() {
-            let ended = self.converse(peer, counters, &mut line);
+            let ended = self.converse(peer, &mut line);
             let is_io = matches!(ended, Trouble::Io(_));
             let was = self.lose(|state| is_io && is_waited_for(&mut suspended, state, peer.silent));
-            counters.add(Counter::StandbyFollowersLost, u64::from(was == Progress::InStep));
+            self.count(Counter::StandbyFollowersLost, u64::from(was == Progress::InStep));
+            self.set_figures();
             if lock(&self.state).leader.progress() == Progress::Lost {
-                self.set_figures(counters);
                 if let (Progress::InStep, Trouble::Io(error)) = (was, &ended) {
                     log::warn!(
                         "standby: lost {} ({error}): it is called before this leader goes on alone",
@@ -281,7 +304,6 @@ impl Shipping {
                 Trouble::Io(error) => (format!("there is no follower at {}: {error}", peer.address), CALLS_EVERY),
             };
             self.say(&mut line, said);
-            self.set_figures(counters);
             self.over.wait(again_in);
         }
         self.lose(|_| false);
@@ -315,25 +337,26 @@ impl Shipping {
         }
     }
 
-    fn converse(&self, peer: &Peer, counters: &Block, line: &mut String) -> Trouble {
+    fn converse(&self, peer: &Peer, line: &mut String) -> Trouble {
+        let mut is_greeted = false;
         let mut run = || -> Result<(), Trouble> {
-            let mut stream = peer.connect()?;
-            *lock(&self.call) = Some(stream.closer()?);
+            let mut stream = peer.connect(|tcp| self.begin_call(tcp))?;
             if self.greet(&mut stream)? == Greeted::NeedsCopy {
                 log::info!("standby: {} needs a copy, which begins", peer.address);
             }
+            is_greeted = true;
             let (mut was, mut due) = (Progress::Alone, time::now());
             loop {
                 match self.next_step(due)? {
-                    Step::Ship(shipments) => self.ship(&mut stream, peer, &shipments, counters)?,
-                    Step::Copy(snapshot) => self.copy(&mut stream, snapshot, counters)?,
+                    Step::Ship(shipments) => self.ship(&mut stream, peer, &shipments)?,
+                    Step::Copy(snapshot) => self.copy(&mut stream, snapshot)?,
                     Step::Tick => {
                         stream.send_frame(&self.tick())?;
-                        self.take_answer(&mut stream, peer.silent, counters)?;
+                        self.take_answer(&mut stream, peer.silent)?;
                         due = time::now() + peer.silent / 4;
                     }
                 }
-                self.set_figures(counters);
+                self.set_figures();
                 let progress = lock(&self.state).leader.progress();
                 if progress == Progress::InStep && was != progress {
                     log::info!("standby: {} is in step", peer.address);
@@ -346,13 +369,22 @@ impl Shipping {
                 }
             }
         };
-        run().err().unwrap_or(Trouble::Over)
+        match run().err() {
+            // The connection was ended here.
+            Some(Trouble::Io(_)) if is_greeted && !lock(&self.state).leader.has_follower() => Trouble::Lost(OUTRUN),
+            ended => ended.unwrap_or(Trouble::Over),
+        }
+    }
+
+    /// Has other threads end this connection. It is refused if the threads are to end.
+    fn begin_call(&self, tcp: &TcpStream) -> io::Result<()> {
+        *lock(&self.call) = Some(tcp.try_clone()?);
+        if self.over.is_over() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
     }
 
     /// Waits for something to do.
     fn next_step(&self, tick_at: Instant) -> Result<Step, Trouble> {
         let mut state = lock(&self.state);
-        let mut ends_at = None;
         loop {
             if !state.leader.has_follower() {
                 return Err(Trouble::Lost(OUTRUN));
@@ -362,8 +394,7 @@ impl Shipping {
                 Some(Err(_)) => return Err(Trouble::Lost("the store cannot be read")),
                 _ => {}
             }
-            let now = time::now();
-            let left = tick_at.saturating_duration_since(now);
+            let left = tick_at.saturating_duration_since(time::now());
             if left.is_zero() && !state.leader.needs_snapshot() && !state.leader.is_copying() {
                 return Ok(Step::Tick);
             }
@@ -377,32 +408,29 @@ impl Shipping {
                 return Ok(Step::Ship(shipments));
             }
             if self.over.is_over() {
-                let is_idle = state.leader.lag(Duration::ZERO).batches == 0;
-                if is_idle || now >= *ends_at.get_or_insert(now + ENDS_WITHIN) {
-                    return Err(Trouble::Over);
-                }
+                return Err(Trouble::Over);
             }
             let left = if left.is_zero() { LOOKS_EVERY } else { left };
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    fn ship(&self, stream: &mut Stream, peer: &Peer, shipments: &[Shipment], counters: &Block) -> Result<(), Trouble> {
+    fn ship(&self, stream: &mut Stream, peer: &Peer, shipments: &[Shipment]) -> Result<(), Trouble> {
         let mut octets = Vec::new();
         for Shipment { position, operations, .. } in shipments {
             write_batch(*position, operations, &mut octets);
         }
         stream.send(&octets)?;
         for _ in shipments {
-            self.take_answer(stream, peer.silent, counters)?;
+            self.take_answer(stream, peer.silent)?;
         }
-        counters.add(Counter::StandbyBatches, shipments.len() as u64);
+        self.count(Counter::StandbyBatches, shipments.len() as u64);
         Ok(())
     }
 
     /// Takes an acknowledgement of a follower that has no copy to make.
-    fn take_answer(&self, stream: &mut Stream, within: Duration, counters: &Block) -> Result<(), Trouble> {
-        match self.answer_of(stream, within, counters)? {
+    fn take_answer(&self, stream: &mut Stream, within: Duration) -> Result<(), Trouble> {
+        match stream.frame(FIRST_BYTES_MAX, within)? {
             Frame::Acknowledged(position) => {
                 let mut state = lock(&self.state);
                 state.heard = time::now();
@@ -415,30 +443,10 @@ impl Shipping {
         }
     }
 
-    /// Waits for an answer, as long as it is of use.
-    fn answer_of(&self, stream: &mut Stream, within: Duration, counters: &Block) -> Result<Frame, Trouble> {
-        let until = time::now() + within;
-        loop {
-            let left = until.saturating_duration_since(time::now());
-            match stream.frame(FIRST_BYTES_MAX, left.min(LOOKS_EVERY)) {
-                Err(error) if error.kind() == io::ErrorKind::TimedOut && left > LOOKS_EVERY => {}
-                answer => return Ok(answer?),
-            }
-            self.set_figures(counters);
-            let state = lock(&self.state);
-            if !state.leader.has_follower() {
-                return Err(Trouble::Lost(OUTRUN));
-            }
-            if self.over.is_over() && state.leader.progress() != Progress::InStep {
-                return Err(Trouble::Over);
-            }
-        }
-    }
-
-    fn copy(&self, stream: &mut Stream, mut snapshot: Snapshot, counters: &Block) -> Result<(), Trouble> {
+    fn copy(&self, stream: &mut Stream, mut snapshot: Snapshot) -> Result<(), Trouble> {
         let send = |stream: &mut Stream, frame: Frame| {
             stream.send_frame(&frame)?;
-            match self.answer_of(stream, ROWS_WITHIN, counters)? {
+            match stream.frame(FIRST_BYTES_MAX, ROWS_WITHIN)? {
                 Frame::Acknowledged(_) => Ok(()),
                 other => Err(self.unexpected(other)),
             }
@@ -449,18 +457,12 @@ impl Shipping {
             let Ok(rows) = snapshot.read(ROWS_BYTES) else { return Err(Trouble::Lost("the store cannot be read")) };
             let Some(rows) = rows else { break };
             send(stream, Frame::Rows(rows))?;
-            if !lock(&self.state).leader.is_copying() {
-                return Err(Trouble::Lost(OUTRUN));
-            }
-            if self.over.is_over() {
-                return Err(Trouble::Over);
-            }
         }
         // The store's file can be opened anew from now on.
         drop(snapshot);
         stream.send_frame(&Frame::EndCopy(position))?;
-        self.take_answer(stream, COPY_ENDS_WITHIN, counters)?;
-        counters.add(Counter::StandbyCopies, 1);
+        self.take_answer(stream, COPY_ENDS_WITHIN)?;
+        self.count(Counter::StandbyCopies, 1);
         Ok(())
     }
 
@@ -473,7 +475,16 @@ impl Shipping {
         }
     }
 
-    fn set_figures(&self, counters: &Block) {
+    /// Adds to a counter. Called by the thread that ships alone.
+    fn count(&self, counter: Counter, amount: u64) {
+        if let Some(counters) = self.counters.get() {
+            counters.add(counter, amount);
+        }
+    }
+
+    /// Shows how the follower stands: also while the thread that ships waits for it.
+    fn set_figures(&self) {
+        let Some(counters) = self.counters.get() else { return };
         let state = lock(&self.state);
         let Lag { batches, bytes, ms } = state.leader.lag(self.now());
         counters.set(Counter::StandbyEpoch, state.leader.epoch());
@@ -482,6 +493,19 @@ impl Shipping {
         counters.set(Counter::StandbyLagBytes, bytes);
         counters.set(Counter::StandbyLagTime, ms.saturating_mul(1_000_000));
         counters.set(Counter::StandbyOutrun, state.leader.outrun());
+    }
+
+    /// Has the store's thread change the leader. The connection of a follower that was given up by that ends, whatever waits for it.
+    fn change<R>(&self, change: impl FnOnce(&mut Leader) -> R) -> R {
+        let mut state = lock(&self.state);
+        let had_follower = state.leader.has_follower();
+        let changed = change(&mut state.leader);
+        if had_follower && !state.leader.has_follower() {
+            self.hang_up();
+        }
+        drop(state);
+        self.changed.notify_all();
+        changed
     }
 
     fn record_due(&self) -> Option<StandbyRecord> {
@@ -497,14 +521,13 @@ pub(crate) struct Shipper(pub(crate) Arc<Shipping>);
 impl Replication for Shipper {
     fn begin(&mut self, found: Position, operations: Vec<u8>) -> Position {
         let Self(shipping) = self;
-        let position = lock(&shipping.state).leader.begin(found, operations, shipping.now());
-        shipping.changed.notify_all();
-        position
+        let now = shipping.now();
+        shipping.change(|leader| leader.begin(found, operations, now))
     }
 
     fn end(&mut self, is_committed: bool) {
-        lock(&self.0.state).leader.end(is_committed);
-        self.0.changed.notify_all();
+        self.0.change(|leader| leader.end(is_committed));
+        self.0.set_figures();
     }
 
     fn may_write(&self) -> Result<(), StoreError> {
@@ -519,12 +542,16 @@ impl Replication for Shipper {
             if let Some(confirmed) = state.leader.confirmed() {
                 return confirmed.map_err(explain);
             }
-            if time::now() >= until {
+            let left = until.saturating_duration_since(time::now());
+            if left.is_zero() {
                 // It may take an octet at a time. The thread that ships calls once more.
                 self.0.hang_up();
             }
-            let waited = self.0.changed.wait_timeout(state, LOOKS_EVERY);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let looks_in = if left.is_zero() { LOOKS_EVERY } else { left.min(LOOKS_EVERY) };
+            let waited = self.0.changed.wait_timeout(state, looks_in);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            self.0.set_figures();
+            state = lock(&self.0.state);
         }
     }
 
@@ -557,6 +584,10 @@ impl Replication for Shipper {
         lock(&self.0.state).is_recorded = true;
         self.0.tell_superseded();
     }
+
+    fn is_superseded(&self) -> bool {
+        self.0.is_superseded()
+    }
 }
 
 fn explain(why: Unconfirmed) -> StoreError {
@@ -569,10 +600,7 @@ fn explain(why: Unconfirmed) -> StoreError {
 impl Host for Shipping {
     /// Another leader calls: one of the two epochs is over.
     fn take_call(&self, mut stream: Stream, hello: Hello) -> io::Result<()> {
-        let mut state = lock(&self.state);
-        let (service, epoch) = (state.leader.service(), state.leader.epoch());
-        let why = state.leader.refuse(&hello);
-        drop(state);
+        let (service, epoch, why) = self.change(|leader| (leader.service(), leader.epoch(), leader.refuse(&hello)));
         self.notify_store();
         stream.send_frame(&Frame::Refused { service, epoch, why: why.clone() })?;
         Err(io::Error::new(io::ErrorKind::PermissionDenied, why))

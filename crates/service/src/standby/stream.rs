@@ -32,9 +32,27 @@ fn late(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
 }
 
+/// The session of an end, if there are ends. Nothing goes on in the clear where TLS is configured.
+fn of_end<'e, E>(
+    ends: Option<&'e Ends>,
+    session: impl FnOnce(&'e Ends) -> Option<Result<Session, E>>,
+) -> io::Result<Option<Session>>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let Some(ends) = ends else { return Ok(None) };
+    let session = session(ends).ok_or_else(|| invalid("[tls] has no certificate for this end"))?;
+    session.map(Some).map_err(invalid)
+}
+
 impl Stream {
-    /// Connects to a peer. `silent`: maximum time for each answer.
-    pub(crate) fn connect(peer: &str, ends: Option<&Ends>, silent: Duration) -> io::Result<Self> {
+    /// Connects to a peer. `silent`: maximum time for each answer. `connected` is called with the connection before the handshake.
+    pub(crate) fn connect(
+        peer: &str,
+        ends: Option<&Ends>,
+        silent: Duration,
+        connected: impl FnOnce(&TcpStream) -> io::Result<()>,
+    ) -> io::Result<Self> {
         let (host, _) = peer.rsplit_once(':').unwrap_or((peer, ""));
         let mut failed = io::Error::new(io::ErrorKind::NotFound, "it has no address");
         for address in peer.to_socket_addrs()? {
@@ -45,9 +63,9 @@ impl Stream {
             match TcpStream::connect_timeout(&address, CONNECTS_WITHIN.min(silent)) {
                 Err(error) => failed = error,
                 Ok(tcp) => {
-                    let client = ends.and_then(|ends| ends.client.as_ref());
+                    connected(&tcp)?;
                     let host = host.trim_start_matches('[').trim_end_matches(']');
-                    let session = client.map(|client| client.session(host)).transpose().map_err(invalid)?;
+                    let session = of_end(ends, |ends| ends.client.as_ref().map(|client| client.session(host)))?;
                     return Self::begin(tcp, session, silent);
                 }
             }
@@ -57,8 +75,7 @@ impl Stream {
 
     /// Performs the handshake on an accepted connection.
     pub(crate) fn accept(tcp: TcpStream, ends: Option<&Ends>, silent: Duration) -> io::Result<Self> {
-        let server = ends.and_then(|ends| ends.server.as_ref());
-        let session = server.map(tls::ServerEnd::session).transpose().map_err(invalid)?;
+        let session = of_end(ends, |ends| ends.server.as_ref().map(tls::ServerEnd::session))?;
         Self::begin(tcp, session, silent)
     }
 

@@ -1,16 +1,21 @@
 //! Leaders and followers beside a naive record of what was acknowledged, with connections that break and overtake each other, commits that
 //! fail and are there all the same, and processes that end at any step.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex};
-
 use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use testing::{AcceptInTime as _, EndInTime as _, PATIENCE, TempPath, wait_until};
 
 use super::follower::{Follower, Replica};
 use super::frame::{Frame, Hello, State, VERSION};
-use super::host::lock;
-use super::leader::{Greeted, Leader, LeaderSettings, Progress};
-use crate::store::replication::{Part, Position};
+use super::host::{Host as _, Peer, lock, start};
+use super::leader::{Greeted, Lag, Leader, LeaderSettings, Progress};
+use super::shipping::{Shipper, Shipping};
+use super::stream::Stream;
+use crate::store::replication::{Part, Position, Replication as _};
 
 /// A promise that is broken on purpose, which the seeds have to notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +25,8 @@ enum Break {
     UnwrittenBatch,
     /// A copy lacks its last row.
     PartialCopy,
+    /// A follower does not look whether a batch follows on what its disk has.
+    UncheckedPosition,
 }
 
 /// What a disk has: numbers of batches stand for their contents.
@@ -38,10 +45,26 @@ struct Disk {
     began_at: Position,
 }
 
+impl Disk {
+    fn state(&self) -> State {
+        let Self { stored, epoch, is_whole, .. } = self;
+        State {
+            service: if *is_whole { SERVICE } else { 0 },
+            epoch: *epoch,
+            is_whole: *is_whole,
+            position: stored.position,
+        }
+    }
+}
+
 /// A follower's store. The disk outlives it.
 struct NaiveReplica {
     disk: Arc<Mutex<Disk>>,
+    /// The disk's state, as far as it is known.
+    state: State,
     copy: Option<BTreeSet<u64>>,
+    /// Decides what fails: without it, nothing does.
+    random: Option<fastrand::Rng>,
     /// What is in memory and not on the disk, where the break is that.
     unwritten: Option<Contents>,
     of: Break,
@@ -51,16 +74,42 @@ fn number_of(operations: &[u8]) -> u64 {
     u64::from_le_bytes(operations.try_into().unwrap())
 }
 
+impl NaiveReplica {
+    fn new(disk: &Arc<Mutex<Disk>>, of: Break, random: Option<fastrand::Rng>) -> Self {
+        let state = lock(disk).state();
+        Self { disk: Arc::clone(disk), state, copy: None, random, unwritten: None, of }
+    }
+
+    fn look(&mut self) {
+        self.state = lock(&self.disk).state();
+    }
+
+    /// True once in so many times.
+    fn is_one_in(&mut self, times: u32) -> bool {
+        self.random.as_mut().is_some_and(|random| random.u32(..times) == 0)
+    }
+
+    /// Writes to the disk. What fails may be there all the same, and the disk cannot always be read then.
+    fn write(&mut self, change: impl FnOnce(&mut Disk)) -> Result<(), String> {
+        let fails = self.is_one_in(20);
+        if !fails || self.is_one_in(2) {
+            change(&mut lock(&self.disk));
+        }
+        if !fails || self.is_one_in(2) {
+            self.look();
+        }
+        if fails { Err("its disk fails".to_owned()) } else { Ok(()) }
+    }
+}
+
 impl Replica for NaiveReplica {
     fn state(&self) -> State {
-        let disk = lock(&self.disk);
-        let position = self.unwritten.as_ref().unwrap_or(&disk.stored).position;
-        State { service: if disk.is_whole { SERVICE } else { 0 }, epoch: disk.epoch, is_whole: disk.is_whole, position }
+        let position = self.unwritten.as_ref().map_or(self.state.position, |unwritten| unwritten.position);
+        State { position, ..self.state }
     }
 
     fn see(&mut self, epoch: u64) -> Result<(), String> {
-        lock(&self.disk).epoch = epoch;
-        Ok(())
+        self.write(|disk| disk.epoch = epoch)
     }
 
     fn begin_copy(&mut self) -> Result<(), String> {
@@ -74,36 +123,53 @@ impl Replica for NaiveReplica {
     }
 
     fn end_copy(&mut self, hello: &Hello, at: Position) -> Result<(), String> {
-        let mut disk = lock(&self.disk);
-        disk.stored = Contents { batches: self.copy.take().unwrap(), position: at };
+        let mut batches = self.copy.take().unwrap();
         if self.of == Break::PartialCopy {
-            disk.stored.batches.pop_last();
+            batches.pop_last();
         }
-        (disk.is_whole, disk.began_at) = (true, hello.began_at);
         self.unwritten = None;
-        Ok(())
+        self.write(|disk| {
+            disk.stored = Contents { batches, position: at };
+            (disk.is_whole, disk.began_at) = (true, hello.began_at);
+        })
     }
 
     fn apply(&mut self, operations: &[u8], at: Position) -> Result<(), String> {
-        let mut disk = lock(&self.disk);
-        let mut contents = self.unwritten.clone().unwrap_or_else(|| disk.stored.clone());
-        contents.batches.insert(number_of(operations));
-        contents.position = at;
-        match self.of {
-            Break::UnwrittenBatch => self.unwritten = Some(contents),
-            _ => disk.stored = contents,
+        let number = number_of(operations);
+        if self.of == Break::UnwrittenBatch {
+            let mut contents = self.unwritten.take().unwrap_or_else(|| lock(&self.disk).stored.clone());
+            contents.batches.insert(number);
+            contents.position = at;
+            self.unwritten = Some(contents);
+            return Ok(());
         }
-        Ok(())
+        let is_there = lock(&self.disk).stored.position.is_same(self.state.position);
+        if !is_there && self.of != Break::UncheckedPosition {
+            self.look();
+            return Err("the disk has another batch".to_owned());
+        }
+        self.write(|disk| {
+            disk.stored.batches.insert(number);
+            disk.stored.position = at;
+        })
     }
 
     fn promote(&mut self) -> Result<u64, String> {
-        let mut disk = lock(&self.disk);
-        if !disk.is_whole {
+        self.look();
+        if !self.state.is_whole {
             return Err("it has no copy".to_owned());
         }
-        disk.epoch += 1;
-        (disk.part, disk.began_at) = (Part::Leader, disk.stored.position);
-        Ok(disk.epoch)
+        if lock(&self.disk).part == Part::Follower {
+            self.write(|disk| {
+                disk.epoch += 1;
+                (disk.part, disk.began_at) = (Part::Leader, disk.stored.position);
+            })?;
+        }
+        Ok(lock(&self.disk).epoch)
+    }
+
+    fn may_lead(&mut self) -> bool {
+        self.is_one_in(4) || lock(&self.disk).part == Part::Leader
     }
 }
 
@@ -151,9 +217,13 @@ struct World {
     acknowledged: BTreeSet<u64>,
     /// The contents at each position that any disk ever had.
     known: BTreeMap<(u64, u128), BTreeSet<u64>>,
+    /// The highest epoch under which each node has answered.
+    served: [u64; 2],
     copies: u32,
     promotions: u32,
     resumed: u32,
+    /// Frames that a follower refused, as its disk failed or for another reason.
+    refused: u32,
 }
 
 /// What went wrong.
@@ -168,12 +238,15 @@ impl World {
             Arc::new(Mutex::new(Disk { stored, part, epoch: u64::from(is_whole), is_whole, began_at: position }))
         };
         let disks = [disk(Part::Leader, began_at), disk(Part::Follower, Position::default())];
-        let nodes = [0, 1].map(|node| Self::start(&disks[node], settings, of));
+        let mut random = fastrand::Rng::with_seed(seed);
+        let nodes = [0, 1].map(|node| Self::start(&disks[node], settings, of, random.fork()));
         Self {
             disks,
             nodes,
             connections: Vec::new(),
-            random: fastrand::Rng::with_seed(seed),
+            random,
+            served: [0, 0],
+            refused: 0,
             settings,
             of,
             next: 1,
@@ -186,17 +259,14 @@ impl World {
     }
 
     /// A process begins with what is on the disk.
-    fn start(disk: &Arc<Mutex<Disk>>, settings: LeaderSettings, of: Break) -> Process {
+    fn start(disk: &Arc<Mutex<Disk>>, settings: LeaderSettings, of: Break, random: fastrand::Rng) -> Process {
         let found = lock(disk).clone();
         match found.part {
             Part::Leader => Process::Leader {
                 leader: Leader::new(settings, SERVICE, found.epoch, found.stored.position),
                 writing: Writing::Nothing,
             },
-            Part::Follower => {
-                let replica = NaiveReplica { disk: Arc::clone(disk), copy: None, unwritten: None, of };
-                Process::Follower(Follower::new(replica))
-            }
+            Part::Follower => Process::Follower(Follower::new(NaiveReplica::new(disk, of, Some(random)))),
         }
     }
 
@@ -208,7 +278,7 @@ impl World {
             let (number, at) = (*number, *at);
             self.store(node, number, at);
         }
-        self.nodes[node] = Self::start(&self.disks[node], self.settings, self.of);
+        self.nodes[node] = Self::start(&self.disks[node], self.settings, self.of, self.random.fork());
         for connection in &mut self.connections {
             if connection.from == node {
                 (connection.is_current, connection.copy) = (false, None);
@@ -338,6 +408,7 @@ impl World {
                 let State { service, epoch, .. } = follower.state();
                 let handled = follower.handle(connection.session.unwrap_or(0), &frame);
                 self.copies += u32::from(is_copied && handled.is_ok());
+                self.refused += u32::from(handled.is_err());
                 handled.unwrap_or_else(|why| Frame::Refused { service, epoch, why })
             }
             (Process::Leader { leader, .. }, _) => {
@@ -345,8 +416,11 @@ impl World {
             }
         };
         let disk = lock(&self.disks[node]);
-        if matches!(reply, Frame::Acknowledged(_) | Frame::State(_)) && connection.epoch < disk.epoch {
-            return Err(format!("epoch {} is served after {}", connection.epoch, disk.epoch));
+        if matches!(reply, Frame::Acknowledged(_) | Frame::State(_)) {
+            if connection.epoch < self.served[node] {
+                return Err(format!("epoch {} is served after {}", connection.epoch, self.served[node]));
+            }
+            self.served[node] = connection.epoch;
         }
         connection.back.push_back(reply);
         let Position { number, chain, .. } = disk.stored.position;
@@ -390,8 +464,8 @@ impl World {
     /// An operator has the follower take over.
     fn promote(&mut self, node: usize) {
         let Process::Follower(follower) = &mut self.nodes[node] else { return };
-        if follower.promote().is_ok() {
-            self.promotions += 1;
+        if let Ok(epoch) = follower.promote() {
+            (self.served[node], self.promotions) = (epoch, self.promotions + 1);
             self.restart(node);
         }
     }
@@ -403,6 +477,7 @@ impl World {
         {
             let mut disk = lock(&self.disks[node]);
             (disk.part, disk.epoch) = (Part::Follower, epoch);
+            self.served[node] = epoch;
         }
         self.restart(node);
     }
@@ -460,15 +535,16 @@ fn run(seed: u64, settings: LeaderSettings, of: Break) -> Result<World, Wrong> {
 
 #[test]
 fn what_was_acknowledged_is_on_every_later_leader_and_a_lower_epoch_acknowledges_nothing() {
-    let (mut acknowledged, mut copies, mut promotions, mut resumed) = (0, 0, 0, 0);
+    let (mut acknowledged, mut copies, mut promotions, mut resumed, mut refused) = (0, 0, 0, 0, 0);
     for seed in 0..60 {
         let world = run(seed, STRICT, Break::Nothing).unwrap();
         acknowledged += world.acknowledged.len();
         (copies, promotions, resumed) = (copies + world.copies, promotions + world.promotions, resumed + world.resumed);
+        refused += world.refused;
     }
     assert!(
-        acknowledged > 1_500 && copies > 100 && promotions > 200 && resumed > 300,
-        "{acknowledged} {copies} {promotions} {resumed}"
+        acknowledged > 1_500 && copies > 100 && promotions > 200 && resumed > 300 && refused > 100,
+        "{acknowledged} {copies} {promotions} {resumed} {refused}"
     );
 }
 
@@ -488,8 +564,8 @@ fn a_follower_has_at_each_position_what_the_leader_had_whatever_the_mode() {
 
 #[test]
 fn seeds_notice_a_promise_that_is_broken() {
-    for of in [Break::UnwrittenBatch, Break::PartialCopy] {
-        assert!((0..50).any(|seed| run(seed, STRICT, of).is_err()), "{of:?}");
+    for of in [Break::UnwrittenBatch, Break::PartialCopy, Break::UncheckedPosition] {
+        assert!((0..200).any(|seed| run(seed, STRICT, of).is_err()), "{of:?}");
     }
 }
 
@@ -506,6 +582,11 @@ fn a_follower_that_lacks_more_than_may_wait_for_it_is_given_up_and_needs_a_copy(
         leader.end(true);
     }
     assert_eq!((leader.progress(), leader.outrun()), (Progress::Alone, 1));
+    assert_eq!(
+        leader.lag(Duration::from_millis(7)),
+        Lag { batches: 3, bytes: 0, ms: 7 },
+        "it lacks the first one as long"
+    );
     assert_eq!(leader.confirmed(), Some(Ok(())), "it goes on");
     assert_eq!(leader.greet(&follower), Greeted::NeedsCopy);
     // The epochs of another service do not count.
@@ -543,12 +624,49 @@ fn a_leader_that_lost_its_follower_confirms_nothing_before_it_has_called_it() {
 }
 
 #[test]
+fn a_follower_that_reads_nothing_ends_neither_the_store_nor_the_service() {
+    let [calls, listens] = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let (address, own) = (calls.local_addr().unwrap().to_string(), listens.local_addr().unwrap());
+    let peer = Peer { address, ends: None, silent: Duration::from_secs(2) };
+    let position = Position { epoch: 1, number: 0, chain: 5 };
+    let leader = Leader::new(LeaderSettings { stops_alone: false, ..STRICT }, SERVICE, 1, position);
+    let shipping = Shipping::new(leader, position, (Some(peer.clone()), true), None);
+    let (folder, over) = (TempPath::folder("standby-mute"), Arc::clone(shipping.over()));
+    let (wakes, ships) = (Arc::clone(&shipping), Arc::clone(&shipping));
+    let mut threads = start(&shipping, (listens, &*folder), &peer, &over, move || wakes.wake()).unwrap();
+    threads.add("standby-ship", move || ships.run()).unwrap();
+    // It joins.
+    let mut follower = Stream::accept(calls.accept_in_time(), None, PATIENCE).unwrap();
+    let mut answer = |answer: Frame| {
+        let frame = follower.frame(1_000, PATIENCE).unwrap();
+        follower.send_frame(&answer).unwrap();
+        frame
+    };
+    let state = State { service: SERVICE, epoch: 1, is_whole: true, position };
+    assert!(matches!(answer(Frame::State(state)), Frame::Hello(_)));
+    assert!(matches!(answer(Frame::Acknowledged(position)), Frame::Tick { .. }));
+    wait_until("it to be in step", || shipping.answer("status").contains("state: in step"));
+    // More than the socket takes, and the next call has no answer at all.
+    let mut shipper = Shipper(Arc::clone(&shipping));
+    let write = move || {
+        shipper.begin(position, vec![0; 16 << 20]);
+        shipper.end(true);
+        shipper.confirm().is_ok()
+    };
+    assert!(thread::spawn(write).end_in_time(), "it goes on alone");
+    assert!(shipping.answer("status").contains("lag_batches: 1"), "{}", shipping.answer("status"));
+    // Neither that nor a peer that calls and says nothing is waited for.
+    let _mute = TcpStream::connect(own).unwrap();
+    thread::spawn(move || drop(threads)).end_in_time();
+}
+
+#[test]
 fn a_follower_refuses_a_lower_epoch_another_service_and_another_version() {
     let (part, position) = (Part::Follower, Position { epoch: 3, number: 9, chain: 1 });
     let stored = Contents { batches: BTreeSet::new(), position };
     let disk = Disk { stored, part, epoch: 3, is_whole: true, began_at: position };
-    let replica = NaiveReplica { disk: Arc::new(Mutex::new(disk)), copy: None, unwritten: None, of: Break::Nothing };
-    let mut follower = Follower::new(replica);
+    let disk = Arc::new(Mutex::new(disk));
+    let mut follower = Follower::new(NaiveReplica::new(&disk, Break::Nothing, None));
     let hello = Hello { version: VERSION, service: SERVICE, epoch: 3, position, began_at: position };
     let refused = |(_, answer): (u64, Frame), what: &str| {
         let Frame::Refused { service: SERVICE, epoch: 3, why } = answer else { panic!("{answer:?}") };
@@ -574,5 +692,5 @@ fn a_follower_refuses_a_lower_epoch_another_service_and_another_version() {
     assert!(follower.handle(second, &tick(10)).is_ok() && follower.is_in_step());
     assert!(follower.handle(second, &tick(11)).is_ok() && !follower.is_in_step());
     assert_eq!((follower.promote(), follower.handle(second, &batch).is_err()), (Ok(5), true));
-    assert_eq!(lock(&follower.replica().disk).part, Part::Leader);
+    assert_eq!(lock(&disk).part, Part::Leader);
 }

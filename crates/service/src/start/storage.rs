@@ -18,7 +18,7 @@ use crate::protocols::giop::objects::declare_channel;
 use crate::protocols::link;
 use crate::protocols::tempo::types::DeclaredTypes;
 use crate::standby::shipping::Shipping;
-use crate::standby::{self, Shipped};
+use crate::standby::{self, Shipped, StandbyFollower};
 use crate::store::origins::SeenOrigin;
 use crate::store::{self, Changes, Disk, Found, Reception, Store, StoreOptions};
 use accounts::Accounts;
@@ -55,12 +55,15 @@ pub(super) struct Keepers {
 /// The store, if there is to be one, and what is remarkable about it.
 pub(super) type FoundStore = (Option<Found>, Vec<String>);
 
-/// Opens the store, if there is to be one. Says what is remarkable about it.
-pub(super) fn find_store(config: &Config) -> Result<FoundStore, StartError> {
+/// Opens the store, if there is to be one. Says what is remarkable about it. `promoted`: the follower's process that this one was until now.
+pub(super) fn find_store(config: &Config, promoted: Option<StandbyFollower>) -> Result<FoundStore, StartError> {
     let Some((directory, is_wanted)) = config.store.folder() else { return Ok((None, Vec::new())) };
+    if let Some(follower) = &promoted {
+        follower.close_store();
+    }
     match store::open(directory) {
         Ok(mut found) => {
-            standby::attach(config, &mut found)?;
+            standby::attach(config, &mut found, promoted)?;
             Ok((Some(found), Vec::new()))
         }
         // There is nothing to be lost, and the configuration does not ask that there be.

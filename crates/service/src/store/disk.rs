@@ -146,7 +146,7 @@ pub(crate) struct Disk {
     database: Option<Database>,
     /// The version of the tables when they were opened.
     version: u32,
-    /// What sees each batch, if there is a follower to have it.
+    /// Where each batch goes, beside the disk: if there is a follower to have it.
     replication: Option<Box<dyn Replication>>,
 }
 
@@ -220,12 +220,12 @@ impl Disk {
         (self.octets)().unwrap_or(0)
     }
 
-    /// Has each batch from now on seen by that.
+    /// Sets where each batch goes from now on, beside the disk.
     pub(crate) fn replicate(&mut self, by: Box<dyn Replication>) {
         self.replication = Some(by);
     }
 
-    /// What sees each batch, if anything does.
+    /// Where each batch goes, beside the disk, if anywhere.
     pub(super) fn replication(&mut self) -> Option<&mut (dyn Replication + 'static)> {
         self.replication.as_deref_mut()
     }
@@ -243,9 +243,17 @@ impl Disk {
             Ok(done)
         })();
         if done.is_err() {
-            self.database = None;
+            self.close();
         }
         done
+    }
+
+    /// Closes the database after a failure: its memory is not to be trusted. A snapshot of it is given up, or it could not be opened again.
+    fn close(&mut self) {
+        self.database = None;
+        if let Some(replication) = &mut self.replication {
+            replication.end(false);
+        }
     }
 
     pub(super) fn database(&mut self) -> Result<&Database, StoreError> {
@@ -301,7 +309,7 @@ impl Disk {
     ) -> Result<(), StoreError> {
         let told = each_event(self.database()?, from, tell);
         if told.is_err() {
-            self.database = None;
+            self.close();
         }
         told
     }
@@ -310,7 +318,7 @@ impl Disk {
     pub(super) fn event<R>(&mut self, number: u64, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, StoreError> {
         let told = event(self.database()?, number, read);
         if told.is_err() {
-            self.database = None;
+            self.close();
         }
         told
     }
@@ -322,7 +330,7 @@ impl Disk {
         let compacted = database.compact();
         // While a snapshot is read for a follower's copy, it is refused, and nothing is wrong.
         if compacted.as_ref().is_err_and(|error| !matches!(error, redb::CompactionError::TransactionInProgress)) {
-            self.database = None;
+            self.close();
         }
         compacted?;
         Ok(())
@@ -344,10 +352,7 @@ impl Disk {
         let Some(database) = database else { return Err(StoreError::InUse) };
         let written = write(database, replication.as_deref_mut(), phases, fill);
         if written.is_err() {
-            self.database = None;
-            if let Some(replication) = &mut self.replication {
-                replication.end(false);
-            }
+            self.close();
         }
         written
     }

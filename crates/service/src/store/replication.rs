@@ -14,7 +14,7 @@ use super::disk::{
     ABOUT, CONSUMERS, Disk, EVENTS, IDENTITY, ORIGINS_SEEN, PARTS, Phases, StoreError, VERSION_KEY, VERSION_REPLICATED,
 };
 
-/// What a store remembers of replication: [`POSITION_KEY`], [`RECORD_KEY`].
+/// The state of replication: a [`Position`] at [`POSITION_KEY`], and a [`StandbyRecord`] at [`RECORD_KEY`].
 const STANDBY: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("standby");
 const POSITION_KEY: &str = "position";
 const RECORD_KEY: &str = "record";
@@ -35,7 +35,7 @@ impl Position {
 
     /// The position behind another batch.
     pub(crate) fn behind(self, epoch: u64, operations: &[u8]) -> Self {
-        let number = self.number + 1;
+        let number = self.number.saturating_add(1);
         let mut hash = Xxh3::new();
         hash.update(&self.chain.to_le_bytes());
         hash.update(&number.to_le_bytes());
@@ -66,7 +66,7 @@ impl Position {
     }
 }
 
-/// What a store's process does with it.
+/// The role of a store's process in a pair of machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// It serves, and ships its batches.
@@ -75,7 +75,7 @@ pub(crate) enum Part {
     Follower,
 }
 
-/// What a store remembers beside its position.
+/// The role and the epoch, which are stored beside the position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StandbyRecord {
     pub(crate) part: Part,
@@ -114,7 +114,7 @@ impl StandbyRecord {
     }
 }
 
-/// What sees each batch of a store. All is called by the thread that writes it.
+/// The receiver of a store's batches. All is called by the thread that writes them.
 pub(crate) trait Replication: Send {
     /// A batch is about to be committed behind the `found` position. Returns the position behind it, which is stored with it.
     fn begin(&mut self, found: Position, operations: Vec<u8>) -> Position;
@@ -134,11 +134,14 @@ pub(crate) trait Replication: Send {
     /// Takes a snapshot of the contents, or why there is none.
     fn take_snapshot(&mut self, snapshot: Result<Snapshot, StoreError>);
 
-    /// What the store is to remember from now on, if that is something else.
+    /// The record to be stored, if the role has changed.
     fn record_due(&self) -> Option<StandbyRecord>;
 
-    /// The store remembers it.
+    /// The record is on the disk.
     fn note_recorded(&mut self);
+
+    /// Whether another leader has taken over: nothing can be acknowledged any more.
+    fn is_superseded(&self) -> bool;
 }
 
 /// A table, as operations name it.
@@ -224,7 +227,7 @@ pub(super) fn begin(
 }
 
 impl Disk {
-    /// What the store remembers of replication, if it ever took part, and its position.
+    /// The stored record and position, if the store ever took part in replication.
     pub(crate) fn standby(&mut self) -> Result<Option<(StandbyRecord, Position)>, StoreError> {
         let begun = self.database()?.begin_read()?;
         let standby = match begun.open_table(STANDBY) {
@@ -235,7 +238,7 @@ impl Disk {
         record.map(|record| Ok((record, position_in(&standby)?))).transpose()
     }
 
-    /// Remembers that, and the position if it is another. Releases that know nothing of it refuse the store from now on.
+    /// Stores the record, and the position if it is another. Releases without replication refuse the store from now on.
     pub(crate) fn keep_standby(&mut self, record: StandbyRecord, at: Option<Position>) -> Result<(), StoreError> {
         self.transact(Phases::Two, |begun| {
             begun.open_table(ABOUT)?.insert(VERSION_KEY, VERSION_REPLICATED)?;
@@ -254,18 +257,25 @@ impl Disk {
         Ok(begun.open_table(PARTS)?.is_empty()? && begun.open_table(EVENTS)?.is_empty()?)
     }
 
-    /// Commits operations of a leader's batch, and the position behind it.
-    pub(crate) fn apply(&mut self, operations: &[u8], at: Option<Position>) -> Result<(), StoreError> {
+    /// Commits operations of a leader: rows of a copy, or a batch between the two positions. A batch is refused if the store is not at the
+    /// first one: a commit that was reported as failed may be on the disk.
+    pub(crate) fn apply(&mut self, operations: &[u8], between: Option<(Position, Position)>) -> Result<(), StoreError> {
         // A batch that only removes is to succeed on a full disk.
         if stores_something(operations) && !self.room().make_room(operations.len() as u64) {
             return Err(StoreError::Standby("its disk is full".to_owned()));
         }
         let mut rest = operations;
         let is_of_events = rest.first().is_none_or(|tag| tag & !REMOVES != Kind::Parts as u8);
-        let phases = if is_of_events && at.is_some() { Phases::One } else { Phases::Two };
+        let phases = if is_of_events && between.is_some() { Phases::One } else { Phases::Two };
         self.transact(phases, |begun| {
-            if let Some(at) = at {
-                begun.open_table(STANDBY)?.insert(POSITION_KEY, &at.octets()[..])?;
+            if let Some((from, to)) = between {
+                let mut standby = begun.open_table(STANDBY)?;
+                let found = position_in(&standby)?;
+                if !found.is_same(from) {
+                    let why = format!("batch {} does not follow on {}, which the disk has", to.number, found.number);
+                    return Err(StoreError::Standby(why));
+                }
+                standby.insert(POSITION_KEY, &to.octets()[..])?;
             }
             let mut tables = Tables::open(begun)?;
             while !rest.is_empty() {
@@ -284,15 +294,18 @@ impl Disk {
         Ok(Snapshot { begun, position, table: 0, after: None })
     }
 
-    /// Gives a snapshot to replication, and remembers what is to be remembered.
-    pub(super) fn serve_replication(&mut self) {
-        // A failure is tried again whenever the store's thread wakes up.
-        if let Some(record) = self.replication().and_then(|replication| replication.record_due())
-            && self.keep_standby(record, None).is_ok()
-            && let Some(replication) = self.replication()
-        {
+    /// Stores the record of another role, if one is due.
+    pub(super) fn record_role(&mut self) -> Result<(), StoreError> {
+        let Some(record) = self.replication().and_then(|replication| replication.record_due()) else { return Ok(()) };
+        self.keep_standby(record, None)?;
+        if let Some(replication) = self.replication() {
             replication.note_recorded();
         }
+        Ok(())
+    }
+
+    /// Gives a snapshot to replication, if one is due.
+    pub(super) fn give_snapshot(&mut self) {
         if self.replication().is_some_and(|replication| replication.needs_snapshot()) {
             let snapshot = self.snapshot();
             if let Some(replication) = self.replication() {
@@ -304,6 +317,11 @@ impl Disk {
     /// Whether anything may be written that is to be acknowledged.
     pub(super) fn may_write(&mut self) -> Result<(), StoreError> {
         self.replication().map_or(Ok(()), |replication| replication.may_write())
+    }
+
+    /// Whether another leader has taken over.
+    pub(super) fn is_superseded(&mut self) -> bool {
+        self.replication().is_some_and(|replication| replication.is_superseded())
     }
 
     /// Waits until the last batch may be acknowledged.
