@@ -1,4 +1,4 @@
-//! `campanile standby`: how the two machines of `[standby]` stand, and the follower's promotion.
+//! `campanile standby`: how the two machines of `[standby]` stand, the follower's promotion, and a planned change of roles.
 
 use crate::args::{PromoteOptions, StandbyCommand, StandbyOptions, StoreOptions};
 use crate::failure::Failure;
@@ -19,6 +19,7 @@ pub(crate) fn run(command: &StandbyCommand) -> Result<(), Failure> {
     match command {
         StandbyCommand::Status(options) => status(options),
         StandbyCommand::Promote(options) => promote(options),
+        StandbyCommand::Switch(StandbyOptions { store }) => print(store, &send(store, "switch")?),
     }
 }
 

@@ -29,6 +29,15 @@ off, or its service stopped. While both serve, what each takes is not merged.
 step when it heard of the leader last. It prints what may be lost.
 Exit status: 0 it is promoted; 1 it is not; 2 wrong usage.";
 
+const SWITCH_EXAMPLES: &str = "\
+Examples:
+  campanile standby switch
+
+On the leader's machine, with a follower in step. The leader takes nothing
+persistent more in, waits until the follower has everything, is a follower on its
+disk, and has the other one take over. Clients connect anew.
+Exit status: 0 the other machine takes over; 1 it does not, and why; 2 wrong usage.";
+
 /// `campanile standby …`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StandbyCommand {
@@ -38,6 +47,9 @@ pub(crate) enum StandbyCommand {
     /// Have the follower on this machine take over
     #[command(after_help = PROMOTE_EXAMPLES)]
     Promote(PromoteOptions),
+    /// Have leader and follower change their roles, as planned
+    #[command(after_help = SWITCH_EXAMPLES)]
+    Switch(StandbyOptions),
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! Two machines, as two processes: what one acknowledges is there when it is killed and the other one takes over.
 
-use crate::persistent::{Taker, persistent_channel, supply};
+use crate::persistent::{Taker, persistent_channel, supplier, supply};
 use crate::restart::Folder;
 use crate::support::{PROGRAM, Serve, TempPath, serve, text};
 use client::{Activation, Orb, OrbOptions};
@@ -211,6 +211,41 @@ fn a_follower_that_is_killed_at_any_moment_has_everything_in_the_end() {
     follower.wait_until_ready();
     taker.stop(false);
     wait_until("all that was acknowledged", || missing(&taker, &acknowledged) == 0);
+}
+
+/// The roles are exchanged under load, there and back.
+#[test]
+fn a_planned_change_of_roles_loses_nothing() {
+    let machines = pair("standby-switch", "lost_after_ms = 60000\n", false);
+    let first = machines[0].lead();
+    let id = persistent_channel(&first.address);
+    assert!(text(&machines[0].run(&["switch"]).stderr).contains("is not in step"));
+    let second = machines[1].follow();
+    let orb = Orb::new(OrbOptions::default());
+    let taker = Taker::default();
+    let _active = taker.connect(&orb, &first.address, id);
+    let mut acknowledged = BTreeSet::new();
+    for round in 0..2 {
+        let [leads, follows] = [0, 1].map(|of| &machines[(round + of) % 2]);
+        wait_until("the follower to be in step", || follows.status("state") == "in step");
+        wait_until("clients to be served", || supplier(&leads.clients, id).is_ok());
+        taker.stop(true);
+        let suppliers = Suppliers::new(&leads.clients, id, i32::try_from(round).unwrap());
+        acknowledged.extend((0..200).map(|_| suppliers.acknowledged.next_in_time()));
+        assert!(text(&follows.run(&["switch"]).stderr).contains("`switch` is for its leader"));
+        let switched = leads.run(&["switch"]);
+        assert!(text(&switched.stdout).contains(&format!("epoch: {}", round + 2)), "{}", text(&switched.stderr));
+        suppliers.end(&mut acknowledged);
+        wait_until("the roles to be exchanged", || {
+            follows.status("role") == "leader" && leads.status("role") == "follower"
+        });
+        taker.stop(false);
+        wait_until("all that was acknowledged", || missing(&taker, &acknowledged) == 0);
+        assert!(taker.disordered().is_empty(), "{:?}", taker.disordered());
+    }
+    machines[0].wait_until_in_step();
+    assert_eq!(first.print("stats", &["standby_copies"]), "standby_copies 0\n", "it goes on where it was");
+    drop((first, second));
 }
 
 /// A leader in asynchronous mode goes on while its follower hangs, in bounded memory.

@@ -122,6 +122,7 @@ impl<R: Replica> Follower<R> {
             Frame::Tick { position, lag_bytes, is_in_step } => {
                 (self.leader_at, self.lag_bytes, self.is_in_step) = (*position, *lag_bytes, *is_in_step);
             }
+            Frame::TakeOver if !self.is_copying => _ = self.promote()?,
             other => return Err(format!("{} is out of place", other.name())),
         }
         Ok(Frame::Acknowledged(self.replica.state().position))

@@ -133,8 +133,16 @@ impl Following {
                 contact.reported_at = contact.at;
             }
             drop(contact);
+            let takes_over = frame == Frame::TakeOver && reply.is_ok();
             let reply = reply.unwrap_or_else(|why| Frame::Refused { service: state.service, epoch: state.epoch, why });
-            stream.send_frame(&reply)?;
+            let sent = stream.send_frame(&reply);
+            if takes_over {
+                log::warn!("standby: the leader hands over: this is the leader of epoch {}", state.epoch);
+                self.is_promoted.store(true, Ordering::Release);
+                self.promoted.tell();
+                return sent;
+            }
+            sent?;
             if let Frame::Refused { why, .. } = reply {
                 return Err(io::Error::other(why));
             }
@@ -240,6 +248,7 @@ impl Host for Following {
         match (line, line.strip_prefix("promote stopped ")) {
             ("status", _) => self.status(),
             ("promote accept-loss", _) => self.promote(Ok(())),
+            ("switch", _) => "error: this is the follower: `switch` is for its leader\n".to_owned(),
             (_, Some(host)) => self.promote(self.may_be_promoted(host)),
             _ => format!("error: {line:?} is no order\n"),
         }

@@ -60,6 +60,8 @@ pub(crate) enum Frame {
         is_in_step: bool,
     },
     Acknowledged(Position),
+    /// The leader's disk says that it is a follower in the next epoch, and the follower has everything: it is to lead in that epoch.
+    TakeOver,
 }
 
 impl Frame {
@@ -74,6 +76,7 @@ impl Frame {
             Self::Batch(..) => "a batch",
             Self::Tick { .. } => "a tick",
             Self::Acknowledged(_) => "an acknowledgement",
+            Self::TakeOver => "an order to take over",
         }
     }
 
@@ -100,6 +103,7 @@ impl Frame {
                 write(out, 8, &[&position.octets(), &lag_bytes.to_le_bytes(), &[u8::from(*is_in_step)]]);
             }
             Self::Acknowledged(position) => write(out, 9, &[&position.octets()]),
+            Self::TakeOver => write(out, 10, &[]),
         }
     }
 
@@ -133,6 +137,7 @@ impl Frame {
                 Self::Tick { position, lag_bytes, is_in_step: is_in_step == 1 }
             }
             9 => Self::Acknowledged(position(rest)?),
+            10 => Self::TakeOver,
             _ => return None,
         };
         rest.is_empty().then_some(frame)
@@ -184,6 +189,7 @@ mod tests {
             Frame::Batch(at, b"operations".to_vec()),
             Frame::Tick { position: at, lag_bytes: 3, is_in_step: true },
             Frame::Acknowledged(at),
+            Frame::TakeOver,
         ];
         for frame in frames {
             let mut octets = Vec::new();

@@ -58,6 +58,16 @@ enum Stage {
     },
 }
 
+/// A planned change of roles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Switch {
+    Off,
+    /// Nothing more is taken in, until the follower has everything.
+    Closing,
+    /// The disk says that this is a follower in the next epoch: the other machine is to take over in that.
+    Demoted,
+}
+
 /// A batch whose commit has not succeeded yet.
 #[derive(Debug, Clone, Copy)]
 struct Open {
@@ -72,6 +82,8 @@ pub(crate) enum Unconfirmed {
     NoFollower,
     /// A follower has seen this higher epoch: another leader has taken over.
     Superseded(u64),
+    /// The follower is about to take over.
+    Closing,
 }
 
 /// What follows from a follower's greeting.
@@ -138,6 +150,7 @@ pub(crate) struct Leader {
     /// The follower's position, as far as it has confirmed it.
     acknowledged: Position,
     superseded: Option<u64>,
+    switch: Switch,
     /// Followers dropped to a new copy, since the tail became too large.
     outrun: u64,
     /// Begin of the first batch that the follower lacks, if the tail has it no more.
@@ -159,6 +172,7 @@ impl Leader {
             stage: Stage::Away,
             acknowledged: position,
             superseded: None,
+            switch: Switch::Off,
             outrun: 0,
             lacks_since: None,
         }
@@ -208,12 +222,16 @@ impl Leader {
             Stage::Following { joined: true, .. } if self.settings.is_synchronous => {
                 (self.acknowledged.number >= self.position.number).then_some(Ok(()))
             }
-            _ => Some(self.may_write()),
+            _ => Some(self.may_acknowledge()),
         }
     }
 
     /// Whether anything may be written that is to be acknowledged.
     pub(crate) const fn may_write(&self) -> Result<(), Unconfirmed> {
+        if matches!(self.switch, Switch::Closing) { Err(Unconfirmed::Closing) } else { self.may_acknowledge() }
+    }
+
+    const fn may_acknowledge(&self) -> Result<(), Unconfirmed> {
         match (self.superseded, self.stage) {
             (Some(epoch), _) => Err(Unconfirmed::Superseded(epoch)),
             (None, Stage::Following { joined: true, .. }) => Ok(()),
@@ -361,12 +379,14 @@ impl Leader {
     /// There is no follower to wait for.
     pub(crate) const fn lose(&mut self) {
         self.stage = Stage::Away;
+        self.reopen();
     }
 
     /// The connection has ended, or the follower is silent: one that was waited for is called before the leader goes on alone.
     pub(crate) const fn suspend(&mut self) {
         let is_waited_for = matches!(self.stage, Stage::Lost | Stage::Following { joined: true, .. });
         self.stage = if is_waited_for && self.settings.is_synchronous { Stage::Lost } else { Stage::Away };
+        self.reopen();
     }
 
     /// Another leader calls: one of the two epochs is over. Returns why it is refused.
@@ -400,6 +420,57 @@ impl Leader {
     fn supersede(&mut self, epoch: u64) {
         self.lose();
         self.superseded = Some(self.superseded.unwrap_or_default().max(epoch));
+        self.switch = Switch::Off;
+    }
+
+    // ---- a planned change of roles ----
+
+    /// Takes nothing more in. An error says how the follower stands that is not in step.
+    pub(crate) fn close(&mut self) -> Result<(), Progress> {
+        match self.progress() {
+            Progress::InStep if self.superseded.is_none() => self.switch = Switch::Closing,
+            progress => return Err(progress),
+        }
+        Ok(())
+    }
+
+    /// Goes on as the leader, if nothing else is on the disk.
+    pub(crate) const fn reopen(&mut self) {
+        if matches!(self.switch, Switch::Closing) {
+            self.switch = Switch::Off;
+        }
+    }
+
+    /// The epoch in which the follower can take over, since it has everything: that is to be on the disk.
+    pub(crate) fn hands_over_in(&self) -> Option<u64> {
+        (self.is_closing() && self.has_follower_all()).then(|| self.epoch.saturating_add(1))
+    }
+
+    /// The disk says that this is a follower.
+    pub(crate) const fn demote(&mut self) {
+        if self.superseded.is_none() {
+            self.superseded = Some(self.epoch.saturating_add(1));
+            self.switch = Switch::Demoted;
+        }
+    }
+
+    fn has_follower_all(&self) -> bool {
+        let is_joined = self.progress() == Progress::InStep;
+        is_joined && self.open.is_none() && self.acknowledged.number >= self.position.number
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.switch == Switch::Closing
+    }
+
+    /// Whether the follower has yet to take over.
+    pub(crate) fn is_demoted(&self) -> bool {
+        self.switch == Switch::Demoted
+    }
+
+    /// Whether the follower is to be told to take over.
+    pub(crate) fn hands_over(&self) -> bool {
+        self.is_demoted() && self.has_follower_all()
     }
 
     // ---- getters ----

@@ -39,6 +39,8 @@ const TIMES_SUSPENDED: u32 = 3;
 const CALLS_EVERY_REFUSED: Duration = Duration::from_secs(5);
 /// Maximum time for which the end of the service waits for the follower to have what was written last.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
+/// Maximum time that an operator waits for a change of roles.
+const SWITCHES_WITHIN: Duration = Duration::from_secs(20);
 /// Time after which a waiting store looks again, whatever happens.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
@@ -54,6 +56,8 @@ struct State {
     heard: Instant,
     /// Whether it is on the disk that another leader has taken over.
     is_recorded: bool,
+    /// Whether an operator waits for the end of a change of roles.
+    is_awaited: bool,
     /// Why there is no follower in step; empty if there is one.
     trouble: String,
 }
@@ -110,6 +114,7 @@ enum Step {
     Ship(Vec<Shipment>),
     Copy(Snapshot),
     Tick,
+    HandOver,
 }
 
 impl Shipping {
@@ -119,8 +124,15 @@ impl Shipping {
         (peer, is_synchronous): (Option<Peer>, bool),
         predecessor: Option<StandbyFollower>,
     ) -> Arc<Self> {
-        let state =
-            State { leader, began_at, snapshot: None, heard: time::now(), is_recorded: false, trouble: String::new() };
+        let state = State {
+            leader,
+            began_at,
+            snapshot: None,
+            heard: time::now(),
+            is_recorded: false,
+            is_awaited: false,
+            trouble: String::new(),
+        };
         Arc::new(Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -166,9 +178,10 @@ impl Shipping {
     }
 
     fn tell_superseded(&self) {
-        if lock(&self.state).is_recorded
-            && let Some(request) = self.superseded.get()
-        {
+        let state = lock(&self.state);
+        let is_over = state.is_recorded && !state.leader.is_demoted() && !state.is_awaited;
+        drop(state);
+        if let Some(request) = self.superseded.get().filter(|_| is_over) {
             request.tell();
         }
     }
@@ -291,6 +304,7 @@ impl Shipping {
                 continue;
             }
             self.notify_store();
+            self.tell_superseded();
             let (said, again_in) = match ended {
                 Trouble::Over => return,
                 Trouble::Refused(epoch, why) if self.is_superseded() => (
@@ -355,6 +369,7 @@ impl Shipping {
                         self.take_answer(&mut stream, peer.silent)?;
                         due = time::now() + peer.silent / 4;
                     }
+                    Step::HandOver => self.hand_over(&mut stream)?,
                 }
                 self.set_figures();
                 let progress = lock(&self.state).leader.progress();
@@ -393,6 +408,9 @@ impl Shipping {
                 Some(Ok(snapshot)) if state.leader.is_copying() => return Ok(Step::Copy(snapshot)),
                 Some(Err(_)) => return Err(Trouble::Lost("the store cannot be read")),
                 _ => {}
+            }
+            if state.leader.hands_over() {
+                return Ok(Step::HandOver);
             }
             let left = tick_at.saturating_duration_since(time::now());
             if left.is_zero() && !state.leader.needs_snapshot() && !state.leader.is_copying() {
@@ -435,8 +453,13 @@ impl Shipping {
                 let mut state = lock(&self.state);
                 state.heard = time::now();
                 let is_known = state.leader.acknowledge(position);
+                let hands_over = state.leader.hands_over_in().is_some();
                 drop(state);
-                self.changed.notify_all();
+                if hands_over {
+                    self.notify_store()
+                } else {
+                    self.changed.notify_all()
+                }
                 if is_known { Ok(()) } else { Err(Trouble::Lost("it has what it was not sent")) }
             }
             other => Err(self.unexpected(other)),
@@ -464,6 +487,20 @@ impl Shipping {
         self.take_answer(stream, COPY_ENDS_WITHIN)?;
         self.count(Counter::StandbyCopies, 1);
         Ok(())
+    }
+
+    /// Has the follower take over.
+    fn hand_over(&self, stream: &mut Stream) -> Result<(), Trouble> {
+        stream.send_frame(&Frame::TakeOver)?;
+        match stream.frame(FIRST_BYTES_MAX, ROWS_WITHIN)? {
+            Frame::Acknowledged(_) => {
+                let mut state = lock(&self.state);
+                let (service, epoch) = (state.leader.service(), state.leader.epoch().saturating_add(1));
+                state.leader.hear(service, epoch);
+                Err(Trouble::Refused(epoch, "it was handed over".to_owned()))
+            }
+            other => Err(self.unexpected(other)),
+        }
     }
 
     fn tick(&self) -> Frame {
@@ -510,7 +547,8 @@ impl Shipping {
 
     fn record_due(&self) -> Option<StandbyRecord> {
         let state = lock(&self.state);
-        let epoch = state.leader.superseded().filter(|_| !state.is_recorded)?;
+        let superseded = state.leader.superseded().filter(|_| !state.is_recorded);
+        let epoch = superseded.or_else(|| state.leader.hands_over_in())?;
         Some(StandbyRecord { part: Part::Follower, epoch, is_whole: true, has_led: true, began_at: state.began_at })
     }
 }
@@ -581,7 +619,12 @@ impl Replication for Shipper {
     }
 
     fn note_recorded(&mut self) {
-        lock(&self.0.state).is_recorded = true;
+        let mut state = lock(&self.0.state);
+        state.is_recorded = true;
+        // If no other leader has taken over, the follower is to.
+        state.leader.demote();
+        drop(state);
+        self.0.changed.notify_all();
         self.0.tell_superseded();
     }
 
@@ -594,6 +637,7 @@ fn explain(why: Unconfirmed) -> StoreError {
     StoreError::Standby(match why {
         Unconfirmed::NoFollower => "no follower is in step, and standby.on_follower_lost is \"stop\"".to_owned(),
         Unconfirmed::Superseded(epoch) => format!("another leader has taken over in epoch {epoch}"),
+        Unconfirmed::Closing => "the follower is about to take over".to_owned(),
     })
 }
 
@@ -607,9 +651,56 @@ impl Host for Shipping {
     }
 
     fn answer(&self, line: &str) -> String {
-        if line != "status" {
-            return "error: this is the leader: `promote` is for its follower\n".to_owned();
+        match line {
+            "status" => self.status(),
+            "switch" => self.switch(),
+            _ => "error: this is the leader: `promote` is for its follower\n".to_owned(),
         }
+    }
+
+    fn answered(&self) {
+        lock(&self.state).is_awaited = false;
+        self.tell_superseded();
+    }
+}
+
+impl Shipping {
+    /// Hands over to the follower, and waits until that has taken over.
+    fn switch(&self) -> String {
+        let peer = self.peer.as_ref().map_or("none", |peer| &peer.address);
+        let mut state = lock(&self.state);
+        if let Err(progress) = state.leader.close() {
+            return format!("error: {peer} is not in step ({}): it would lack something\n", progress.name());
+        }
+        state.is_awaited = true;
+        drop(state);
+        self.notify_store();
+        let until = time::now() + SWITCHES_WITHIN;
+        let mut state = lock(&self.state);
+        loop {
+            let left = until.saturating_duration_since(time::now());
+            let is_over = left.is_zero() || self.over.is_over();
+            match state.leader.superseded() {
+                Some(_) if state.leader.is_demoted() && is_over => {
+                    return format!(
+                        "error: this machine serves no more, and {peer} does not answer: it is called until it takes over\n"
+                    );
+                }
+                Some(epoch) if !state.leader.is_demoted() => return format!("epoch: {epoch}\nleader: {peer}\n"),
+                None if is_over => {
+                    state.leader.reopen();
+                    return "error: the change of roles did not get on the disk in time: this one goes on as the leader\n".to_owned();
+                }
+                None if !state.leader.is_closing() => {
+                    return format!("error: {peer} was lost: this one goes on as the leader\n");
+                }
+                _ => {}
+            }
+            state = self.changed.wait_timeout(state, left.min(LOOKS_EVERY)).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn status(&self) -> String {
         let state = lock(&self.state);
         let (Lag { batches, bytes, ms }, leader) = (state.leader.lag(self.now()), &state.leader);
         let peer = self.peer.as_ref().map_or("none", |peer| &peer.address);
@@ -617,7 +708,7 @@ impl Host for Shipping {
         let mut text = format!(
             "role: leader\nepoch: {}\nstate: {}\npeer: {peer}\nreplicate: {mode}\nbatch: {}\nlag_batches: {batches}\nlag_bytes: {bytes}\nlag_ms: {ms}\n",
             leader.epoch(),
-            leader.progress().name(),
+            if leader.is_demoted() { "handing over" } else { leader.progress().name() },
             leader.position().number
         );
         if !state.trouble.is_empty() {

@@ -201,6 +201,8 @@ struct Connection {
     /// Answers to rows of a copy, which say what was there before.
     ignored: u32,
     back: VecDeque<Frame>,
+    /// Whether the follower was told to take over.
+    hands_over: bool,
     /// Rows yet to be sent, and the position behind them.
     copy: Option<(VecDeque<Vec<u8>>, Position)>,
 }
@@ -221,6 +223,7 @@ struct World {
     served: [u64; 2],
     copies: u32,
     promotions: u32,
+    switches: u32,
     resumed: u32,
     /// Frames that a follower refused, as its disk failed or for another reason.
     refused: u32,
@@ -254,6 +257,7 @@ impl World {
             known: BTreeMap::from([((0, 99), BTreeSet::new()), ((0, 0), BTreeSet::new())]),
             copies: 0,
             promotions: 0,
+            switches: 0,
             resumed: 0,
         }
     }
@@ -303,6 +307,12 @@ impl World {
         let found = lock(&self.disks[node]).stored.position;
         let Process::Leader { leader, writing } = &mut self.nodes[node] else { return Ok(()) };
         match *writing {
+            Writing::Nothing if let Some(epoch) = leader.hands_over_in() => {
+                let mut disk = lock(&self.disks[node]);
+                (disk.part, disk.epoch) = (Part::Follower, epoch);
+                drop(disk);
+                leader.demote();
+            }
             Writing::Nothing if leader.may_write().is_ok() => {
                 let number = self.next;
                 self.next += 1;
@@ -357,6 +367,7 @@ impl World {
             there,
             ignored: 0,
             back,
+            hands_over: false,
             copy: None,
         });
     }
@@ -384,6 +395,9 @@ impl World {
                     connection.copy = None;
                 }
             }
+        } else if leader.hands_over() && !connection.hands_over {
+            connection.there.push_back(Frame::TakeOver);
+            connection.hands_over = true;
         } else if let Some(shipment) = leader.poll_shipment() {
             connection.there.push_back(Frame::Batch(shipment.position, shipment.operations.to_vec()));
         }
@@ -393,7 +407,7 @@ impl World {
     fn deliver(&mut self, at: usize) -> Result<(), Wrong> {
         let Some(connection) = self.connections.get_mut(at) else { return Ok(()) };
         let Some(frame) = connection.there.pop_front() else { return Ok(()) };
-        let is_copied = matches!(frame, Frame::EndCopy(_));
+        let (is_copied, takes_over) = (matches!(frame, Frame::EndCopy(_)), frame == Frame::TakeOver);
         let node = 1 - connection.from;
         let reply = match (&mut self.nodes[node], frame) {
             (Process::Follower(follower), Frame::Hello(hello)) => {
@@ -416,6 +430,7 @@ impl World {
             }
         };
         let disk = lock(&self.disks[node]);
+        let is_taken = matches!(reply, Frame::Acknowledged(_));
         if matches!(reply, Frame::Acknowledged(_) | Frame::State(_)) {
             if connection.epoch < self.served[node] {
                 return Err(format!("epoch {} is served after {}", connection.epoch, self.served[node]));
@@ -426,6 +441,11 @@ impl World {
         let Position { number, chain, .. } = disk.stored.position;
         if self.known.get(&(number, chain)) != Some(&disk.stored.batches) {
             return Err(format!("at batch {number} the follower has {:?}", disk.stored.batches));
+        }
+        if takes_over && is_taken {
+            (self.served[node], self.switches) = (disk.epoch, self.switches + 1);
+            drop(disk);
+            self.restart(node);
         }
         Ok(())
     }
@@ -448,6 +468,10 @@ impl World {
                 connection.ignored -= 1;
                 !leader.is_copying()
             }
+            Frame::Acknowledged(_) if connection.hands_over => {
+                leader.hear(SERVICE, leader.epoch() + 1);
+                true
+            }
             Frame::Acknowledged(position) => !leader.acknowledge(position),
             Frame::Refused { service, epoch, .. } => {
                 leader.hear(service, epoch);
@@ -467,6 +491,15 @@ impl World {
         if let Ok(epoch) = follower.promote() {
             (self.served[node], self.promotions) = (epoch, self.promotions + 1);
             self.restart(node);
+        }
+    }
+
+    /// An operator has the roles changed, or gives that up.
+    fn switch(&mut self, node: usize) {
+        if let Process::Leader { leader, .. } = &mut self.nodes[node]
+            && leader.close().is_err()
+        {
+            leader.reopen();
         }
     }
 
@@ -495,7 +528,8 @@ impl World {
             976..981 if !self.connections.is_empty() => drop(self.connections.swap_remove(at)),
             981..984 => self.restart(node),
             984..986 => self.promote(node),
-            986..1_000 => self.step_down(node),
+            986..988 => self.switch(node),
+            988..1_000 => self.step_down(node),
             _ => {}
         }
         self.connections.retain(|of| of.is_current || !of.there.is_empty());
@@ -535,16 +569,16 @@ fn run(seed: u64, settings: LeaderSettings, of: Break) -> Result<World, Wrong> {
 
 #[test]
 fn what_was_acknowledged_is_on_every_later_leader_and_a_lower_epoch_acknowledges_nothing() {
-    let (mut acknowledged, mut copies, mut promotions, mut resumed, mut refused) = (0, 0, 0, 0, 0);
+    let (mut acknowledged, mut copies, mut promotions, mut resumed, mut refused, mut switches) = (0, 0, 0, 0, 0, 0);
     for seed in 0..60 {
         let world = run(seed, STRICT, Break::Nothing).unwrap();
         acknowledged += world.acknowledged.len();
         (copies, promotions, resumed) = (copies + world.copies, promotions + world.promotions, resumed + world.resumed);
-        refused += world.refused;
+        (refused, switches) = (refused + world.refused, switches + world.switches);
     }
     assert!(
-        acknowledged > 1_500 && copies > 100 && promotions > 200 && resumed > 300 && refused > 100,
-        "{acknowledged} {copies} {promotions} {resumed} {refused}"
+        acknowledged > 1_500 && copies > 100 && promotions > 200 && resumed > 300 && refused > 100 && switches > 50,
+        "{acknowledged} {copies} {promotions} {resumed} {refused} {switches}"
     );
 }
 
