@@ -53,16 +53,13 @@ impl Effect {
             | Self::DebugLine(_)
             | Self::WithoutStore { is_first: false, .. }
             | Self::Hidden(None) => return None,
-            Self::Hidden(Some(text)) => {
-                return Some(LogLine { level: log::Level::Warn, counter: None, text: text.clone() });
-            }
             Self::WithoutStore { of, by, is_first: true } => {
                 let by = by.map_or_else(String::new, |by| format!(" ({by})"));
                 let text =
                     format!("Persistent of {of}{by} has no effect: there is no store; further ones are only counted");
                 return Some(LogLine { level: log::Level::Info, counter: None, text });
             }
-            Self::NotificationFailed(text) => {
+            Self::NotificationFailed(text) | Self::Hidden(Some(text)) => {
                 return Some(LogLine { level: log::Level::Info, counter: None, text: text.clone() });
             }
             Self::Reaped { proxy, name, unreachable_for } => {

@@ -18,6 +18,8 @@ pub(crate) struct Loss {
     pub(crate) why: Arc<str>,
     /// Whether requests were sent on it.
     pub(crate) was_open: bool,
+    /// Whether its client had made and offered it.
+    pub(crate) was_accepted: bool,
     /// Senders of requests that wait for a reply on it.
     pub(crate) waiting: LastPending,
     /// Outboxes that wait for room on it.
@@ -31,6 +33,8 @@ pub(crate) struct Lost {
     pub(crate) why: Arc<str>,
     /// Whether requests were sent on it: the loss was not while connecting.
     pub(crate) was_open: bool,
+    /// Whether its client had made and offered it.
+    pub(crate) was_accepted: bool,
 }
 
 /// A sender or an outbox to be notified of a loss.
@@ -65,9 +69,10 @@ impl Losses {
     /// repeated requests keep that order.
     pub(crate) fn next(&mut self) -> Option<LossRecipient> {
         loop {
-            let Loss { token, why, was_open, waiting, blocked } = self.0.front_mut()?;
+            let Loss { token, why, was_open, was_accepted, waiting, blocked } = self.0.front_mut()?;
             if let Some(pending) = waiting.pop() {
-                return Some(LossRecipient::Waiting(pending, Lost { why: Arc::clone(why), was_open: *was_open }));
+                let (was_open, was_accepted) = (*was_open, *was_accepted);
+                return Some(LossRecipient::Waiting(pending, Lost { why: Arc::clone(why), was_open, was_accepted }));
             }
             if let Some(outbox) = blocked.pop() {
                 return Some(LossRecipient::Blocked(outbox, *token, Arc::clone(why)));
@@ -108,6 +113,7 @@ mod tests {
             token: Token::from_bits(number),
             why: "".into(),
             was_open: true,
+            was_accepted: false,
             waiting: pending.into_last(),
             blocked: Vec::new(),
         }

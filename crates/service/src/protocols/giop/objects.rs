@@ -699,8 +699,8 @@ impl Objects {
 /// The line for the log about a client that can hardly be called.
 fn hidden_line(name: &str, from: IpAddr) -> String {
     format!(
-        "{name}, which is to be called, comes from {from}, where its address is unknown: {HOW_TO_OFFER}; further ones from there are only \
-         counted"
+        "{name}, which is to be called, comes from {from}, where its address may be unknown: if a firewall or NAT is in between, \
+         {HOW_TO_OFFER} (giop.bidirectional is on by default); further ones from there are only counted"
     )
 }
 

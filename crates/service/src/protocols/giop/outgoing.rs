@@ -702,7 +702,7 @@ impl Outgoings {
         let Some(mut connection) = self.connections.remove(token) else { return };
         cx.io.quotas.leave(connection.rounds.quota);
         self.upkeep.longest_idle.remove(token);
-        let was_open = connection.is_open();
+        let (was_open, was_accepted) = (connection.is_open(), connection.is_accepted());
         if let State::Accepted(incoming) = connection.state {
             self.note_accepted(-1, cx);
             // It is closed with what was being written.
@@ -719,7 +719,7 @@ impl Outgoings {
         cx.release_written();
         cx.deliveries.undelivered = true;
         let Outgoing { pending, blocked, .. } = connection;
-        let loss = Loss { token, why: why.into(), was_open, waiting: pending.into_last(), blocked };
+        let loss = Loss { token, why: why.into(), was_open, was_accepted, waiting: pending.into_last(), blocked };
         self.losses.add(loss);
     }
 }

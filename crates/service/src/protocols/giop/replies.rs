@@ -274,7 +274,11 @@ impl Outgoings {
             cx.lane.resume_outbox(outbox, cx.clock.now);
             return;
         }
-        if matches!(verdict, Verdict::Lost(_)) && (self.aim_elsewhere(outbox, cx) || self.has_accepted_for(outbox)) {
+        // With an offered connection another one may have come; an event at which each of them ends is a failure at last.
+        let is_repeated = matches!(&verdict, Verdict::Lost(lost) if lost.was_accepted) && route.note_fault(sent.event);
+        if matches!(verdict, Verdict::Lost(_))
+            && (self.aim_elsewhere(outbox, cx) || is_repeated && self.has_accepted_for(outbox))
+        {
             self.withdraw(outbox, before, cx);
             cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, cx.clock.now);
             cx.lane.resume_outbox(outbox, cx.clock.now);
