@@ -153,7 +153,7 @@ fn serve_on(
     // Ends with the process.
     thread::spawn(move || {
         while let Some(wake) = waiter.wait(None) {
-            if let Wake::Signal = wake {
+            if let Wake::Signal | Wake::Request = wake {
                 stopper.stop_now();
             }
         }

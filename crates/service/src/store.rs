@@ -629,7 +629,7 @@ impl Writer {
                     self.counters.set(Counter::StoreFull, 1);
                 }
                 (self.gathering, self.tidied_at) = (None, time::now());
-                if self.attempts.fail() {
+                if !self.disk.is_superseded() && self.attempts.fail() {
                     log::error!(
                         "store: {error}; what clients change is answered when it is written, which is tried each second, or with \
                          PERSIST_STORE after store.answer_within_ms, and persistent events are refused"
