@@ -495,7 +495,7 @@ fn a_node_that_has_voted_learns_from_another_one_that_nothing_was_decided() {
     wait_until("the lab to be as before", || is_as_before("b"));
     for site in [&stand.lab, &stand.tower] {
         wait_until("a node without a vote", || !site.folder.join("state/guiding.vote").exists());
-        assert!(site.status().contains(" started "), "{}", site.status());
+        wait_until("its server", || site.status().contains(" started "));
     }
     stand.dome.start();
     stand.await_plan(&first);
@@ -512,7 +512,7 @@ fn a_node_that_has_voted_learns_from_another_one_what_was_decided() {
     assert!(!up.end_in_time().status.success());
     wait_until("the lab to know", || !has_voted(&stand.lab));
     assert_eq!(stand.life("b"), ["started at lab", "ended at lab", "started at lab"]);
-    assert!(stand.lab.status().contains(" started "), "{}", stand.lab.status());
+    wait_until("its server", || stand.lab.status().contains(" started "));
     cut.set(false);
     stand.dome.start();
     stand.await_plan(&second);

@@ -126,6 +126,8 @@ impl Coordinator {
             return None;
         }
         let assignment = Release::of_text(self.store.text(name, PLAN)?.ok()?).ok()?.assignment?;
+        // Of a version before, of which nothing is known.
+        let assignment = Some(assignment).filter(|of| !of.transaction.is_empty())?;
         (assignment.coordinator == coordinator).then(|| assignment.transaction == transaction)
     }
 
