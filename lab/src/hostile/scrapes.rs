@@ -5,8 +5,8 @@ use std::io::{Error, Read, Result, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use client::ObjectRef;
 use client::notify::{ClientType, StructuredProxyPullSupplier};
+use client::{ObjectRef, Orb, OrbOptions};
 
 use super::Victim;
 use super::attacks::Scene;
@@ -32,9 +32,11 @@ pub(super) fn start(program: Option<&Path>, name: &str) -> core::result::Result<
     let doing = "making ten thousand consumers";
     let channel = service.new_channel()?;
     let admin = channel.consumer_admin()?;
+    // Without a client's name each consumer is a series of its own.
+    let unnamed = Orb::new(OrbOptions { name: Some(String::new()), ..OrbOptions::default() });
     let one = || {
         let (proxy, _) = admin.obtain_notification_pull_supplier(ClientType::Structured).map_err(setup(doing))?;
-        let proxy = StructuredProxyPullSupplier::unchecked(proxy.object().clone());
+        let proxy = StructuredProxyPullSupplier::unchecked(unnamed.object(proxy.object().ior().clone()));
         proxy.connect_structured_pull_consumer(None).map_err(setup(doing))?;
         Ok(proxy.object().clone())
     };
