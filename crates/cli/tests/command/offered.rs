@@ -152,7 +152,7 @@ fn behind_a_nat() {
     let hosts = TempPath::file("hosts", "127.0.0.1 localhost\n");
     ip("link set lo up");
     let mut machine = Machine::start(&hosts);
-    machine.run(&format!("{PROGRAM} serve --data none --log warn --listen {SERVICE} 2>&1"), "campanile: ready at ");
+    machine.run(&format!("{PROGRAM} serve --data none --log info --listen {SERVICE} 2>&1"), "campanile: ready at ");
     // Its own address, which the service's machine does not know; it comes from 10.78.0.2.
     ip("address add 192.168.77.5/32 dev lo");
     let orb = Orb::new(OrbOptions { listen: Some("192.168.77.5:0".into()), ..OrbOptions::default() });
