@@ -200,12 +200,12 @@ impl Core {
         }
     }
 
-    /// Takes in the stored lines, once there is a supplier's proxy.
+    /// Takes in the stored lines, once there are both proxies: its consumer gets its own events.
     fn take_in_toys(&mut self, token: Token) {
         loop {
             let Some(connection) = self.protocols.toy.connections.get_mut(token) else { return };
             let [(_, Some(source)), (peer, consumer)] = connection.proxies else { return };
-            if consumer.is_none() && self.protocols.toy.settings.is_durable {
+            if consumer.is_none() {
                 return;
             }
             let Some(end) = connection.read.iter().position(|octet| *octet == b'\n') else { return };
