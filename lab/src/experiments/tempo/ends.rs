@@ -439,9 +439,13 @@ mod tests {
             for _ in 0..10 {
                 pair.send(1).unwrap();
             }
+            // A busy machine takes longer than the looks of `settle`.
+            let come = |pair: &Pair, sent| testing::wait_until("all messages", || pair.intake.received() == sent);
+            come(&pair, 10);
             assert_eq!((pair.settle().unwrap(), pair.intake.take_latency().count()), (0, 10), "{transport:?}");
-            for _ in 0..50 {
+            for turn in 1..=50 {
                 pair.send(64).unwrap();
+                come(&pair, 10 + turn * 64);
                 assert_eq!(pair.settle().unwrap(), 0, "{transport:?}");
             }
             assert_eq!((pair.intake.received(), pair.intake.disordered()), (10 + 50 * 64, 0));
