@@ -62,7 +62,13 @@ impl Stand {
 
     fn start(&mut self) {
         let objects = vec!["sh".into(), self.folder.join("opt/objects").into()];
-        self.node = Some(Node::start(&self.settings, &self.folder.join("node.sock"), objects).unwrap());
+        // A child that another test has just forked has the lock of the node before until it executes its program.
+        wait_until("the node's folder to be free", || {
+            let node = Node::start(&self.settings, &self.folder.join("node.sock"), objects.clone());
+            let is_free = node.as_ref().err().is_none_or(|reason| !reason.contains("another node manager has it"));
+            self.node = is_free.then(|| node.unwrap());
+            is_free
+        });
     }
 
     fn address(&self) -> &str {
