@@ -7,8 +7,16 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use super::group::bind_shared;
-use super::{Bound, StartError};
+use super::group::{bind_shared, join};
+use super::limits::{ConnectionsMax, make_room_for_descriptors};
+use super::{Sockets, StartError};
+use crate::config::{Config, ConfigError};
+use crate::lane::io::net::{self, Datagrams};
+use crate::lane::io::socket::Layer;
+use crate::protocols::{Layered, Listeners, Tag, WireProtocol, by_tag, tempo};
+
+/// A socket that listens, and on which address.
+type Bound = (TcpListener, SocketAddr);
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -100,4 +108,88 @@ mod tests {
         assert!(refused.contains("is in use") && refused.contains("with --json-listen 127.0.0.1:PORT"), "{refused}");
         drop(socket);
     }
+}
+
+/// Takes the ports of all protocols, and gives their addresses. `given` are sockets that are open already.
+pub(super) fn bind_ports(
+    config: &Config,
+    given: Sockets,
+    connections_max: ConnectionsMax,
+    ports: &mut Ports,
+) -> Result<(Listeners, Layered<SocketAddr>), StartError> {
+    let Sockets { giop, json, tempo } = given;
+    if config.tls.required && (json.is_some() || tempo.is_some()) {
+        let why = "tls.required: a socket that was passed for lines of JSON or for Tempo is in the clear; use tls.json_listen and \
+                   tls.tempo_listen";
+        return Err(ConfigError::Tls { why }.into());
+    }
+    let mut listeners = Listeners { outlive: giop.is_some(), ..Listeners::default() };
+    let mut addresses = Layered::<SocketAddr>::default();
+    let (tempo, mut datagrams) = tempo.unzip();
+    let group = config.tempo_group()?;
+    // Where nothing is in the clear, a socket that was handed over is meant for TLS.
+    let of_giop = if config.tls.required { Layer::Tls } else { Layer::Plain };
+    let mut given = [(Tag::Giop, of_giop, giop), (Tag::Json, Layer::Plain, json), (Tag::Tempo, Layer::Plain, tempo)];
+    for protocol in Tag::ALL {
+        for (place, layer) in addresses.of(protocol).iter_mut().zip(Layer::ALL) {
+            let given = given.iter_mut().find(|(of, on, _)| (*of, *on) == (protocol, layer));
+            let (socket, address) = if let Some(socket) = given.and_then(|(_, _, socket)| socket.take()) {
+                taken_over(socket)?
+            } else {
+                let Some(address) = by_tag!(protocol, P => P::LISTEN_ADDRESS(config, layer))? else { continue };
+                let setting = listen_setting(protocol, layer);
+                if (protocol, layer) == (Tag::Tempo, Layer::Plain) {
+                    let (bound, of_datagrams) = ports.bind_both(setting, address, group)?;
+                    datagrams = Some(of_datagrams);
+                    bound
+                } else {
+                    ports.bind(setting, address)?
+                }
+            };
+            if protocol == Tag::Giop {
+                make_room_for_descriptors(&socket, connections_max);
+            }
+            *place = Some(address);
+            listeners = listeners.with(protocol, layer, Some(net::listener(socket)));
+        }
+    }
+    let [tempo, _] = addresses.of(Tag::Tempo);
+    listeners.sockets.tempo = tempo::Sockets {
+        datagrams: datagrams.map(Datagrams::new).transpose()?,
+        group: tempo.zip(group).map(|(own, group)| join(group, own)).transpose()?,
+    };
+    Ok((listeners, addresses))
+}
+
+/// What says at which address a protocol listens.
+const fn listen_setting(protocol: Tag, layer: Layer) -> &'static str {
+    match (protocol, layer) {
+        (Tag::Json, Layer::Plain) => "--json-listen",
+        (Tag::Json, Layer::Tls) => "tls.json_listen",
+        (Tag::Tempo, Layer::Plain) => "--tempo-listen",
+        (Tag::Tempo, Layer::Tls) => "tls.tempo_listen",
+        (Tag::Link, Layer::Plain) => "links.listen",
+        (Tag::Link, Layer::Tls) => "tls.links_listen",
+        (_, Layer::Plain) => "--listen",
+        (_, Layer::Tls) => "--tls-listen",
+    }
+}
+
+/// A socket that listens already, and on which address.
+fn taken_over(listener: TcpListener) -> Result<(TcpListener, SocketAddr), StartError> {
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Makes the warning for a port without security that other hosts can reach. Such ports are meant for programs of this host.
+pub(super) fn open_port_warning(setting: &str, address: SocketAddr) -> Option<String> {
+    let warning = format!(
+        "{setting}: every client that can reach {address} can publish and read events there; nothing is encrypted, and no client \
+         is authenticated"
+    );
+    (!address.ip().is_loopback()).then(|| {
+        log::warn!("{warning}");
+        warning
+    })
 }
