@@ -90,26 +90,6 @@ fn bind(setting: &'static str, address: SocketAddr) -> Result<Bound, StartError>
     bound().map_err(|error| StartError::Listen { setting, address, error })
 }
 
-#[cfg(test)]
-mod tests {
-    use std::net::TcpStream;
-
-    use super::*;
-
-    #[test]
-    fn a_port_that_is_taken_refuses_connections_until_it_is_opened() {
-        let mut ports = Ports::default();
-        let (socket, address) = ports.bind("--listen", "127.0.0.1:0".parse().unwrap()).unwrap();
-        assert_eq!(TcpStream::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-        ports.open().unwrap();
-        TcpStream::connect(address).unwrap();
-        // While it listens it is said at once that it does.
-        let refused = Ports::default().bind("--json-listen", address).unwrap_err().to_string();
-        assert!(refused.contains("is in use") && refused.contains("with --json-listen 127.0.0.1:PORT"), "{refused}");
-        drop(socket);
-    }
-}
-
 /// Takes the ports of all protocols, and gives their addresses. `given` are sockets that are open already.
 pub(super) fn bind_ports(
     config: &Config,
@@ -192,4 +172,24 @@ pub(super) fn open_port_warning(setting: &str, address: SocketAddr) -> Option<St
         log::warn!("{warning}");
         warning
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_refuses_connections_until_it_is_opened() {
+        let mut ports = Ports::default();
+        let (socket, address) = ports.bind("--listen", "127.0.0.1:0".parse().unwrap()).unwrap();
+        assert_eq!(TcpStream::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        ports.open().unwrap();
+        TcpStream::connect(address).unwrap();
+        // While it listens it is said at once that it does.
+        let refused = Ports::default().bind("--json-listen", address).unwrap_err().to_string();
+        assert!(refused.contains("is in use") && refused.contains("with --json-listen 127.0.0.1:PORT"), "{refused}");
+        drop(socket);
+    }
 }
