@@ -13,7 +13,7 @@ use crate::lane::context::Context;
 use crate::lane::io::output::Body;
 use crate::lane::io::slots::Token;
 use crate::protocols::giop::losses::Pending;
-use crate::protocols::giop::outgoing::{Limits, Outgoing, Outgoings, Scratch};
+use crate::protocols::giop::outgoing::{Limits, Outgoings, Scratch};
 use crate::protocols::giop::routes::{ADDRESSES_MAX, Endpoint, Head, PushPriority, Route, Sent, Target};
 
 /// Output of a connection above which no sequence is copied to it: the copies are not in the channel's budget, so that sequences wait in
@@ -161,16 +161,18 @@ impl Outgoings {
         if let Some(why) = route.trouble.lost.take() {
             return Err(why);
         }
-        let kept = route.connection(version, chars).filter(|token| self.connections.get(*token).is_some());
+        let kept = route.connection(version, chars);
+        let kept = kept.and_then(|token| Some((token, self.connections.get(token)?.is_accepted())));
         // A consumer that has offered another connection since may have lost that one without a word, as behind a NAT that forgets.
-        let is_left = |token: &Token| {
-            self.connections.get(*token).is_some_and(Outgoing::is_accepted)
+        let is_left = |is_accepted: bool| {
+            is_accepted
                 && route.unanswered.is_empty()
                 && route.address.offered.connections().next() != route.last_offered
         };
-        if let Some(token) = kept.filter(|token| !is_left(token)) {
-            return Ok(token);
-        }
+        let kept = match kept {
+            Some((token, is_accepted)) if !is_left(is_accepted) => return Ok(token),
+            kept => kept.map(|(token, _)| token),
+        };
         if let Some(token) = self.accepted_for(outbox, (version, chars), None).or(kept) {
             return Ok(token);
         }

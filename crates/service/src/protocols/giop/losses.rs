@@ -15,11 +15,7 @@ use crate::protocols::giop::calls::{Asker, PendingCall};
 /// A lost connection.
 pub(crate) struct Loss {
     pub(crate) token: Token,
-    pub(crate) why: Arc<str>,
-    /// Whether requests were sent on it.
-    pub(crate) was_open: bool,
-    /// Whether its client had made and offered it.
-    pub(crate) was_accepted: bool,
+    pub(crate) lost: Lost,
     /// Senders of requests that wait for a reply on it.
     pub(crate) waiting: LastPending,
     /// Outboxes that wait for room on it.
@@ -69,13 +65,12 @@ impl Losses {
     /// repeated requests keep that order.
     pub(crate) fn next(&mut self) -> Option<LossRecipient> {
         loop {
-            let Loss { token, why, was_open, was_accepted, waiting, blocked } = self.0.front_mut()?;
+            let Loss { token, lost, waiting, blocked } = self.0.front_mut()?;
             if let Some(pending) = waiting.pop() {
-                let (was_open, was_accepted) = (*was_open, *was_accepted);
-                return Some(LossRecipient::Waiting(pending, Lost { why: Arc::clone(why), was_open, was_accepted }));
+                return Some(LossRecipient::Waiting(pending, lost.clone()));
             }
             if let Some(outbox) = blocked.pop() {
-                return Some(LossRecipient::Blocked(outbox, *token, Arc::clone(why)));
+                return Some(LossRecipient::Blocked(outbox, *token, Arc::clone(&lost.why)));
             }
             self.0.pop_front();
         }
@@ -111,9 +106,7 @@ mod tests {
         }
         Loss {
             token: Token::from_bits(number),
-            why: "".into(),
-            was_open: true,
-            was_accepted: false,
+            lost: Lost { why: "".into(), was_open: true, was_accepted: false },
             waiting: pending.into_last(),
             blocked: Vec::new(),
         }

@@ -2,8 +2,8 @@
 //!
 //! A client that pushes for one lane only is served best there, without hand-overs. So its connection moves: to a more important lane at
 //! the first push for it, to a less important one after many in a row. It moves when nothing is outstanding on it, with all input that was
-//! read, and is not read until then; so the client's messages stay in order. A connection with pulls is served by the main lane, and stays
-//! there.
+//! read, and is not read until then; so the client's messages stay in order. A connection with pulls, and one over which
+//! events go to its client, is served by the main lane, and stays there.
 
 use engine::LaneId;
 

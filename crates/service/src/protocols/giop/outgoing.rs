@@ -38,7 +38,7 @@ use crate::lane::io::unread::Unread;
 use crate::protocols::Tag;
 use crate::protocols::giop::admin_messages;
 use crate::protocols::giop::calls::{AwaitedReply, Ways};
-use crate::protocols::giop::losses::{Loss, Losses, Pending, PendingReplies};
+use crate::protocols::giop::losses::{Loss, Losses, Lost, Pending, PendingReplies};
 use crate::protocols::giop::remote_filters::OpenFilterCalls;
 use crate::protocols::giop::routes::{Endpoint, Route, Routes, Sent};
 use crate::protocols::giop::unused::{Around, Unused};
@@ -719,7 +719,8 @@ impl Outgoings {
         cx.release_written();
         cx.deliveries.undelivered = true;
         let Outgoing { pending, blocked, .. } = connection;
-        let loss = Loss { token, why: why.into(), was_open, was_accepted, waiting: pending.into_last(), blocked };
+        let lost = Lost { why: why.into(), was_open, was_accepted };
+        let loss = Loss { token, lost, waiting: pending.into_last(), blocked };
         self.losses.add(loss);
     }
 }

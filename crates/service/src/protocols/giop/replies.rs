@@ -264,21 +264,21 @@ impl Outgoings {
         let Some(route) = self.routes.get_mut(outbox) else { return };
         // If an earlier push failed, this one was put back with it and has no sender any more.
         let Some((before, sent)) = route.take_unanswered(serial) else { return };
-        if let Verdict::Forward(to) = &verdict
-            && route.forward(to)
-        {
-            self.upkeep.stale = true;
+        let goes_elsewhere = match &verdict {
+            Verdict::Forward(to) => {
+                let is_new = route.forward(to);
+                self.upkeep.stale |= is_new;
+                is_new
+            }
+            Verdict::Lost(lost) => {
+                // With an offered connection another one may have come; an event at which each of them ends is a failure at last.
+                let is_repeated = lost.was_accepted && route.note_fault(sent.event);
+                self.aim_elsewhere(outbox, cx) || is_repeated && self.has_accepted_for(outbox)
+            }
+            _ => false,
+        };
+        if goes_elsewhere {
             // The push and all behind it are put back, and go to the other place in order.
-            self.withdraw(outbox, before, cx);
-            cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, cx.clock.now);
-            cx.lane.resume_outbox(outbox, cx.clock.now);
-            return;
-        }
-        // With an offered connection another one may have come; an event at which each of them ends is a failure at last.
-        let is_repeated = matches!(&verdict, Verdict::Lost(lost) if lost.was_accepted) && route.note_fault(sent.event);
-        if matches!(verdict, Verdict::Lost(_))
-            && (self.aim_elsewhere(outbox, cx) || is_repeated && self.has_accepted_for(outbox))
-        {
             self.withdraw(outbox, before, cx);
             cx.lane.handle_outcome(outbox, serial, Outcome::NoRoom, cx.clock.now);
             cx.lane.resume_outbox(outbox, cx.clock.now);
