@@ -7,6 +7,7 @@ use client::notify::{ClientType, Property, StructuredEvent, ThreadPool, find_cha
 use client::{Orb, OrbOptions};
 use giop::bidirectional;
 use giop::cdr::{CharSet, Endian, Version, Writer};
+use giop::codeset::CodeSetInfo;
 use giop::ior::{Ior, Profile, SecureTransport};
 use giop::message::{
     HEADER_LEN, Header, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response, ServiceContexts,
@@ -569,6 +570,28 @@ fn a_connection_that_is_offered_anew_is_used_at_once_though_the_earlier_one_is_t
     drop(first);
     second.accept_numbered(2..3);
     assert_eq!(read(&service, Counter::ConnectsBegun), 0);
+}
+
+/// Its address was called as fast as it refused that, since the connection was taken for one over which the event can go.
+#[test]
+fn an_event_in_another_code_set_than_the_connection_has_goes_to_the_address_which_is_tried_with_pauses() {
+    let service = start();
+    let (at, proxy) = (hidden(), proxy(&service));
+    let mut link = connect_from(&service, LOCAL);
+    let mut reference = reference_at(&at, "StructuredPushConsumer");
+    // It takes both, and its connection has chosen none: ISO 8859-1.
+    let info = CodeSetInfo::campanile().to_component();
+    for profile in &mut reference.profiles {
+        if let Profile::Iiop(profile) = profile {
+            profile.components.push(info.clone());
+        }
+    }
+    let connect = (&*proxy, "connect_structured_push_consumer");
+    assert_eq!(call(&mut link, connect, &[(&at.0, at.1)], |w| reference.write(w)), ReplyStatus::NoException);
+    let supplier = supply(&service);
+    supplier.publish(&StructuredEvent { event_name: "Fächer".into(), ..numbered(0) }).unwrap();
+    wait_until("the failure to be noted", || states(&service)[0].starts_with("failing"));
+    assert!(has_nothing(&mut link));
 }
 
 /// Suppliers of ORBs that offer their connections to every server had no lane of their own any more.
