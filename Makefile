@@ -28,13 +28,13 @@ build:
 	$(CARGO) build --release --locked -p campanile-cli
 	@packaging/strip.sh $(CAMPANILE)
 
-# What measures it (`campanile-bench`, see lab/README.md): a workspace of its own, with the same target folder (lab/.cargo/config.toml).
+# What measures it (`campanile-bench`, see lab/README.md): built apart, so that the program that it measures is as it is installed.
 lab: build
-	cd lab && $(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p campanile-bench
 
 # Both with Zenoh.
 lab-with-zenoh: build-with-zenoh
-	cd lab && $(CARGO) build --release --locked --features zenoh
+	$(CARGO) build --release --locked -p campanile-bench --features zenoh
 
 # The same service, which can join channels to DDS: needs a C and a C++ compiler and CMake.
 build-with-dds:
@@ -150,7 +150,6 @@ WITH_DDS := --features campanile-cli/dds
 test: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 test: install-test-tools check
 	$(CARGO) test --locked --workspace --exclude campanile-zenoh $(WITH_DDS)
-	cd lab && $(CARGO) test --locked
 
 # Links through Zenoh, apart from the others: its crates take minutes to build.
 test-zenoh: export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(nproc))))
@@ -160,15 +159,13 @@ test-zenoh:
 	$(CARGO) test --locked -p campanile-service --features zenoh --test all link
 	$(CARGO) test --locked -p campanile-service --features zenoh --lib config
 	$(CARGO) build --locked -p campanile-cli --features zenoh
-	cd lab && $(CARGO) clippy --locked --features zenoh --all-targets -- -D warnings
-	cd lab && $(CARGO) test --locked --features zenoh -- links federation
+	$(CARGO) clippy --locked -p campanile-bench --features zenoh --all-targets -- -D warnings
+	$(CARGO) test --locked -p campanile-bench --features zenoh -- links federation
 
 # Formatting, lints, and bounds of size and language (lab/house.py), the same here and in CI. Needs Python 3.
 check:
 	$(CARGO) fmt --all --check
-	cd lab && $(CARGO) fmt --check
 	$(CARGO) clippy --locked --workspace --exclude campanile-zenoh --all-targets $(WITH_DDS) -- -D warnings
-	cd lab && $(CARGO) clippy --locked --all-targets -- -D warnings
 	lab/house.py --check
 	python3 -m unittest discover -q -s lab
 
