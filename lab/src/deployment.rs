@@ -332,12 +332,7 @@ impl Stand {
     fn left_behind(&self) -> Result<LeftBehind, BenchError> {
         let all = self.sites.iter().zip(site::look(&self.sites)?).enumerate();
         let all = all.map(|(number, (site, processes))| site.left_behind(&processes, number == 0));
-        Ok(all.fold(LeftBehind::default(), |sum, more| LeftBehind {
-            processes: sum.processes + more.processes,
-            zombies: sum.zombies + more.zombies,
-            files: sum.files + more.files,
-            ..sum
-        }))
+        Ok(all.fold(LeftBehind::default(), |sum, more| sum.and(&more)))
     }
 
     /// Threads and descriptors of each node manager.
@@ -371,12 +366,7 @@ impl Stand {
         poll(STATED_WITHIN, || Ok(growth()? == [0; 2]))?;
         let [threads, descriptors] = growth()?;
         let all = tries.iter().map(|tried| &tried.left_behind);
-        Ok(all.fold(LeftBehind { threads, descriptors, ..LeftBehind::default() }, |sum, more| LeftBehind {
-            processes: sum.processes + more.processes,
-            zombies: sum.zombies + more.zombies,
-            files: sum.files + more.files,
-            ..sum
-        }))
+        Ok(all.fold(LeftBehind { threads, descriptors, ..LeftBehind::default() }, LeftBehind::and))
     }
 }
 

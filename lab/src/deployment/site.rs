@@ -97,6 +97,14 @@ impl LeftBehind {
     pub(super) fn is_none(&self) -> bool {
         self.processes + self.zombies + self.files == 0 && self.threads + self.descriptors == 0
     }
+
+    /// The same with what another node or try left.
+    pub(super) fn and(mut self, more: &Self) -> Self {
+        self.processes += more.processes;
+        self.zombies += more.zombies;
+        self.files += more.files;
+        self
+    }
 }
 
 impl Site {

@@ -226,18 +226,14 @@ impl Core {
     fn ask_for_toy(&mut self, token: Token, (peer, key): (Peer, ProxyKey), command: &[u8]) {
         let Some(connection) = self.protocols.toy.connections.get(token) else { return };
         let account = Arc::clone(connection.place.account());
+        let only = |everything, types| Action::Subscribe { peer, key, everything, types };
         let action = match command {
             b"wanted" => Action::WatchSubscribed { peer, channel: key.channel, except: vec![key] },
             b"unwanted" => Action::UnwatchSubscribed(peer),
-            b"none" => Action::Subscribe { peer, key, everything: false, types: Vec::new() },
-            b"many" => {
-                let types = (0..=1_024).map(|number| EventType::new("Weather", number.to_string())).collect();
-                Action::Subscribe { peer, key, everything: false, types }
-            }
-            b"all" => Action::Subscribe { peer, key, everything: true, types: Vec::new() },
-            b"wind" => {
-                Action::Subscribe { peer, key, everything: false, types: vec![EventType::new("Weather", "Wind")] }
-            }
+            b"none" => only(false, Vec::new()),
+            b"many" => only(false, (0..=1_024).map(|number| EventType::new("Weather", number.to_string())).collect()),
+            b"all" => only(true, Vec::new()),
+            b"wind" => only(false, vec![EventType::new("Weather", "Wind")]),
             _ => return,
         };
         self.cx.tell_administration(token.to_bits(), action, &account);
