@@ -45,18 +45,19 @@ impl Shown {
 }
 
 /// The state of an instance on its lane.
+#[repr(C)] // What each event needs is close together.
 pub(crate) struct InstanceState {
-    pub(crate) name: Arc<str>,
     /// Its number among all of the server, from 1.
     pub(crate) number: u64,
-    pub(crate) context: Rc<LaneContext>,
-    pub(crate) shown: Arc<Shown>,
     /// Whether events are handed to the component.
     pub(crate) takes_events: Cell<bool>,
     /// Whether the component's sources send.
     pub(crate) may_send: Cell<bool>,
     /// The state that the component was in when it failed.
     pub(crate) resume: Cell<Life>,
+    pub(crate) name: Arc<str>,
+    pub(crate) context: Rc<LaneContext>,
+    pub(crate) shown: Arc<Shown>,
 }
 
 impl InstanceState {
@@ -200,17 +201,17 @@ impl<C: Lifecycle> AnyInstance for Instance<C> {
 }
 
 /// A sink of an instance, with the handler that takes its events.
+#[repr(C)] // What each event needs is close together.
 pub(crate) struct SinkEnd<C, T, F> {
     instance: Rc<Instance<C>>,
     /// The state of the instance and what notes its lane's handlers, without the way through the instance at each event.
     state: Rc<InstanceState>,
     busy: Arc<Busy>,
-    port: &'static str,
-    handler: F,
     counters: Arc<PortCounters>,
     /// Whether it has a filter, or is recorded.
     has_hooks: Cell<bool>,
-    /// Apart, so that what each event needs is close together.
+    handler: F,
+    port: &'static str,
     parts: Box<SinkParts<T>>,
 }
 

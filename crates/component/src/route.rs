@@ -115,8 +115,8 @@ impl<T: 'static> Route<T> {
             if let Err(error) = connection.end.deliver(event, &origin) {
                 outcome = Err(error);
             }
-            busy.enter(sender);
         }
+        busy.enter(sender);
         outcome
     }
 }
