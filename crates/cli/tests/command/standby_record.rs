@@ -2,7 +2,7 @@
 
 use crate::persistent::{Taker, persistent_channel};
 use crate::standby::{Machine, Suppliers, missing, pair};
-use crate::support::{Serve, TempPath};
+use crate::support::{Serve, TempPath, text};
 use client::{Activation, Orb, OrbOptions};
 use std::collections::BTreeSet;
 use std::fs;
@@ -170,6 +170,9 @@ fn a_leader_without_a_record_goes_on_with_its_follower_and_not_alone() {
     drop(follower);
     suppliers.end(&mut acknowledged);
     assert_eq!(machines[0].status("role"), "leader");
+    let warned = first.run("check", &["--interval", "0.1"]);
+    assert_eq!(warned.status.code(), Some(1), "{}", text(&warned.stdout));
+    assert!(text(&warned.stdout).contains("no follower is in step"), "{}", text(&warned.stdout));
     // It is back, and says that the leader is alone.
     etcd.begin();
     wait_until("the record to be written", || {
