@@ -13,7 +13,7 @@ use super::follower::Follower;
 use super::frame::{BYTES_MAX, Frame, Hello};
 use super::host::{Host, Over, Peer, Threads, lock, start};
 use super::record_threads::{Recorded, take_over, watch, write_status};
-use super::right::{Action, Answer, Standing, Watcher};
+use super::right::{Action, Answer, FollowerStatus, Watcher};
 use super::stream::Stream;
 use super::{bind, peer_of};
 use crate::config::Config;
@@ -180,10 +180,10 @@ impl Following {
         let mut watcher = lock(self.watcher.as_ref()?);
         let heard = lock(&self.contact).at.map(|at| at.saturating_duration_since(self.origin));
         let follower = lock(&self.follower);
-        let standing = Standing { state: follower.state(), is_copying: follower.is_copying(), heard };
+        let status = FollowerStatus { state: follower.state(), is_copying: follower.is_copying(), heard };
         drop(follower);
         let now = time::since(self.origin);
-        Some((now, watcher.poll(now, &standing)))
+        Some((now, watcher.poll(now, &status)))
     }
 
     /// Takes an answer to a request that was sent after that time. Returns the epoch in which this machine leads, if it does.
@@ -221,8 +221,9 @@ impl Following {
         let mut recorded = 0;
         if let Some(watcher) = &self.watcher {
             let watcher = lock(watcher);
-            if watcher.is_held(time::since(self.origin)) {
-                return "error: the leader renews its record: stop it first\n".to_owned();
+            if watcher.is_renewed(time::since(self.origin)) {
+                let holder = watcher.record().map_or("the leader", |record| &record.holder);
+                return format!("error: {holder} renews its record: stop it first\n");
             }
             recorded = watcher.record().map_or(0, |record| record.epoch);
         }

@@ -166,6 +166,8 @@ pub(crate) struct Leader {
     lacks_since: Option<Duration>,
     /// The follower's machine, as it said last; 0 if it knows no record.
     follower: u64,
+    /// When the follower was asked last what it has answered, on this connection.
+    contact_at: Option<Duration>,
     /// Whether the record of who leads lets this leader acknowledge alone. Without a record it may.
     alone: Option<Alone>,
 }
@@ -189,6 +191,7 @@ impl Leader {
             outrun: 0,
             lacks_since: None,
             follower: 0,
+            contact_at: None,
             alone: if settings.machine == 0 { None } else { Some(Alone::Pending) },
         }
     }
@@ -277,6 +280,16 @@ impl Leader {
             Stage::Away if self.settings.stops_alone => Step::Unchanged,
             _ => Step::Out,
         }
+    }
+
+    /// The follower has answered what it was asked at that time.
+    pub(crate) const fn note_answer(&mut self, contact_at: Duration) {
+        self.contact_at = Some(contact_at);
+    }
+
+    /// When the connected follower was asked last what it has answered.
+    pub(crate) fn contact_at(&self) -> Option<Duration> {
+        self.contact_at.filter(|_| self.has_follower())
     }
 
     /// Whether there is a record, and a follower that knows none.
@@ -371,7 +384,7 @@ impl Leader {
         if self.settings.machine != 0 && self.settings.machine == follower.machine {
             return Greeted::SameMachine;
         }
-        self.follower = follower.machine;
+        (self.follower, self.contact_at) = (follower.machine, None);
         let open = self.open.map(|open| open.position);
         let is_its = |position: Position| follower.position.is_same(position) && open != Some(position);
         let behind = self.tail.iter().position(|shipment| is_its(shipment.position)).map(|at| at + 1);

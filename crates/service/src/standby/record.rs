@@ -43,7 +43,7 @@ pub(crate) enum Swapped {
     Other(Option<Versioned>),
 }
 
-/// Where the record is. Reads and swaps are linearizable, and each call ends within a time shorter than the lease. After an error a swap may
+/// Where the record is: a key of etcd with its revision, or, as fits as well, a Lease of Kubernetes with its `resourceVersion`. Reads and swaps are linearizable, and each call ends within a time shorter than the lease. After an error a swap may
 /// have been done, or be done later.
 pub(crate) trait RecordStore: Send {
     /// The record, if there is one.

@@ -36,7 +36,8 @@ impl Recorded {
 
     /// Whether a leader with other data than this service's is recorded, or on another machine.
     pub(super) fn is_of_another(&mut self, service: u64) -> Result<bool, String> {
-        let found = self.etcd.read().map_err(|why| format!("it is new, and who leads cannot be read: {why}"))?;
+        let found =
+            self.etcd.read().map_err(|why| format!("it is new, and the record of the leader cannot be read: {why}"))?;
         let of_others =
             found.filter(|found| (found.record.machine, found.record.service) != (self.machine.number, service));
         if let Some(found) = &of_others {

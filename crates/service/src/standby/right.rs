@@ -10,8 +10,8 @@
 //!   its own clock, and heard nothing of the leader for as long.
 //! - A leader whose record another machine has written, in its epoch or a higher one, becomes a follower.
 //! - A record that is gone, or is older than what the machine has seen, has been emptied or put back from a backup. A follower takes
-//!   nothing over by it. A leader writes it anew only while its follower is connected under its epoch, which shows that there is no other
-//!   leader; or if its epoch began in this process and was never recorded; or if an operator orders it.
+//!   nothing over by it. A leader writes it anew only after its follower has answered a question of its epoch that was asked since, which
+//!   shows that there is no other leader; or if its epoch began in this process and was never recorded; or if an operator orders it.
 //!
 //! What a leader and its follower both committed does not depend on any of this: a follower refuses lower epochs than it has seen. The
 //! record decides who tries, and keeps a leader from acknowledging alone what a take-over would lose.
@@ -123,6 +123,8 @@ pub(crate) struct Holder {
     /// Whether the epoch began in this process, or an operator says that there is no other leader.
     may_begin: bool,
     valid_until: Duration,
+    /// Since when the record is gone or older than it was, as far as each answer since says so.
+    gone_since: Option<Duration>,
     /// Whether the last swap that succeeded says that the follower is not in step, and none that says otherwise was sent since.
     is_out: bool,
     next_at: Duration,
@@ -145,6 +147,7 @@ impl Holder {
             counter: None,
             may_begin,
             valid_until: Duration::ZERO,
+            gone_since: None,
             is_out: false,
             next_at: Duration::ZERO,
             is_pending: true,
@@ -153,13 +156,13 @@ impl Holder {
         }
     }
 
-    /// What to do now. `has_follower`: whether a follower is connected that has seen no higher epoch.
-    pub(crate) fn poll(&mut self, now: Duration, step: Step, has_follower: bool) -> Action {
+    /// What to do now. `contact_at`: when the follower was asked last what it has answered, under this epoch and on this connection.
+    pub(crate) fn poll(&mut self, now: Duration, step: Step, contact_at: Option<Duration>) -> Action {
         let is_due = now >= self.next_at;
         let Some(known) = &self.known else {
             return if is_due { Action::Read } else { Action::Wait(self.next_at) };
         };
-        let may_swap = self.superseded.is_none() && self.may_swap(known.as_ref(), has_follower);
+        let may_swap = self.superseded.is_none() && self.may_swap(known.as_ref(), contact_at);
         self.is_pending = may_swap;
         let record = self.next_record(known.as_ref(), step);
         let is_news = known.as_ref().is_none_or(|known| known.record.in_step != record.in_step || !self.is_own(known));
@@ -203,11 +206,13 @@ impl Holder {
         is_of_machine && self.counter.is_none_or(|counter| record.counter >= counter)
     }
 
-    fn may_swap(&self, known: Option<&Versioned>, has_follower: bool) -> bool {
+    fn may_swap(&self, known: Option<&Versioned>, contact_at: Option<Duration>) -> bool {
         match known {
             Some(known) if known.record.service != self.service => false,
             Some(known) if self.goes_on(&known.record) => true,
-            _ => has_follower || self.may_begin,
+            _ => {
+                self.may_begin || self.gone_since.zip(contact_at).is_some_and(|(since, contact_at)| contact_at >= since)
+            }
         }
     }
 
@@ -215,7 +220,7 @@ impl Holder {
     pub(crate) fn handle(&mut self, sent_at: Duration, now: Duration, answer: Answer) {
         match answer {
             Answer::Failed(why) => {
-                (self.known, self.is_pending) = (None, false);
+                (self.known, self.gone_since, self.is_pending) = (None, None, false);
                 miss(&mut self.trouble, &why);
                 self.next_at = now + self.terms.lease / AGAIN_IN;
             }
@@ -225,10 +230,13 @@ impl Holder {
                 self.valid_until = sent_at + self.terms.lease;
                 self.next_at = sent_at + self.terms.lease / RENEWALS;
                 (self.known, self.may_begin, self.is_pending) = (Some(Some(written)), false, true);
+                self.gone_since = None;
                 self.trouble.clear();
             }
             Answer::Found(found) => {
                 self.find(found.as_ref());
+                let is_gone = found.as_ref().is_none_or(|found| !self.goes_on(&found.record));
+                self.gone_since = is_gone.then(|| self.gone_since.unwrap_or(now));
                 let is_own = found.as_ref().is_some_and(|found| self.is_own(found));
                 self.next_at = if is_own { now } else { now + self.terms.lease / RENEWALS };
                 self.known = Some(found);
@@ -259,11 +267,11 @@ impl Holder {
             _ if self.may_begin => String::new(),
             Some(record) => format!(
                 "the record says epoch {} (counter {}), and this is the leader of epoch {epoch}: it was put back from a backup, and is \
-                 written anew when the follower is connected",
+                 written anew when the follower has answered",
                 record.epoch, record.counter
             ),
             None => format!(
-                "the record is gone, and this is the leader of epoch {epoch}: it is written anew when the follower is connected"
+                "the record is gone, and this is the leader of epoch {epoch}: it is written anew when the follower has answered"
             ),
         };
     }
@@ -309,7 +317,7 @@ impl Holder {
 
 /// How a follower stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing {
+pub(crate) struct FollowerStatus {
     pub(crate) state: State,
     pub(crate) is_copying: bool,
     /// When the leader was heard of last, if ever.
@@ -347,10 +355,10 @@ impl Watcher {
     }
 
     /// What to do now.
-    pub(crate) fn poll(&mut self, now: Duration, standing: &Standing) -> Action {
+    pub(crate) fn poll(&mut self, now: Duration, status: &FollowerStatus) -> Action {
         let is_over = self.won.is_some() || now < self.again_at;
-        if let Some(seen) = self.seen.as_ref().filter(|seen| !is_over && self.is_quiet(seen, now, standing)) {
-            match self.successor(seen, standing) {
+        if let Some(seen) = self.seen.as_ref().filter(|seen| !is_over && self.is_quiet(seen, now, status)) {
+            match self.successor(seen, status) {
                 Ok(record) => {
                     let expected = seen.found.as_ref().map(|found| found.version.clone());
                     return Action::Swap { expected, record };
@@ -362,17 +370,17 @@ impl Watcher {
         if now >= self.next_at && !is_over { Action::Read } else { Action::Wait(self.next_at.max(self.again_at)) }
     }
 
-    fn is_quiet(&self, seen: &Seen, now: Duration, standing: &Standing) -> bool {
+    fn is_quiet(&self, seen: &Seen, now: Duration, status: &FollowerStatus) -> bool {
         let quiet = self.terms.quiet();
-        let is_silent = standing.heard.is_none_or(|heard| now.saturating_sub(heard) >= quiet);
+        let is_silent = status.heard.is_none_or(|heard| now.saturating_sub(heard) >= quiet);
         is_silent && seen.read_at.saturating_sub(seen.since) >= quiet
     }
 
     /// The record of this machine's take-over, or why there is none.
-    fn successor(&self, seen: &Seen, standing: &Standing) -> Result<Record, String> {
-        let Standing { state, is_copying, .. } = standing;
+    fn successor(&self, seen: &Seen, status: &FollowerStatus) -> Result<Record, String> {
+        let FollowerStatus { state, is_copying, .. } = status;
         let Some(Versioned { record, .. }) = &seen.found else {
-            return Err("there is no record of who leads".to_owned());
+            return Err("there is no record of a leader".to_owned());
         };
         let number = self.machine.number;
         // This machine had swapped the epoch up, and ended before that was on its disk.
@@ -449,7 +457,7 @@ impl Watcher {
     }
 
     /// Whether another machine may still hold the record.
-    pub(crate) fn is_held(&self, now: Duration) -> bool {
+    pub(crate) fn is_renewed(&self, now: Duration) -> bool {
         let is_others = self.record().is_some_and(|record| record.machine != self.machine.number);
         is_others && self.age(now).is_some_and(|age| age < self.terms.quiet())
     }

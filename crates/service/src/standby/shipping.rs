@@ -388,8 +388,10 @@ impl Shipping {
                     Step::Ship(shipments) => self.ship(&mut stream, peer, &shipments)?,
                     Step::Copy(snapshot) => self.copy(&mut stream, snapshot)?,
                     Step::Tick => {
+                        let contact_at = self.now();
                         stream.send_frame(&self.tick())?;
                         self.take_answer(&mut stream, peer.silent)?;
+                        lock(&self.state).leader.note_answer(contact_at);
                         due = time::now() + ticks_every;
                     }
                     Step::HandOver => self.hand_over(&mut stream)?,
@@ -565,7 +567,7 @@ impl Shipping {
         let mut state = lock(&self.state);
         let State { leader, holder, .. } = &mut *state;
         let holder = holder.as_mut().filter(|_| leader.superseded().is_none())?;
-        let action = holder.poll(now, leader.step(), leader.has_follower());
+        let action = holder.poll(now, leader.step(), leader.contact_at());
         // Before the follower is recorded as in step, this leader acknowledges nothing alone.
         leader.set_alone(holder.alone(now));
         drop(state);

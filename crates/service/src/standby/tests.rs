@@ -210,6 +210,8 @@ struct Connection {
     /// Whether the leader still listens to it.
     is_current: bool,
     there: VecDeque<Frame>,
+    /// When what is yet to be answered was sent, by the leader's clock.
+    sent_at: VecDeque<Duration>,
     /// Answers to rows of a copy, which say what was there before.
     ignored: u32,
     back: VecDeque<Frame>,
@@ -398,6 +400,7 @@ impl World {
             session: None,
             is_current: true,
             there,
+            sent_at: VecDeque::from([self.recorded.clock(node)]),
             ignored: 0,
             back,
             hands_over: false,
@@ -408,6 +411,7 @@ impl World {
     /// A leader sends what there is to send.
     fn send(&mut self, at: usize) {
         let Some(connection) = self.connections.get_mut(at).filter(|connection| connection.is_current) else { return };
+        let (now, waiting) = (self.recorded.clock(connection.from), connection.there.len());
         let Process::Leader { leader, writing } = &mut self.nodes[connection.from] else { return };
         if leader.needs_snapshot() && !matches!(writing, Writing::Begun(..)) {
             let stored = lock(&self.disks[connection.from]).stored.clone();
@@ -433,6 +437,9 @@ impl World {
             connection.hands_over = true;
         } else if let Some(shipment) = leader.poll_shipment() {
             connection.there.push_back(Frame::Batch(shipment.position, shipment.operations.to_vec()));
+        }
+        if connection.there.len() > waiting {
+            connection.sent_at.push_back(now);
         }
     }
 
@@ -489,6 +496,7 @@ impl World {
     fn answer(&mut self, at: usize) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let Some(frame) = connection.back.pop_front() else { return };
+        let contact_at = connection.sent_at.pop_front();
         let Process::Leader { leader, .. } = &mut self.nodes[connection.from] else { return };
         if !connection.is_current {
             return;
@@ -517,6 +525,8 @@ impl World {
         if has_ended {
             leader.lose();
             connection.is_current = false;
+        } else if let Some(contact_at) = contact_at {
+            leader.note_answer(contact_at);
         }
     }
 

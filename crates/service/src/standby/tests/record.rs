@@ -3,8 +3,9 @@
 
 use super::super::leader::Unconfirmed;
 use super::super::record::{Machine, Record, RecordStore, Swapped, Versioned};
-use super::super::right::{Action, Alone, Answer, Holder, Standing, Step, Terms, Watcher, perform};
+use super::super::right::{Action, Alone, Answer, FollowerStatus, Holder, Step, Terms, Watcher, perform};
 use super::*;
+use crate::simulation::tests::requested_seeds;
 
 const TERMS: Terms = Terms { lease: Duration::from_millis(1_500), skew: Duration::from_millis(500) };
 
@@ -191,7 +192,7 @@ impl World {
                     }
                     step => step,
                 };
-                let action = holder.poll(now, step, leader.has_follower());
+                let action = holder.poll(now, step, leader.contact_at());
                 let alone = holder.alone(now);
                 leader.set_alone(if self.of == Break::UnrecordedAlone { Alone::Until(Duration::MAX) } else { alone });
                 action
@@ -208,9 +209,9 @@ impl World {
                 if let Some(epoch) = watcher.won() {
                     return self.lead(node, epoch - 1);
                 }
-                let standing =
-                    Standing { state: follower.state(), is_copying: follower.is_copying(), heard: state.heard };
-                watcher.poll(now, &standing)
+                let status =
+                    FollowerStatus { state: follower.state(), is_copying: follower.is_copying(), heard: state.heard };
+                watcher.poll(now, &status)
             }
             _ => panic!("a process has the other side's record"),
         };
@@ -272,7 +273,9 @@ fn run_recorded(seed: u64, stops_alone: bool, of: Break) -> Result<World, Wrong>
 #[test]
 fn no_acknowledged_batch_is_lost_and_none_is_acknowledged_alone_under_a_superseded_epoch() {
     let (mut acknowledged, mut alone, mut taken_over, mut emptied) = (0, 0, 0, 0);
-    for seed in 0..20 {
+    let seeds = requested_seeds(0..20);
+    let is_usual = seeds == (0..20);
+    for seed in seeds {
         for stops_alone in [false, true] {
             let World { acknowledged: of_world, recorded, .. } =
                 run_recorded(seed, stops_alone, Break::Nothing).unwrap();
@@ -282,7 +285,7 @@ fn no_acknowledged_batch_is_lost_and_none_is_acknowledged_alone_under_a_supersed
         }
     }
     assert!(
-        acknowledged > 5_000 && alone > 500 && taken_over > 60 && emptied > 100,
+        !is_usual || acknowledged > 5_000 && alone > 500 && taken_over > 60 && emptied > 100,
         "{acknowledged} {alone} {taken_over} {emptied}"
     );
 }
@@ -311,18 +314,18 @@ fn ms(ms: u64) -> Duration {
 #[test]
 fn a_leader_goes_on_alone_only_while_a_valid_record_of_its_own_says_so() {
     let mut holder = Holder::new(machine(1), TERMS, (SERVICE, 3), false);
-    assert_eq!(holder.poll(ms(0), Step::Out, false), Action::Read);
+    assert_eq!(holder.poll(ms(0), Step::Out, None), Action::Read);
     holder.handle(ms(0), ms(10), Answer::Found(Some(record(3, 1, 7, Some(2)))));
     assert_eq!(holder.alone(ms(10)), Alone::Pending);
-    let Action::Swap { expected, record: written } = holder.poll(ms(10), Step::Out, false) else { panic!() };
+    let Action::Swap { expected, record: written } = holder.poll(ms(10), Step::Out, None) else { panic!() };
     assert_eq!((expected.as_deref(), written.counter, written.in_step), (Some("7"), 8, None));
     let version = "8".to_owned();
     holder.handle(ms(10), ms(400), Answer::Swapped(Versioned { record: written, version }));
     // From before the renewal was sent.
     assert_eq!(holder.alone(ms(400)), Alone::Until(ms(1_510)));
-    assert_eq!(holder.poll(ms(400), Step::Out, false), Action::Wait(ms(510)));
+    assert_eq!(holder.poll(ms(400), Step::Out, None), Action::Wait(ms(510)));
     // The follower is in step: from when that is sent on, it is not alone.
-    let Action::Swap { record: written, .. } = holder.poll(ms(420), Step::In(2), true) else { panic!() };
+    let Action::Swap { record: written, .. } = holder.poll(ms(420), Step::In(2), Some(ms(415))) else { panic!() };
     assert_eq!((written.counter, written.in_step), (9, Some(2)));
     assert_ne!(holder.alone(ms(420)), Alone::Until(ms(1_510)));
     // The answer is lost, and it was not written: that may still happen.
@@ -336,7 +339,7 @@ fn a_leader_goes_on_alone_only_while_a_valid_record_of_its_own_says_so() {
 }
 
 #[test]
-fn a_record_that_is_gone_or_went_back_is_written_anew_only_beside_a_follower_or_by_order() {
+fn a_record_that_is_gone_or_went_back_is_written_anew_only_when_the_follower_has_answered_or_by_order() {
     for (found, what) in
         [(None, "is gone"), (Some(record(2, 2, 90, None)), "epoch 2"), (Some(record(3, 1, 4, None)), "counter 4")]
     {
@@ -344,12 +347,16 @@ fn a_record_that_is_gone_or_went_back_is_written_anew_only_beside_a_follower_or_
         holder.handle(ms(0), ms(0), Answer::Swapped(record(3, 1, 7, None)));
         holder.handle(ms(600), ms(610), Answer::Found(found.clone()));
         assert!(holder.trouble().contains(what), "{}", holder.trouble());
-        assert!(!matches!(holder.poll(ms(610), Step::Out, false), Action::Swap { .. }));
-        let Action::Swap { expected, record: written } = holder.poll(ms(620), Step::Out, true) else { panic!() };
+        assert!(!matches!(holder.poll(ms(610), Step::Out, None), Action::Swap { .. }));
+        // What the follower answers was asked before.
+        assert!(!matches!(holder.poll(ms(611), Step::Out, Some(ms(609))), Action::Swap { .. }));
+        let Action::Swap { expected, record: written } = holder.poll(ms(620), Step::Out, Some(ms(611))) else {
+            panic!()
+        };
         assert_eq!((expected, written.epoch), (found.map(|found| found.version), 3));
         assert!(written.counter > 7);
         holder.begin();
-        assert!(matches!(holder.poll(ms(630), Step::Out, false), Action::Swap { .. }));
+        assert!(matches!(holder.poll(ms(630), Step::Out, None), Action::Swap { .. }));
     }
     // That of another service is left alone; and two machines that lead in one epoch are one too many.
     let mut holder = Holder::new(machine(1), TERMS, (SERVICE, 3), true);
@@ -357,7 +364,7 @@ fn a_record_that_is_gone_or_went_back_is_written_anew_only_beside_a_follower_or_
     other.record.service = 99;
     holder.handle(ms(0), ms(0), Answer::Found(Some(other)));
     assert!(holder.trouble().contains("standby.record.key"));
-    assert!(!matches!(holder.poll(ms(1), Step::Out, false), Action::Swap { .. }));
+    assert!(!matches!(holder.poll(ms(1), Step::Out, None), Action::Swap { .. }));
     holder.handle(ms(0), ms(0), Answer::Found(Some(record(3, 2, 0, None))));
     assert_eq!(holder.superseded(), Some(3));
 }
@@ -365,45 +372,45 @@ fn a_record_that_is_gone_or_went_back_is_written_anew_only_beside_a_follower_or_
 #[test]
 fn a_follower_takes_over_what_nobody_renews_if_it_has_everything() {
     let state = State { service: SERVICE, epoch: 3, is_whole: true, position: Position::default(), machine: 2 };
-    let standing = Standing { state, is_copying: false, heard: None };
-    let after = |found: Option<Versioned>, standing: &Standing| {
+    let status = FollowerStatus { state, is_copying: false, heard: None };
+    let after = |found: Option<Versioned>, status: &FollowerStatus| {
         let mut watcher = Watcher::new(machine(2), TERMS);
-        assert_eq!(watcher.poll(ms(0), standing), Action::Read);
+        assert_eq!(watcher.poll(ms(0), status), Action::Read);
         watcher.handle(ms(0), ms(5), Answer::Found(found.clone()));
         watcher.handle(ms(1_900), ms(1_910), Answer::Found(found.clone()));
-        assert!(!matches!(watcher.poll(ms(2_500), standing), Action::Swap { .. }), "the last read is too old");
+        assert!(!matches!(watcher.poll(ms(2_500), status), Action::Swap { .. }), "the last read is too old");
         watcher.handle(ms(2_005), ms(2_600), Answer::Found(found));
-        (watcher.poll(ms(2_600), standing), watcher)
+        (watcher.poll(ms(2_600), status), watcher)
     };
-    let (action, mut watcher) = after(Some(record(3, 1, 7, Some(2))), &standing);
+    let (action, mut watcher) = after(Some(record(3, 1, 7, Some(2))), &status);
     let Action::Swap { expected, record: written } = action else { panic!() };
     assert_eq!((expected.as_deref(), written.epoch, written.machine, written.in_step), (Some("7"), 4, 2, Some(2)));
-    assert!(watcher.is_held(ms(1_000)) && !watcher.is_held(ms(2_600)));
+    assert!(watcher.is_renewed(ms(1_000)) && !watcher.is_renewed(ms(2_600)));
     // Its answer is lost, and it was done.
     watcher.handle(ms(2_600), ms(2_700), Answer::Failed("no answer".to_owned()));
     assert_eq!(watcher.won(), None);
-    assert!(matches!(watcher.poll(ms(2_701), &standing), Action::Wait(until) if until > ms(2_701)), "no haste");
-    assert!(matches!(watcher.poll(ms(2_900), &standing), Action::Swap { .. }));
+    assert!(matches!(watcher.poll(ms(2_701), &status), Action::Wait(until) if until > ms(2_701)), "no haste");
+    assert!(matches!(watcher.poll(ms(2_900), &status), Action::Swap { .. }));
     watcher.handle(ms(2_800), ms(2_810), Answer::Found(Some(record(4, 2, 0, Some(2)))));
     assert_eq!(watcher.won(), Some(4));
     // The process ended before that was on its disk.
     let mut of_former = record(4, 2, 0, Some(2));
     of_former.record.run = 99;
-    assert!(matches!(after(Some(of_former), &standing).0, Action::Swap { record, .. } if record.epoch == 5));
-    let refused = |found: Option<Versioned>, standing: &Standing, why: &str| {
-        let (action, watcher) = after(found, standing);
+    assert!(matches!(after(Some(of_former), &status).0, Action::Swap { record, .. } if record.epoch == 5));
+    let refused = |found: Option<Versioned>, status: &FollowerStatus, why: &str| {
+        let (action, watcher) = after(found, status);
         assert!(!matches!(action, Action::Swap { .. }));
         assert!(watcher.trouble().contains(why), "{}", watcher.trouble());
     };
-    refused(Some(record(3, 1, 7, None)), &standing, "does not say that this follower has everything");
-    refused(Some(record(3, 1, 7, Some(9))), &standing, "--accept-loss");
-    refused(Some(record(4, 1, 7, Some(2))), &standing, "does not say");
-    refused(Some(record(2, 1, 7, Some(2))), &standing, "put back from a backup");
-    refused(None, &standing, "there is no record");
-    let partly = Standing { state: State { is_whole: false, ..state }, ..standing };
+    refused(Some(record(3, 1, 7, None)), &status, "does not say that this follower has everything");
+    refused(Some(record(3, 1, 7, Some(9))), &status, "--accept-loss");
+    refused(Some(record(4, 1, 7, Some(2))), &status, "does not say");
+    refused(Some(record(2, 1, 7, Some(2))), &status, "put back from a backup");
+    refused(None, &status, "there is no record of a leader");
+    let partly = FollowerStatus { state: State { is_whole: false, ..state }, ..status };
     refused(Some(record(3, 1, 7, Some(2))), &partly, "no whole copy");
     // It hears of the leader, which cannot write the record.
-    let hears = Standing { heard: Some(ms(2_000)), ..standing };
+    let hears = FollowerStatus { heard: Some(ms(2_000)), ..status };
     assert!(!matches!(after(Some(record(3, 1, 7, Some(2))), &hears).0, Action::Swap { .. }));
 }
 
