@@ -84,20 +84,24 @@ if ! make -s --no-print-directory -C "$here/jacorb" OUT="$out/jacorb"; then
     say "could not build the JacORB programs; when Maven says so above, its repository was out of reach" >&2
     exit 1
 fi
-# What looks at metrics and alert rules as Prometheus does.
-if ! [ -e "$out/promtool" ]; then
-    say "fetching promtool of Debian's prometheus"
+# A program of a package that would start a service when it is installed.
+unpack() {
+    if [ -e "$out/$1" ]; then return; fi
+    say "fetching $1 of Debian's $2"
     unpacked=$(mktemp -d)
-    fetch() (cd "$unpacked" && apt-get download -qq prometheus >log 2>&1)
-    if ! fetch && ! { apt-get update -qq >"$unpacked/log" 2>&1 && fetch; }; then
+    fetch() (cd "$unpacked" && apt-get download -qq "$1" >log 2>&1)
+    if ! fetch "$2" && ! { apt-get update -qq >"$unpacked/log" 2>&1 && fetch "$2"; }; then
         cat "$unpacked/log" >&2
-        say "could not fetch prometheus (offline, or no such package in this distribution?)" >&2
+        say "could not fetch $2 (offline, or no such package in this distribution?)" >&2
         exit 1
     fi
-    dpkg-deb -x "$unpacked"/prometheus_*.deb "$unpacked"
-    mv "$unpacked/usr/bin/promtool" "$out/promtool"
+    dpkg-deb -x "$unpacked/$2"_*.deb "$unpacked"
+    mv "$unpacked/usr/bin/$1" "$out/$1"
     rm -rf "$unpacked"
-fi
+}
+# What looks at metrics and alert rules as Prometheus does, and what has the record of a standby.
+unpack promtool prometheus
+unpack etcd etcd-server
 # The tools of Cyclone DDS, which look at what the service shows there.
 dds=$out/dds
 if ! [ -e "$dds/made" ]; then

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::mpsc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Maximum consumers named.
 const NAMED_MAX: usize = 10;
@@ -45,6 +45,10 @@ impl From<State> for ExitCode {
         Self::from(state as u8)
     }
 }
+
+/// Seconds that a follower may lack something, and that a record may be old: as long as the longest lease.
+const STANDBY_LAG_S: f64 = 10.0;
+const RECORD_AGE_S: f64 = 60.0;
 
 /// A figure with its thresholds.
 struct Figure {
@@ -136,6 +140,7 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
     let mut joins = Join::read(&statistics);
     joins.retain(|join| channel.is_none_or(|channel| channel == join.channel));
     figures.extend(incompatible_figure(&joins));
+    figures.extend(standby_figures(&statistics.counters().unwrap_or_default()));
     let (state, mut text) = tell(options, &figures, &now);
     for (join, found) in
         joins.iter().flat_map(|join| join.incompatible.iter().map(move |found| (join, found))).take(NAMED_MAX)
@@ -222,6 +227,28 @@ fn incompatible_figure(joins: &[Join]) -> Option<Figure> {
     let count: u32 = joins.iter().map(|join| u32::try_from(join.incompatible.len()).unwrap_or(u32::MAX)).sum();
     let label = "dds_incompatible";
     (!joins.is_empty()).then(|| Figure { label, value: count.into(), unit: "", threshold: None, said: String::new() })
+}
+
+/// Figures of the second machine, if the service is the leader of a pair.
+fn standby_figures(counters: &[(String, u64)]) -> Vec<Figure> {
+    let value = |counter: Counter| {
+        counters.iter().find(|(name, _)| Counter::named(name) == Some(counter)).map_or(0, |(_, value)| *value)
+    };
+    if value(Counter::StandbyEpoch) == 0 {
+        return Vec::new();
+    }
+    let seconds = |counter| Duration::from_nanos(value(counter)).as_secs_f64();
+    let missing = f64::from(u8::from(value(Counter::StandbyInStep) == 0));
+    let (lag, age) = (seconds(Counter::StandbyLagTime), seconds(Counter::StandbyRecordAge));
+    let figure = |label, (value, unit), warning, said: String| {
+        let threshold = Some(Threshold { warning, critical: None });
+        Figure { label, value, unit, threshold, said: format!("{said} (campanile standby status)") }
+    };
+    vec![
+        figure("standby_missing", (missing, ""), 1.0, "no follower is in step".to_owned()),
+        figure("standby_lag", (lag, "s"), STANDBY_LAG_S, format!("the follower is {lag:.1} s behind")),
+        figure("standby_record_age", (age, "s"), RECORD_AGE_S, format!("the record was not renewed for {age:.1} s")),
+    ]
 }
 
 fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[ConsumerStatus]) -> (State, String) {

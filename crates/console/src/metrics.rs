@@ -48,6 +48,7 @@ pub(crate) fn family_of((name, counter): (&'static str, Counter)) -> (String, Ki
         "event_bytes_kept" => ("events_kept_bytes", "bytes"),
         "store_bytes" => ("store_written_bytes", "bytes"),
         "standby_lag_ns" => ("standby_lag_seconds", "seconds"),
+        "standby_record_age_ns" => ("standby_record_age_seconds", "seconds"),
         "overflow_bytes" | "history_bytes" | "store_disk_bytes" | "http_figures_bytes" | "standby_lag_bytes" => {
             (name, "bytes")
         }

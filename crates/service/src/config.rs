@@ -42,7 +42,8 @@ pub use self::links::{Carrier, LinkDatagrams, LinkDirections, LinkEntry, LinkNam
 pub use self::log::{LogConfig, LogFormat, LogLevel};
 pub use self::other_protocols::{Http, Json, Tempo, TempoType};
 pub use self::persistence::{Channel, ConnectionReliability, StoreConfig};
-pub use self::standby::{OnFollowerLost, Replicate, Standby, StandbyRole};
+pub(crate) use self::standby::EtcdEndpoint;
+pub use self::standby::{OnFollowerLost, Replicate, Standby, StandbyRecordConfig, StandbyRole};
 pub use self::time_driven::TimeDriven;
 pub use self::timers::DeclaredTimer;
 pub(crate) use self::tls::Ends;

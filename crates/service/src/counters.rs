@@ -617,6 +617,8 @@ counters! {
     StandbyFollowersLost = "standby_followers_lost",
     /// Times that the follower lacked more than `standby.lag_max`, and needs a copy.
     StandbyOutrun = "standby_outrun",
+    /// Time since the record of who leads was renewed, in nanoseconds; 0 without a record.
+    StandbyRecordAge = "standby_record_age_ns",
     /// Changes that were answered with `PERSIST_STORE`, since the disk had not taken them within `store.answer_within_ms`: they are in
     /// effect, and written when it does, or undone where something was made.
     ChangesNotStored = "changes_not_stored" (was "changes_not_kept"),

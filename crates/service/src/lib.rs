@@ -53,7 +53,8 @@ pub use config::{
     DeclaredLane, DeclaredTimer, DeclaredValue, Delivery, Discipline, Federation, Giop, HTTP_TOKEN_NAME, Http,
     IdlError, Json, Lanes, Limits, LinkDatagrams, LinkDirections, LinkEntry, LinkNames, LinkZenoh, Links, LogConfig,
     LogFormat, LogLevel, Naming, NarrowCodeSet, OnFollowerLost, OutgoingConfig, PriorityMapping, Replicate, Scheduling,
-    Standby, StandbyRole, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit, WhenFull,
+    Standby, StandbyRecordConfig, StandbyRole, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit,
+    WhenFull,
 };
 pub use corba::NOT_PERMITTED;
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredClient, Settable, SupplierStatus, near};

@@ -16,7 +16,7 @@ pub(crate) mod sockets;
 mod suppliers;
 mod taken;
 mod talkers;
-mod tests;
+pub(crate) mod tests;
 mod timed;
 mod timers;
 mod wire;

@@ -8,13 +8,20 @@
 //! [`leader`] and [`follower`] are state machines without sockets and files; [`shipping`] and [`following`] are their processes. The store
 //! sees replication as the trait [`Replication`](crate::store::replication::Replication). Each machine listens, and the one that is the
 //! leader calls the other.
+//!
+//! Where there is a [`record`] of who leads, in [`etcd`], a follower takes over by itself. [`right`] has the rules, as state machines, and
+//! [`record_threads`] runs them.
 
+mod etcd;
 mod folder;
 mod follower;
 mod following;
 mod frame;
 mod host;
 mod leader;
+mod record;
+mod record_threads;
+mod right;
 pub(crate) mod shipping;
 mod stream;
 #[cfg(test)]
@@ -29,6 +36,7 @@ pub use self::following::StandbyFollower;
 pub use self::host::SOCKET as STANDBY_SOCKET;
 use self::host::{Peer, Threads};
 use self::leader::{Leader, LeaderSettings};
+use self::record_threads::Recorded;
 use self::shipping::{Shipper, Shipping};
 use crate::config::{Config, OnFollowerLost, Replicate, StandbyRole};
 use crate::counters::Counters;
@@ -58,6 +66,7 @@ pub(crate) fn attach(config: &Config, found: &mut Found, promoted: Option<Standb
     let (peer, directory) = (peer_of(config)?, found.directory.clone());
     let failed = |why: String| StartError::Store { directory: directory.clone(), why };
     let known = found.disk.standby().map_err(|error| failed(error.to_string()))?;
+    let mut recorded = Recorded::of(config)?;
     let (record, position) = match known {
         None if peer.is_none() => return Ok(()),
         None if config.standby.role == StandbyRole::Follower => return Err(StartError::Follower),
@@ -72,6 +81,9 @@ pub(crate) fn attach(config: &Config, found: &mut Found, promoted: Option<Standb
         }
         Some(known) => known,
         None => {
+            if recorded.as_mut().map_or(Ok(false), |recorded| recorded.is_of_another(found.service)).map_err(failed)? {
+                return Err(StartError::Follower);
+            }
             // No other store has this chain.
             let began_at = Position { epoch: 1, number: 0, chain: random::unforeseeable() };
             (StandbyRecord { part: Part::Leader, epoch: 1, is_whole: true, has_led: true, began_at }, began_at)
@@ -81,6 +93,7 @@ pub(crate) fn attach(config: &Config, found: &mut Found, promoted: Option<Standb
         is_synchronous: config.standby.replicate == Replicate::Synchronous,
         stops_alone: peer.is_some() && config.standby.on_follower_lost == OnFollowerLost::Stop,
         lag_max: if peer.is_some() { config.standby.lag_max } else { 0 },
+        machine: recorded.as_ref().map_or(0, |recorded| recorded.machine.number),
     };
     let leader = Leader::new(settings, found.service, record.epoch, position);
     // One that has just been promoted knows.
@@ -93,8 +106,14 @@ pub(crate) fn attach(config: &Config, found: &mut Found, promoted: Option<Standb
             let why = format!("this store is new, and the other machine refuses to follow it: {why}");
             return Err(StartError::Standby { why });
         }
+        // Of two that begin as leaders, one is.
+        if !recorded.as_mut().map_or(Ok(true), |recorded| recorded.begin(found.service)).map_err(failed)? {
+            return Err(StartError::Follower);
+        }
         found.disk.keep_standby(record, Some(position)).map_err(|error| failed(error.to_string()))?;
     }
+    let superseded = superseded
+        .or_else(|| recorded.and_then(|recorded| recorded.hold(&shipping, (found.service, record.epoch), is_promoted)));
     if let Some(record) = superseded {
         log::warn!(
             "standby: another leader has taken over in epoch {}: this is its follower from now on",
@@ -127,6 +146,10 @@ pub(crate) fn start(
     let listener = bind(config)?;
     let over = Arc::clone(shipping.over());
     let mut threads = host::start(&shipping, (listener, directory), &peer, &over, move || wakes.wake())?;
+    if let Some(Recorded { mut etcd, terms, .. }) = Recorded::of(config)? {
+        let holds = Arc::clone(&shipping);
+        threads.add("standby-record", move || record_threads::hold(&holds, &mut etcd, terms))?;
+    }
     let ships = Arc::clone(&shipping);
     threads.add("standby-ship", move || ships.run())?;
     Ok(Shipped { shipping, _threads: Some(threads) })

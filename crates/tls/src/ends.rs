@@ -177,6 +177,12 @@ impl ClientEnd {
         Ok(Self(Arc::new(config)))
     }
 
+    /// The rustls configuration, for callers that use a stream instead of records.
+    #[must_use]
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.0)
+    }
+
     /// A session with that host, a name or an address.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ On the follower's machine. Make sure that the leader serves no more: its machine
 off, or its service stopped. While both serve, what each takes is not merged.
 --i-have-stopped takes the host of standby.peer, and only a follower that was in
 step when it heard of the leader last. It prints what may be lost.
+--accept-loss on a leader has its record in etcd written anew, if it is gone or old.
 Exit status: 0 it is promoted; 1 it is not; 2 wrong usage.";
 
 const SWITCH_EXAMPLES: &str = "\

@@ -38,6 +38,7 @@ mod plan;
 mod restart;
 mod several_nodes;
 mod standby;
+mod standby_record;
 mod stats;
 mod stopping;
 mod store;

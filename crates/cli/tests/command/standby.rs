@@ -15,21 +15,21 @@ use testing::certificates::{Authority, CertificateSpec, Certified};
 use testing::{EndInTime, Killed, NextInTime, output_in_time, own_loopback, wait_until};
 
 /// One of two machines: an address for both its clients and its peer, and a folder.
-struct Machine {
+pub(crate) struct Machine {
     folder: Folder,
     config: TempPath,
     /// Where its clients call: of both machines the same, as where an address moves.
-    clients: String,
+    pub(crate) clients: String,
 }
 
 impl Machine {
-    fn new(name: &str, [own, peer]: [Ipv4Addr; 2], clients: Ipv4Addr, more: &str) -> Self {
+    pub(crate) fn new(name: &str, [own, peer]: [Ipv4Addr; 2], clients: Ipv4Addr, more: &str) -> Self {
         let text = format!("[standby]\nlisten = \"{own}:2819\"\npeer = \"{peer}:2819\"\n{more}");
         let config = TempPath::file(&format!("{name}.toml"), &text);
         Self { folder: Folder::new(name), config, clients: format!("{clients}:2809") }
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         serve(&[
             "--listen",
             &self.clients,
@@ -42,12 +42,12 @@ impl Machine {
         ])
     }
 
-    fn lead(&self) -> Serve {
+    pub(crate) fn lead(&self) -> Serve {
         Serve::spawn(&mut self.command())
     }
 
     /// Starts it as a follower.
-    fn follow(&self) -> Serve {
+    pub(crate) fn follow(&self) -> Serve {
         let (follower, line) = Serve::spawn_waiting(&mut self.command());
         assert!(line.starts_with("campanile: follower of "), "{line}");
         follower
@@ -58,19 +58,19 @@ impl Machine {
         output_in_time(command.arg("standby").args(arguments).args(["--data", self.folder.path()]))
     }
 
-    fn status(&self, name: &str) -> String {
+    pub(crate) fn status(&self, name: &str) -> String {
         let output = self.run(&["status"]);
         let prefix = format!("{name}: ");
         let found = text(&output.stdout).lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned));
         found.unwrap_or_default()
     }
 
-    fn wait_until_in_step(&self) {
+    pub(crate) fn wait_until_in_step(&self) {
         wait_until("the follower to be in step", || self.status("state") == "in step");
     }
 
     /// Has it take over. Returns what it printed.
-    fn promote(&self, why: &[&str]) -> Result<String, String> {
+    pub(crate) fn promote(&self, why: &[&str]) -> Result<String, String> {
         let output = self.run(&[&["promote"], why].concat());
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
     }
@@ -81,7 +81,7 @@ impl Machine {
 }
 
 /// A leader's machine and a follower's, whose clients call at one address, or at one each.
-fn pair(name: &str, more: &str, has_one_address: bool) -> [Machine; 2] {
+pub(crate) fn pair(name: &str, more: &str, has_one_address: bool) -> [Machine; 2] {
     let more = &if more.contains("lost_after_ms") { more.to_owned() } else { format!("lost_after_ms = 10000\n{more}") };
     let [first, second, clients] = [(); 3].map(|()| own_loopback());
     let others = if has_one_address { clients } else { own_loopback() };
@@ -92,13 +92,13 @@ fn pair(name: &str, more: &str, has_one_address: bool) -> [Machine; 2] {
 }
 
 /// Suppliers that push until the service is gone, and what was acknowledged.
-struct Suppliers {
-    threads: Vec<JoinHandle<()>>,
-    acknowledged: Receiver<(i32, i32)>,
+pub(crate) struct Suppliers {
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) acknowledged: Receiver<(i32, i32)>,
 }
 
 impl Suppliers {
-    fn new(address: &str, id: i32, round: i32) -> Self {
+    pub(crate) fn new(address: &str, id: i32, round: i32) -> Self {
         let (told, acknowledged) = channel();
         let threads = (0..4).map(|supplier| {
             let (address, told) = (address.to_owned(), told.clone());
@@ -108,13 +108,13 @@ impl Suppliers {
     }
 
     /// Everything that was acknowledged, once the service is gone.
-    fn end(self, acknowledged: &mut BTreeSet<(i32, i32)>) {
+    pub(crate) fn end(self, acknowledged: &mut BTreeSet<(i32, i32)>) {
         self.threads.into_iter().for_each(|thread| thread.end_in_time());
         acknowledged.extend(self.acknowledged.try_iter());
     }
 }
 
-fn missing(taker: &Taker, acknowledged: &BTreeSet<(i32, i32)>) -> usize {
+pub(crate) fn missing(taker: &Taker, acknowledged: &BTreeSet<(i32, i32)>) -> usize {
     taker.missing(acknowledged).len()
 }
 

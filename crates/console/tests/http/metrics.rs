@@ -37,6 +37,7 @@ fn metric(samples: &[Sample], counter: Counter) -> Option<f64> {
         Counter::EventBytesStored => "events_stored_bytes",
         Counter::StoreBytes => "store_written_bytes",
         Counter::StandbyLagTime => "standby_lag_seconds",
+        Counter::StandbyRecordAge => "standby_record_age_seconds",
         other => other.name().trim_start_matches("lane_"),
     };
     let find = |suffix: &str| value(samples, &format!("campanile_{name}{suffix}"), &[]);

@@ -1,6 +1,7 @@
 //! `[standby]`: a second machine that has everything, and can take over.
 
-use std::net::SocketAddr;
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,126 @@ pub struct Standby {
     /// Whether both speak TLS, with the files `certificate`, `key`, `client_ca` and `ca` of `[tls]`; each certificate has to name the host
     /// by which the other machine's `standby.peer` calls it. Default false, for loopback addresses only.
     pub tls: bool,
+    /// The record of who leads, by which a follower takes over without an operator. Default: none, and an operator has it take over.
+    pub record: StandbyRecordConfig,
+}
+
+/// The record of who leads, in etcd.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StandbyRecordConfig {
+    /// The addresses of etcd's members for clients, as `https://HOST:PORT`, at most 16; `http` for loopback addresses only. Default: none,
+    /// and there is no record.
+    pub etcd: Vec<String>,
+    /// The record's key, 1 to 256 octets: one for each pair of machines. Default `campanile/standby`.
+    pub key: String,
+    /// Milliseconds for which the leader's renewal is valid, 300 to 60,000. Default 1,500.
+    pub lease_ms: u32,
+    /// Milliseconds that the follower waits beyond the lease, for clocks that run at other speeds, 50 to 60,000. Default 500.
+    pub skew_ms: u32,
+}
+
+/// An address of etcd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EtcdEndpoint {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) is_tls: bool,
+}
+
+impl EtcdEndpoint {
+    /// `None` if it is none.
+    fn parse(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let is_tls = match scheme {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let (host, port) = rest.strip_suffix('/').unwrap_or(rest).rsplit_once(':')?;
+        let is_plain = |of: char| of.is_ascii_alphanumeric() || ".-_".contains(of);
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(inner) => inner.parse::<IpAddr>().ok().map(|_| inner)?,
+            None => Some(host).filter(|host| !host.is_empty() && host.chars().all(is_plain))?,
+        };
+        Some(Self { host: host.to_owned(), port: port.parse().ok()?, is_tls })
+    }
+
+    /// `HOST:PORT`.
+    pub(crate) fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}
+
+impl Default for StandbyRecordConfig {
+    fn default() -> Self {
+        Self { etcd: Vec::new(), key: "campanile/standby".to_owned(), lease_ms: 1_500, skew_ms: 500 }
+    }
+}
+
+impl StandbyRecordConfig {
+    /// Whether there is a record.
+    pub(crate) const fn is_used(&self) -> bool {
+        !self.etcd.is_empty()
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms.into())
+    }
+
+    pub(crate) fn skew(&self) -> Duration {
+        Duration::from_millis(self.skew_ms.into())
+    }
+
+    /// Where etcd is asked.
+    pub(crate) fn endpoints(&self) -> Result<Vec<EtcdEndpoint>, ConfigError> {
+        let parse = |url: &String| {
+            EtcdEndpoint::parse(url).ok_or_else(|| ConfigError::Standby {
+                why: format!(
+                    "record.etcd has {url:?}, which is not https://HOST:PORT, as in \"https://first.example:2379\""
+                ),
+            })
+        };
+        self.etcd.iter().map(parse).collect()
+    }
+
+    fn check(&self, standby: &Standby, config: &Config) -> Result<(), ConfigError> {
+        in_range("standby.record.lease_ms", self.lease_ms.into(), 300, 60_000)?;
+        in_range("standby.record.skew_ms", self.skew_ms.into(), 50, 60_000)?;
+        let wrong = |why: String| Err(ConfigError::Standby { why });
+        if !(1..=256).contains(&self.key.len()) {
+            return wrong(format!("record.key has {} octets, and may have 1 to 256", self.key.len()));
+        }
+        if self.etcd.len() > 16 {
+            return wrong(format!("record.etcd names {} members, and may name 16", self.etcd.len()));
+        }
+        let endpoints = self.endpoints()?;
+        if self.is_used() && standby.peer.is_none() {
+            return wrong(
+                "a record needs listen and peer: where this machine listens, and the other's HOST:PORT".to_owned(),
+            );
+        }
+        if self.is_used() && standby.replicate == Replicate::Asynchronous {
+            return wrong(
+                "a record needs replicate = \"synchronous\": otherwise the follower lacks something, and does not take over by itself"
+                    .to_owned(),
+            );
+        }
+        if let Some(plain) = endpoints.iter().find(|endpoint| !endpoint.is_tls && !endpoint.is_loopback()) {
+            return wrong(format!("record.etcd: {} is no loopback address: use https", plain.authority()));
+        }
+        if endpoints.iter().any(|endpoint| endpoint.is_tls) && config.tls.ca.is_none() {
+            return wrong(
+                "record.etcd with https needs tls.ca, the authorities that sign etcd's certificates".to_owned(),
+            );
+        }
+        Ok(())
+    }
 }
 
 /// What a store begins as.
@@ -76,6 +197,7 @@ impl Default for Standby {
             on_follower_lost: OnFollowerLost::default(),
             lost_after_ms: 5_000,
             tls: false,
+            record: StandbyRecordConfig::default(),
         }
     }
 }
@@ -90,6 +212,7 @@ impl Standby {
     pub(super) fn check(&self, config: &Config) -> Result<(), ConfigError> {
         in_range("standby.lag_max", self.lag_max, 1 << 20, 64 << 30)?;
         in_range("standby.lost_after_ms", self.lost_after_ms.into(), 100, 600_000)?;
+        self.record.check(self, config)?;
         let wrong = |why: String| Err(ConfigError::Standby { why });
         let (listens, Some(peer)) = (self.listen_address()?, &self.peer) else {
             return match self.listen {
@@ -157,5 +280,34 @@ mod tests {
         assert!(why(&format!("{loopback}tls = true")).contains("client_ca"));
         assert!(why(&format!("{loopback}lag_max = 5")).contains("standby.lag_max"));
         assert!(why(&format!("{loopback}[store]\ndirectory = \"none\"")).contains("without a store"));
+    }
+
+    #[test]
+    fn a_record_needs_a_pair_that_acknowledges_what_both_have_and_etcd_by_tls_or_on_this_machine() {
+        let pair = "listen = \"2819\"\npeer = \"127.0.0.1:2818\"\n";
+        let record = |etcd: &str| format!("{pair}[standby.record]\netcd = [{etcd}]\n");
+        let local = record("\"http://localhost:2379\", \"http://[::1]:2379/\"");
+        let read = toml::from_str::<Config>(&format!("[standby]\n{local}")).unwrap();
+        read.check().unwrap();
+        let endpoints: Vec<_> = read.standby.record.endpoints().unwrap().iter().map(EtcdEndpoint::authority).collect();
+        assert_eq!(endpoints, ["localhost:2379", "[::1]:2379"]);
+        for bad in [
+            "first:2379",
+            "ftp://first:2379",
+            "https://first",
+            "https://:2379",
+            "https://first:2379/v3",
+            "https://a b:1",
+        ] {
+            assert!(why(&record(&format!("{bad:?}"))).contains("is not https://HOST:PORT"), "{bad}");
+        }
+        assert!(why(&record("\"http://192.0.2.7:2379\"")).contains("use https"));
+        assert!(why(&record("\"https://first.example:2379\"")).contains("needs tls.ca"));
+        assert!(why(&format!("{local}key = \"\"")).contains("record.key has 0 octets"));
+        assert!(why(&format!("{local}lease_ms = 10")).contains("standby.record.lease_ms"));
+        assert!(why(&format!("{local}skew_ms = 10")).contains("standby.record.skew_ms"));
+        assert!(why(&format!("replicate = \"asynchronous\"\n{local}")).contains("needs replicate"));
+        assert!(why("[standby.record]\netcd = [\"http://127.0.0.1:2379\"]").contains("needs listen and peer"));
+        assert!(why(&record(&"\"http://127.0.0.1:2379\",".repeat(17))).contains("names 17 members"));
     }
 }

@@ -41,6 +41,7 @@ impl Counter {
                 | Self::StandbyLagBatches
                 | Self::StandbyLagBytes
                 | Self::StandbyLagTime
+                | Self::StandbyRecordAge
                 | Self::HttpConnectionsOpen
                 | Self::HttpStreamsOpen
                 | Self::HttpWebSocketsOpen

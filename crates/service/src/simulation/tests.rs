@@ -47,7 +47,7 @@ const USUAL: core::ops::Range<u64> = 0..40;
 const USUAL_OF_LINKED: core::ops::Range<u64> = 0..24;
 
 /// Which seeds are run: those that the environment asks for, or some. One alone prints its log.
-fn requested_seeds(usual: core::ops::Range<u64>) -> core::ops::Range<u64> {
+pub(crate) fn requested_seeds(usual: core::ops::Range<u64>) -> core::ops::Range<u64> {
     #[expect(clippy::disallowed_methods, reason = "it is no setting of the service")]
     let requested_seeds = std::env::var("SIMULATED_SEEDS").ok();
     let range = requested_seeds.as_deref().and_then(|requested_seeds| requested_seeds.split_once(".."));

@@ -65,7 +65,8 @@ impl FolderReplica {
         let (record, position) = found.ok_or("its record of replication is gone")?;
         let StandbyRecord { epoch, is_whole, .. } = record;
         self.record = record;
-        self.state = State { service: if is_whole { service } else { 0 }, epoch, is_whole, position };
+        let service = if is_whole { service } else { 0 };
+        self.state = State { service, epoch, is_whole, position, ..State::default() };
         Ok(())
     }
 
@@ -182,14 +183,14 @@ impl Replica for FolderReplica {
         Ok(())
     }
 
-    fn promote(&mut self) -> Result<u64, String> {
+    fn promote(&mut self, behind: u64) -> Result<u64, String> {
         // An attempt that failed may be on the disk.
         self.look()?;
         if self.record.part == Part::Follower {
             if !self.state.is_whole {
                 return Err("it has no whole copy of the leader's store yet".to_owned());
             }
-            let epoch = self.record.epoch.checked_add(1).ok_or("there is no higher epoch")?;
+            let epoch = self.record.epoch.max(behind).checked_add(1).ok_or("there is no higher epoch")?;
             let began_at = self.state.position;
             self.keep(StandbyRecord { part: Part::Leader, epoch, is_whole: true, has_led: true, began_at })?;
         }
@@ -234,7 +235,8 @@ mod tests {
         let folder = TempPath::new("standby-interrupted");
         let (rows, hello) = leader();
         let mut replica = copied(&folder, &rows, &hello);
-        let state = State { service: hello.service, epoch: 2, is_whole: true, position: hello.position };
+        let (service, position) = (hello.service, hello.position);
+        let state = State { service, epoch: 2, is_whole: true, position, ..State::default() };
         assert_eq!(replica.state(), state);
         // It was a leader once, so that its store is to be set aside.
         replica.keep(StandbyRecord { has_led: true, ..replica.record }).unwrap();
@@ -255,11 +257,11 @@ mod tests {
         assert_eq!(replica.state(), state);
         drop(replica);
         let mut replica = FolderReplica::open(&folder).unwrap();
-        assert_eq!((replica.state(), replica.promote()), (state, Ok(3)));
+        assert_eq!((replica.state(), replica.promote(0)), (state, Ok(3)));
         // An empty store is not made where the file is gone.
         replica.close();
         fs::remove_file(disk_file(&folder)).unwrap();
-        assert!(replica.promote().unwrap_err().contains("its file is gone"));
+        assert!(replica.promote(0).unwrap_err().contains("its file is gone"));
     }
 
     #[test]
@@ -281,8 +283,8 @@ mod tests {
         assert_eq!(replica.state().epoch, 4);
         // A promotion is found as well, and the epoch is not raised again.
         let record = replica.record;
-        assert_eq!((replica.promote(), replica.may_lead()), (Ok(5), true));
+        assert_eq!((replica.promote(0), replica.may_lead()), (Ok(5), true));
         replica.record = record;
-        assert_eq!((replica.may_lead(), replica.promote()), (true, Ok(5)));
+        assert_eq!((replica.may_lead(), replica.promote(9)), (true, Ok(5)));
     }
 }

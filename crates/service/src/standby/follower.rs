@@ -27,8 +27,8 @@ pub(crate) trait Replica {
     /// return.
     fn apply(&mut self, operations: &[u8], at: Position) -> Result<(), String>;
 
-    /// Becomes a leader's store in the next epoch, on disk. Returns the epoch.
-    fn promote(&mut self) -> Result<u64, String>;
+    /// Becomes a leader's store, on disk, in the epoch behind the highest that it has seen and the one given. Returns the epoch.
+    fn promote(&mut self, behind: u64) -> Result<u64, String>;
 
     /// Whether the disk may say that this is a leader's store: after a promotion that failed.
     fn may_lead(&mut self) -> bool;
@@ -37,6 +37,8 @@ pub(crate) trait Replica {
 /// The follower's side.
 pub(crate) struct Follower<R> {
     replica: R,
+    /// The number of this machine, if there is a record of who leads; else 0.
+    machine: u64,
     /// The connection that counts: the last one that was not refused.
     session: u64,
     leader: Option<Hello>,
@@ -52,10 +54,11 @@ pub(crate) struct Follower<R> {
 }
 
 impl<R: Replica> Follower<R> {
-    pub(crate) fn new(replica: R) -> Self {
+    pub(crate) fn new(replica: R, machine: u64) -> Self {
         let leader_at = replica.state().position;
         Self {
             replica,
+            machine,
             session: 0,
             leader: None,
             is_copying: false,
@@ -93,7 +96,7 @@ impl<R: Replica> Follower<R> {
         self.session += 1;
         (self.is_copying, self.is_in_step, self.leader_at) = (false, false, hello.position);
         self.leader = Some(hello);
-        (self.session, Frame::State(self.replica.state()))
+        (self.session, Frame::State(State { machine: self.machine, ..self.replica.state() }))
     }
 
     /// A frame of a session. After an error the connection is closed.
@@ -122,7 +125,7 @@ impl<R: Replica> Follower<R> {
             Frame::Tick { position, lag_bytes, is_in_step } => {
                 (self.leader_at, self.lag_bytes, self.is_in_step) = (*position, *lag_bytes, *is_in_step);
             }
-            Frame::TakeOver if !self.is_copying => _ = self.promote()?,
+            Frame::TakeOver if !self.is_copying => _ = self.promote(0)?,
             other => return Err(format!("{} is out of place", other.name())),
         }
         Ok(Frame::Acknowledged(self.replica.state().position))
@@ -137,11 +140,17 @@ impl<R: Replica> Follower<R> {
         was_its
     }
 
-    /// Raises the epoch. From then on nothing is taken. It goes on as a follower after an error only if the promotion is not on the disk.
-    pub(crate) fn promote(&mut self) -> Result<u64, String> {
-        let promoted = self.replica.promote();
+    /// Raises the epoch, above the one given, too. From then on nothing is taken. It goes on as a follower after an error only if the
+    /// promotion is not on the disk.
+    pub(crate) fn promote(&mut self, behind: u64) -> Result<u64, String> {
+        let promoted = self.replica.promote(behind);
         self.is_promoted = promoted.is_ok() || self.replica.may_lead();
         promoted
+    }
+
+    /// Whether the disk says, or may say, that this is a leader's store.
+    pub(crate) const fn is_promoted(&self) -> bool {
+        self.is_promoted
     }
 
     /// Whether a leader is connected.

@@ -12,6 +12,8 @@ use super::folder::FolderReplica;
 use super::follower::Follower;
 use super::frame::{BYTES_MAX, Frame, Hello};
 use super::host::{Host, Over, Peer, Threads, lock, start};
+use super::record_threads::{Recorded, take_over, watch, write_status};
+use super::right::{Action, Answer, FollowerStatus, Watcher};
 use super::stream::Stream;
 use super::{bind, peer_of};
 use crate::config::Config;
@@ -54,18 +56,28 @@ impl StandbyFollower {
         let listener = bind(config)?;
         let address = listener.local_addr()?;
         let replica = FolderReplica::open(directory).map_err(failed)?;
+        let recorded = Recorded::of(config)?;
+        let machine = recorded.as_ref().map_or(0, |recorded| recorded.machine.number);
+        let watcher = |recorded: &Recorded| Mutex::new(Watcher::new(recorded.machine.clone(), recorded.terms));
         let silent = peer.silent;
         let over: Arc<Over> = Arc::default();
         let following = Arc::new(Following {
-            follower: Mutex::new(Follower::new(replica)),
+            follower: Mutex::new(Follower::new(replica, machine)),
             call: Mutex::new(None),
             contact: Mutex::new(Contact::default()),
             silent,
             peer: peer.clone(),
             promoted: ShutdownRequest::default(),
             is_promoted: AtomicBool::new(false),
+            origin: time::now(),
+            over: Arc::clone(&over),
+            watcher: recorded.as_ref().map(watcher),
         });
-        let threads = start(&following, (listener, directory), &peer, &over, || {})?;
+        let mut threads = start(&following, (listener, directory), &peer, &over, || {})?;
+        if let Some(Recorded { mut etcd, terms, .. }) = recorded {
+            let following = Arc::clone(&following);
+            threads.add("standby-record", move || watch(&following, &mut etcd, terms))?;
+        }
         Ok(Self { following, address, _threads: threads })
     }
 
@@ -100,7 +112,7 @@ struct Contact {
     was_in_step: bool,
 }
 
-struct Following {
+pub(super) struct Following {
     follower: Mutex<Follower<FolderReplica>>,
     /// The connection that counts.
     call: Mutex<Option<TcpStream>>,
@@ -109,6 +121,11 @@ struct Following {
     peer: Peer,
     promoted: ShutdownRequest,
     is_promoted: AtomicBool,
+    /// What the watcher's times count from.
+    origin: Instant,
+    over: Arc<Over>,
+    /// The record of who leads, if there is to be one. Locked before all else.
+    watcher: Option<Mutex<Watcher>>,
 }
 
 impl Following {
@@ -126,6 +143,7 @@ impl Following {
             let mut follower = lock(&self.follower);
             let reply = follower.handle(session, &frame);
             let (state, is_in_step) = (follower.state(), follower.is_in_step());
+            let takes_over = frame == Frame::TakeOver && follower.is_promoted();
             drop(follower);
             let mut contact = lock(&self.contact);
             (contact.at, contact.was_in_step) = (Some(time::now()), is_in_step);
@@ -133,13 +151,11 @@ impl Following {
                 contact.reported_at = contact.at;
             }
             drop(contact);
-            let takes_over = frame == Frame::TakeOver && reply.is_ok();
             let reply = reply.unwrap_or_else(|why| Frame::Refused { service: state.service, epoch: state.epoch, why });
             let sent = stream.send_frame(&reply);
             if takes_over {
-                log::warn!("standby: the leader hands over: this is the leader of epoch {}", state.epoch);
-                self.is_promoted.store(true, Ordering::Release);
-                self.promoted.tell();
+                // It is on the disk, or may be there in spite of an error.
+                take_over(self, state.epoch, "the leader hands over");
                 return sent;
             }
             sent?;
@@ -153,17 +169,70 @@ impl Following {
         }
     }
 
+    // ---- the thread that watches the record of who leads ----
+
+    pub(super) fn is_promoted(&self) -> bool {
+        self.is_promoted.load(Ordering::Acquire)
+    }
+
+    /// What is to be done with the record now, if there is to be one.
+    pub(super) fn poll_record(&self) -> Option<(Duration, Action)> {
+        let mut watcher = lock(self.watcher.as_ref()?);
+        let heard = lock(&self.contact).at.map(|at| at.saturating_duration_since(self.origin));
+        let follower = lock(&self.follower);
+        let status = FollowerStatus { state: follower.state(), is_copying: follower.is_copying(), heard };
+        drop(follower);
+        let now = time::since(self.origin);
+        Some((now, watcher.poll(now, &status)))
+    }
+
+    /// Takes an answer to a request that was sent after that time. Returns the epoch in which this machine leads, if it does.
+    pub(super) fn handle_record(&self, sent_at: Duration, answer: Answer) -> Option<u64> {
+        let mut watcher = lock(self.watcher.as_ref()?);
+        watcher.handle(sent_at, time::since(self.origin), answer);
+        watcher.won()
+    }
+
+    /// Why this follower does not take over though no leader is there, or the record cannot be read.
+    pub(super) fn record_trouble(&self) -> String {
+        self.watcher.as_ref().map(|watcher| lock(watcher).trouble().to_owned()).unwrap_or_default()
+    }
+
+    pub(super) fn over(&self) -> &Over {
+        &self.over
+    }
+
+    /// Takes over in that epoch, or the one that is on the disk by now.
+    pub(super) fn lead(&self, epoch: u64, why: &str) -> Result<(), String> {
+        let led = lock(&self.follower).promote(epoch.saturating_sub(1))?;
+        log::warn!("standby: {why}: this is the leader of epoch {led}");
+        self.is_promoted.store(true, Ordering::Release);
+        self.promoted.tell();
+        Ok(())
+    }
+
+    // ---- operators ----
+
     /// Answers an order to take over.
     fn promote(&self, allowed: Result<(), String>) -> String {
-        if self.is_promoted.load(Ordering::Acquire) {
+        if self.is_promoted() {
             return "error: it was promoted already\n".to_owned();
+        }
+        let mut recorded = 0;
+        if let Some(watcher) = &self.watcher {
+            let watcher = lock(watcher);
+            if watcher.is_renewed(time::since(self.origin)) {
+                let holder = watcher.record().map_or("the leader", |record| &record.holder);
+                return format!("error: {holder} renews its record: stop it first\n");
+            }
+            recorded = watcher.record().map_or(0, |record| record.epoch);
         }
         let is_silent = lock(&self.contact).at.is_none_or(|at| time::since(at) >= self.silent);
         let mut follower = lock(&self.follower);
         if follower.has_leader() && !is_silent {
             return format!("error: the leader at {} answers: stop it first\n", self.peer.address);
         }
-        let promoted = allowed.and_then(|()| follower.promote());
+        let promoted = allowed.and_then(|()| follower.promote(recorded));
         drop(follower);
         match promoted {
             Err(why) => format!("error: {why}\n"),
@@ -207,7 +276,7 @@ impl Following {
         };
         let contact = lock(&self.contact);
         let name = match (has_leader, is_copying, contact.was_in_step) {
-            _ if self.is_promoted.load(Ordering::Acquire) => "takes over",
+            _ if self.is_promoted() => "takes over",
             _ if !state.is_whole && !is_copying => "needs a copy",
             (_, true, _) => "first copy",
             (false, ..) => "no leader",
@@ -216,11 +285,17 @@ impl Following {
         };
         let lag_batches = leader_at.number.saturating_sub(state.position.number);
         let silent_ms = contact.at.map_or_else(|| "unknown".to_owned(), |at| time::since(at).as_millis().to_string());
-        format!(
+        drop(contact);
+        let mut text = format!(
             "role: follower\nepoch: {}\nstate: {name}\npeer: {}\nbatch: {}\nlag_batches: {lag_batches}\nlag_bytes: {lag_bytes}\n\
              leader_silent_ms: {silent_ms}\nrefused: {refused}\n",
             state.epoch, self.peer.address, state.position.number
-        )
+        );
+        if let Some(watcher) = &self.watcher {
+            let watcher = lock(watcher);
+            write_status(&mut text, watcher.record(), watcher.age(time::since(self.origin)), watcher.trouble());
+        }
+        text
     }
 }
 
@@ -255,7 +330,7 @@ impl Host for Following {
     }
 
     fn answered(&self) {
-        if self.is_promoted.load(Ordering::Acquire) {
+        if self.is_promoted() {
             self.promoted.tell();
         }
     }

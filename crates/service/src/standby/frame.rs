@@ -5,7 +5,7 @@
 use crate::store::replication::Position;
 
 /// The protocol's version.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 const MAGIC: [u8; 4] = *b"CpSb";
 /// Octets of a frame's length.
 pub(crate) const LENGTH_BYTES: usize = 4;
@@ -36,6 +36,8 @@ pub(crate) struct State {
     /// Whether it has a whole copy.
     pub(crate) is_whole: bool,
     pub(crate) position: Position,
+    /// The number of its machine in the record of who leads, or 0 without a record.
+    pub(crate) machine: u64,
 }
 
 /// A frame.
@@ -88,8 +90,8 @@ impl Frame {
                 let positions = [position.octets(), began_at.octets()];
                 write(out, 1, &[&MAGIC, &version.to_le_bytes(), numbers.as_flattened(), positions.as_flattened()]);
             }
-            Self::State(State { service, epoch, is_whole, position }) => {
-                let numbers = [service.to_le_bytes(), epoch.to_le_bytes()];
+            Self::State(State { service, epoch, is_whole, position, machine }) => {
+                let numbers = [service.to_le_bytes(), epoch.to_le_bytes(), machine.to_le_bytes()];
                 write(out, 2, &[numbers.as_flattened(), &[u8::from(*is_whole)], &position.octets()]);
             }
             Self::Refused { service, epoch, why } => {
@@ -121,8 +123,8 @@ impl Frame {
                 Self::Hello(Hello { version, service, epoch, position: position(rest)?, began_at: position(rest)? })
             }
             2 => {
-                let (service, epoch, [is_whole]) = (long(rest)?, long(rest)?, take(rest)?);
-                Self::State(State { service, epoch, is_whole: is_whole == 1, position: position(rest)? })
+                let (service, epoch, machine, [is_whole]) = (long(rest)?, long(rest)?, long(rest)?, take(rest)?);
+                Self::State(State { service, epoch, is_whole: is_whole == 1, position: position(rest)?, machine })
             }
             3 => {
                 let (service, epoch) = (long(rest)?, long(rest)?);
@@ -181,7 +183,7 @@ mod tests {
         let hello = Hello { version: VERSION, service: 5, epoch: 2, position: at, began_at: Position::default() };
         let frames = [
             Frame::Hello(hello),
-            Frame::State(State { service: 5, epoch: 1, is_whole: true, position: at }),
+            Frame::State(State { service: 5, epoch: 1, is_whole: true, position: at, machine: 6 }),
             Frame::Refused { service: 5, epoch: 9, why: "it is".into() },
             Frame::BeginCopy,
             Frame::Rows(b"rows".to_vec()),

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use super::follower::other_service;
 use super::frame::{Hello, State};
+use super::right::{Alone, Step};
 use crate::store::replication::Position;
 
 /// Batches that a follower may lack when it joins: from then on it is waited for.
@@ -30,6 +31,8 @@ pub(crate) struct LeaderSettings {
     pub(crate) stops_alone: bool,
     /// Maximum octets of the tail.
     pub(crate) lag_max: u64,
+    /// The number of this machine, if there is a record of who leads; else 0.
+    pub(crate) machine: u64,
 }
 
 /// A batch to ship.
@@ -51,10 +54,12 @@ enum Stage {
     /// It is connected, and a snapshot is due.
     NeedsSnapshot,
     Copying,
-    /// `sent` batches of the tail are on their way. Whether it has `joined`: it lacked few batches at one time.
+    /// `sent` batches of the tail are on their way. Whether it has `joined`: it lacked few batches at one time; and `had_all` at one time
+    /// since: everything that was acknowledged.
     Following {
         sent: usize,
         joined: bool,
+        had_all: bool,
     },
 }
 
@@ -84,6 +89,8 @@ pub(crate) enum Unconfirmed {
     Superseded(u64),
     /// The follower is about to take over.
     Closing,
+    /// There is no follower in step, and the record of who leads does not say so.
+    NotRecorded,
 }
 
 /// What follows from a follower's greeting.
@@ -97,6 +104,8 @@ pub(crate) enum Greeted {
     Superseded,
     /// It has the data of another service, with this number.
     OtherService(u64),
+    /// The record of who leads cannot tell it from this machine.
+    SameMachine,
 }
 
 /// What there is to be said of replication.
@@ -155,6 +164,12 @@ pub(crate) struct Leader {
     outrun: u64,
     /// Begin of the first batch that the follower lacks, if the tail has it no more.
     lacks_since: Option<Duration>,
+    /// The follower's machine, as it said last; 0 if it knows no record.
+    follower: u64,
+    /// When the follower was asked last what it has answered, on this connection.
+    contact_at: Option<Duration>,
+    /// Whether the record of who leads lets this leader acknowledge alone. Without a record it may.
+    alone: Option<Alone>,
 }
 
 impl Leader {
@@ -175,6 +190,9 @@ impl Leader {
             switch: Switch::Off,
             outrun: 0,
             lacks_since: None,
+            follower: 0,
+            contact_at: None,
+            alone: if settings.machine == 0 { None } else { Some(Alone::Pending) },
         }
     }
 
@@ -213,7 +231,7 @@ impl Leader {
     }
 
     /// Whether what was committed may be acknowledged. `None`: not yet.
-    pub(crate) fn confirmed(&self) -> Option<Result<(), Unconfirmed>> {
+    pub(crate) fn confirmed(&self, now: Duration) -> Option<Result<(), Unconfirmed>> {
         if let Some(epoch) = self.superseded {
             return Some(Err(Unconfirmed::Superseded(epoch)));
         }
@@ -222,22 +240,71 @@ impl Leader {
             Stage::Following { joined: true, .. } if self.settings.is_synchronous => {
                 (self.acknowledged.number >= self.position.number).then_some(Ok(()))
             }
-            _ => Some(self.may_acknowledge()),
+            _ => self.may_acknowledge(now),
         }
     }
 
     /// Whether anything may be written that is to be acknowledged.
-    pub(crate) const fn may_write(&self) -> Result<(), Unconfirmed> {
-        if matches!(self.switch, Switch::Closing) { Err(Unconfirmed::Closing) } else { self.may_acknowledge() }
+    pub(crate) fn may_write(&self, now: Duration) -> Result<(), Unconfirmed> {
+        match self.switch {
+            Switch::Closing => Err(Unconfirmed::Closing),
+            _ if self.stage == Stage::Lost && self.superseded.is_none() && !self.settings.stops_alone => Ok(()),
+            _ => self.may_acknowledge(now).unwrap_or(Ok(())),
+        }
     }
 
-    const fn may_acknowledge(&self) -> Result<(), Unconfirmed> {
-        match (self.superseded, self.stage) {
-            (Some(epoch), _) => Err(Unconfirmed::Superseded(epoch)),
-            (None, Stage::Following { joined: true, .. }) => Ok(()),
-            (None, _) if self.settings.stops_alone => Err(Unconfirmed::NoFollower),
-            (None, _) => Ok(()),
+    /// `None`: the record of who leads is about to say.
+    fn may_acknowledge(&self, now: Duration) -> Option<Result<(), Unconfirmed>> {
+        match (self.superseded, self.stage, self.alone) {
+            (Some(epoch), ..) => Some(Err(Unconfirmed::Superseded(epoch))),
+            (None, Stage::Following { joined: true, .. }, _) if self.settings.is_synchronous => Some(Ok(())),
+            (None, _, _) if self.settings.stops_alone && self.progress() != Progress::InStep => {
+                Some(Err(Unconfirmed::NoFollower))
+            }
+            (None, _, None) => Some(Ok(())),
+            (None, _, Some(Alone::Until(until))) if now < until => Some(Ok(())),
+            (None, _, Some(Alone::No)) => Some(Err(Unconfirmed::NotRecorded)),
+            (None, _, Some(Alone::Until(_) | Alone::Pending)) => None,
         }
+    }
+
+    // ---- the record of who leads ----
+
+    /// What the record is to say of the follower.
+    pub(crate) const fn step(&self) -> Step {
+        match self.stage {
+            Stage::Following { had_all: true, .. } if self.follower != 0 => Step::In(self.follower),
+            // It is called before anything is acknowledged alone.
+            Stage::Lost => Step::Unchanged,
+            // Nothing is acknowledged alone.
+            Stage::Away if self.settings.stops_alone => Step::Unchanged,
+            _ => Step::Out,
+        }
+    }
+
+    /// The follower has answered what it was asked at that time.
+    pub(crate) const fn note_answer(&mut self, contact_at: Duration) {
+        self.contact_at = Some(contact_at);
+    }
+
+    /// When the connected follower was asked last what it has answered.
+    pub(crate) fn contact_at(&self) -> Option<Duration> {
+        self.contact_at.filter(|_| self.has_follower())
+    }
+
+    /// Whether there is a record, and a follower that knows none.
+    pub(crate) fn is_unrecorded(&self) -> bool {
+        self.settings.machine != 0 && self.has_follower() && self.follower == 0
+    }
+
+    /// Whether the record lets this leader acknowledge alone.
+    pub(crate) const fn set_alone(&mut self, alone: Alone) {
+        self.alone = Some(alone);
+    }
+
+    /// The record says that another machine leads, in this epoch or a higher one.
+    pub(crate) fn lose_right(&mut self, epoch: u64) {
+        self.supersede(epoch);
     }
 
     pub(crate) fn needs_snapshot(&self) -> bool {
@@ -314,6 +381,10 @@ impl Leader {
         if self.hear(follower.service, follower.epoch) {
             return Greeted::Superseded;
         }
+        if self.settings.machine != 0 && self.settings.machine == follower.machine {
+            return Greeted::SameMachine;
+        }
+        (self.follower, self.contact_at) = (follower.machine, None);
         let open = self.open.map(|open| open.position);
         let is_its = |position: Position| follower.position.is_same(position) && open != Some(position);
         let behind = self.tail.iter().position(|shipment| is_its(shipment.position)).map(|at| at + 1);
@@ -321,7 +392,7 @@ impl Leader {
         match behind.filter(|_| follower.is_whole && self.is_recording) {
             Some(sent) => {
                 (self.acknowledged, self.lacks_since) = (follower.position, None);
-                self.stage = Stage::Following { sent, joined: false };
+                self.stage = Stage::Following { sent, joined: false, had_all: false };
                 self.trim();
                 self.join();
                 Greeted::Resumes
@@ -336,7 +407,7 @@ impl Leader {
     /// The next batch to send.
     pub(crate) fn poll_shipment(&mut self) -> Option<Shipment> {
         let is_synchronous = self.settings.is_synchronous;
-        let Stage::Following { sent, joined } = &mut self.stage else { return None };
+        let Stage::Following { sent, joined, .. } = &mut self.stage else { return None };
         let shipment = self.tail.get(*sent)?;
         // Ahead of its commit only to a follower that is waited for; and never after a failure.
         let is_due = match self.open {
@@ -354,7 +425,7 @@ impl Leader {
         match self.stage {
             Stage::Copying if position == self.base => {
                 (self.acknowledged, self.lacks_since) = (position, None);
-                self.stage = Stage::Following { sent: 0, joined: false };
+                self.stage = Stage::Following { sent: 0, joined: false, had_all: false };
             }
             Stage::Following { sent, .. } => {
                 let mut sent = self.tail.iter().take(sent).map(|shipment| shipment.position);
@@ -371,8 +442,9 @@ impl Leader {
     }
 
     fn join(&mut self) {
-        if let Stage::Following { joined, .. } = &mut self.stage {
+        if let Stage::Following { joined, had_all, .. } = &mut self.stage {
             *joined |= self.tail.len() <= JOINS_WITHIN;
+            *had_all |= *joined && self.settings.is_synchronous && self.acknowledged.number >= self.position.number;
         }
     }
 

@@ -15,6 +15,8 @@ use super::following::StandbyFollower;
 use super::frame::{FIRST_BYTES_MAX, Frame, Hello, VERSION, write_batch};
 use super::host::{Host, Over, Peer, lock};
 use super::leader::{Greeted, Lag, Leader, Progress, Shipment, Unconfirmed};
+use super::record_threads::write_status;
+use super::right::{Action, Answer, Holder};
 use super::stream::Stream;
 use crate::counters::{Block, Counter};
 use crate::lane::io::net::Waker;
@@ -47,9 +49,17 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// Why a follower is given up whose copy or tail is of no use any more.
 const OUTRUN: &str = "it lacks more than lag_max, or the disk here fails";
 
+/// The answer to an operator who takes the leader for a follower.
+const NOT_PROMOTED: &str = "error: this is the leader: `promote` is for its follower\n";
+/// Why a follower is refused that the record cannot tell from this machine.
+const SAME_MACHINE: &str = "it has this machine's host name and standby.listen, by which the record tells them apart: give one another host \
+                            name, or listen at its own address";
+
 /// The state that the threads share.
 struct State {
     leader: Leader,
+    /// The record of who leads, if there is to be one.
+    holder: Option<Holder>,
     began_at: Position,
     snapshot: Option<Result<Snapshot, StoreError>>,
     /// When the follower answered last.
@@ -126,6 +136,7 @@ impl Shipping {
     ) -> Arc<Self> {
         let state = State {
             leader,
+            holder: None,
             began_at,
             snapshot: None,
             heard: time::now(),
@@ -151,6 +162,11 @@ impl Shipping {
     /// Ends the follower's process that this one was.
     pub(super) fn end_predecessor(&self) {
         drop(lock(&self.predecessor).take());
+    }
+
+    /// Sets what is recorded of who leads.
+    pub(super) fn set_holder(&self, holder: Holder) {
+        lock(&self.state).holder = Some(holder);
     }
 
     /// Sets where figures are shown.
@@ -208,7 +224,7 @@ impl Shipping {
         }
     }
 
-    fn now(&self) -> Duration {
+    pub(super) fn now(&self) -> Duration {
         time::since(self.origin)
     }
 
@@ -250,6 +266,7 @@ impl Shipping {
                         Err(Trouble::Refused(0, other_service(other, service)))
                     }
                     Greeted::Superseded => Err(Trouble::Refused(follower.epoch, String::new())),
+                    Greeted::SameMachine => Err(Trouble::Refused(0, SAME_MACHINE.to_owned())),
                     greeted => Ok(greeted),
                 }
             }
@@ -341,7 +358,7 @@ impl Shipping {
     /// Logs a change, once.
     fn say(&self, line: &mut String, said: String) {
         if *line != said {
-            let alone = match lock(&self.state).leader.may_write() {
+            let alone = match lock(&self.state).leader.may_write(self.now()) {
                 Ok(()) => "it goes on alone, and what it takes now is not on the follower",
                 Err(_) => "nothing persistent is acknowledged",
             };
@@ -359,15 +376,23 @@ impl Shipping {
                 log::info!("standby: {} needs a copy, which begins", peer.address);
             }
             is_greeted = true;
+            if lock(&self.state).leader.is_unrecorded() {
+                log::warn!("standby: {} has no standby.record, and does not take over by itself", peer.address);
+            }
             let (mut was, mut due) = (Progress::Alone, time::now());
+            let lease = lock(&self.state).holder.as_ref().map(|holder| holder.terms().lease);
+            // A follower that hears nothing for as long as a lease may take over.
+            let ticks_every = lease.map_or(peer.silent, |lease| lease.min(peer.silent)) / 4;
             loop {
                 match self.next_step(due)? {
                     Step::Ship(shipments) => self.ship(&mut stream, peer, &shipments)?,
                     Step::Copy(snapshot) => self.copy(&mut stream, snapshot)?,
                     Step::Tick => {
+                        let contact_at = self.now();
                         stream.send_frame(&self.tick())?;
                         self.take_answer(&mut stream, peer.silent)?;
-                        due = time::now() + peer.silent / 4;
+                        lock(&self.state).leader.note_answer(contact_at);
+                        due = time::now() + ticks_every;
                     }
                     Step::HandOver => self.hand_over(&mut stream)?,
                 }
@@ -530,6 +555,43 @@ impl Shipping {
         counters.set(Counter::StandbyLagBytes, bytes);
         counters.set(Counter::StandbyLagTime, ms.saturating_mul(1_000_000));
         counters.set(Counter::StandbyOutrun, state.leader.outrun());
+        let age = state.holder.as_ref().and_then(|holder| holder.age(self.now())).unwrap_or_default();
+        counters.set(Counter::StandbyRecordAge, u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    // ---- the thread that keeps the record of who leads ----
+
+    /// What is to be done with the record now. `None` if another machine leads.
+    pub(super) fn poll_record(&self) -> Option<(Duration, Action)> {
+        let now = self.now();
+        let mut state = lock(&self.state);
+        let State { leader, holder, .. } = &mut *state;
+        let holder = holder.as_mut().filter(|_| leader.superseded().is_none())?;
+        let action = holder.poll(now, leader.step(), leader.contact_at());
+        // Before the follower is recorded as in step, this leader acknowledges nothing alone.
+        leader.set_alone(holder.alone(now));
+        drop(state);
+        self.set_figures();
+        Some((now, action))
+    }
+
+    /// Takes an answer to a request that was sent after that time. Returns why the record is not held, if so.
+    pub(super) fn handle_record(&self, sent_at: Duration, answer: Answer) -> String {
+        let now = self.now();
+        let mut state = lock(&self.state);
+        let State { leader, holder: Some(holder), .. } = &mut *state else { return String::new() };
+        holder.handle(sent_at, now, answer);
+        leader.set_alone(holder.alone(now));
+        let (superseded, trouble) = (holder.superseded(), holder.trouble().to_owned());
+        drop(state);
+        match superseded {
+            Some(epoch) => {
+                self.change(|leader| leader.lose_right(epoch));
+                self.notify_store();
+            }
+            None => self.changed.notify_all(),
+        }
+        trouble
     }
 
     /// Has the store's thread change the leader. The connection of a follower that was given up by that ends, whatever waits for it.
@@ -545,7 +607,7 @@ impl Shipping {
         changed
     }
 
-    fn record_due(&self) -> Option<StandbyRecord> {
+    pub(super) fn record_due(&self) -> Option<StandbyRecord> {
         let state = lock(&self.state);
         let superseded = state.leader.superseded().filter(|_| !state.is_recorded);
         let epoch = superseded.or_else(|| state.leader.hands_over_in())?;
@@ -569,7 +631,7 @@ impl Replication for Shipper {
     }
 
     fn may_write(&self) -> Result<(), StoreError> {
-        lock(&self.0.state).leader.may_write().map_err(explain)
+        lock(&self.0.state).leader.may_write(self.0.now()).map_err(explain)
     }
 
     fn confirm(&mut self) -> Result<(), StoreError> {
@@ -577,7 +639,7 @@ impl Replication for Shipper {
         let until = time::now() + silent;
         let mut state = lock(&self.0.state);
         loop {
-            if let Some(confirmed) = state.leader.confirmed() {
+            if let Some(confirmed) = state.leader.confirmed(self.0.now()) {
                 return confirmed.map_err(explain);
             }
             let left = until.saturating_duration_since(time::now());
@@ -638,6 +700,7 @@ fn explain(why: Unconfirmed) -> StoreError {
         Unconfirmed::NoFollower => "no follower is in step, and standby.on_follower_lost is \"stop\"".to_owned(),
         Unconfirmed::Superseded(epoch) => format!("another leader has taken over in epoch {epoch}"),
         Unconfirmed::Closing => "the follower is about to take over".to_owned(),
+        Unconfirmed::NotRecorded => "no follower is in step, and standby.record cannot say so".to_owned(),
     })
 }
 
@@ -654,7 +717,8 @@ impl Host for Shipping {
         match line {
             "status" => self.status(),
             "switch" => self.switch(),
-            _ => "error: this is the leader: `promote` is for its follower\n".to_owned(),
+            "promote accept-loss" => self.begin_record(),
+            _ => NOT_PROMOTED.to_owned(),
         }
     }
 
@@ -665,6 +729,19 @@ impl Host for Shipping {
 }
 
 impl Shipping {
+    /// Has a record that is gone or old written anew.
+    fn begin_record(&self) -> String {
+        let mut state = lock(&self.state);
+        let epoch = state.leader.epoch();
+        match &mut state.holder {
+            Some(holder) if !holder.trouble().is_empty() => {
+                holder.begin();
+                format!("epoch: {epoch}\n")
+            }
+            _ => NOT_PROMOTED.to_owned(),
+        }
+    }
+
     /// Hands over to the follower, and waits until that has taken over.
     fn switch(&self) -> String {
         let peer = self.peer.as_ref().map_or("none", |peer| &peer.address);
@@ -713,6 +790,9 @@ impl Shipping {
         );
         if !state.trouble.is_empty() {
             let _ = writeln!(text, "trouble: {}", state.trouble);
+        }
+        if let Some(holder) = &state.holder {
+            write_status(&mut text, holder.record(), holder.age(self.now()), holder.trouble());
         }
         text
     }

@@ -1,6 +1,8 @@
 //! Leaders and followers beside a naive record of what was acknowledged, with connections that break and overtake each other, commits that
 //! fail and are there all the same, and processes that end at any step.
 
+mod record;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,6 +11,7 @@ use std::thread;
 
 use testing::{AcceptInTime as _, EndInTime as _, PATIENCE, TempPath, wait_until};
 
+use self::record::Recorded;
 use super::follower::{Follower, Replica};
 use super::frame::{Frame, Hello, State, VERSION};
 use super::host::{Host as _, Peer, lock, start};
@@ -27,6 +30,12 @@ enum Break {
     PartialCopy,
     /// A follower does not look whether a batch follows on what its disk has.
     UncheckedPosition,
+    /// A leader acknowledges alone before that is recorded.
+    UnrecordedAlone,
+    /// A leader records that its follower is in step before that has everything.
+    InStepEarly,
+    /// A follower takes over whatever the record says.
+    UnreadRecord,
 }
 
 /// What a disk has: numbers of batches stand for their contents.
@@ -53,6 +62,7 @@ impl Disk {
             epoch: *epoch,
             is_whole: *is_whole,
             position: stored.position,
+            machine: 0,
         }
     }
 }
@@ -65,6 +75,8 @@ struct NaiveReplica {
     copy: Option<BTreeSet<u64>>,
     /// Decides what fails: without it, nothing does.
     random: Option<fastrand::Rng>,
+    /// A write fails once in so many times.
+    fails_in: u32,
     /// What is in memory and not on the disk, where the break is that.
     unwritten: Option<Contents>,
     of: Break,
@@ -77,7 +89,7 @@ fn number_of(operations: &[u8]) -> u64 {
 impl NaiveReplica {
     fn new(disk: &Arc<Mutex<Disk>>, of: Break, random: Option<fastrand::Rng>) -> Self {
         let state = lock(disk).state();
-        Self { disk: Arc::clone(disk), state, copy: None, random, unwritten: None, of }
+        Self { disk: Arc::clone(disk), state, copy: None, random, fails_in: 20, unwritten: None, of }
     }
 
     fn look(&mut self) {
@@ -91,7 +103,7 @@ impl NaiveReplica {
 
     /// Writes to the disk. What fails may be there all the same, and the disk cannot always be read then.
     fn write(&mut self, change: impl FnOnce(&mut Disk)) -> Result<(), String> {
-        let fails = self.is_one_in(20);
+        let fails = self.is_one_in(self.fails_in);
         if !fails || self.is_one_in(2) {
             change(&mut lock(&self.disk));
         }
@@ -154,14 +166,14 @@ impl Replica for NaiveReplica {
         })
     }
 
-    fn promote(&mut self) -> Result<u64, String> {
+    fn promote(&mut self, behind: u64) -> Result<u64, String> {
         self.look();
         if !self.state.is_whole {
             return Err("it has no copy".to_owned());
         }
         if lock(&self.disk).part == Part::Follower {
             self.write(|disk| {
-                disk.epoch += 1;
+                disk.epoch = disk.epoch.max(behind) + 1;
                 (disk.part, disk.began_at) = (Part::Leader, disk.stored.position);
             })?;
         }
@@ -198,6 +210,8 @@ struct Connection {
     /// Whether the leader still listens to it.
     is_current: bool,
     there: VecDeque<Frame>,
+    /// When what is yet to be answered was sent, by the leader's clock.
+    sent_at: VecDeque<Duration>,
     /// Answers to rows of a copy, which say what was there before.
     ignored: u32,
     back: VecDeque<Frame>,
@@ -225,6 +239,8 @@ struct World {
     promotions: u32,
     switches: u32,
     resumed: u32,
+    /// The record of who leads, where the settings name a machine.
+    recorded: Recorded,
     /// Frames that a follower refused, as its disk failed or for another reason.
     refused: u32,
 }
@@ -242,7 +258,7 @@ impl World {
         };
         let disks = [disk(Part::Leader, began_at), disk(Part::Follower, Position::default())];
         let mut random = fastrand::Rng::with_seed(seed);
-        let nodes = [0, 1].map(|node| Self::start(&disks[node], settings, of, random.fork()));
+        let nodes = [0, 1].map(|node| Self::start(&disks, node, settings, of, random.fork()));
         Self {
             disks,
             nodes,
@@ -259,18 +275,34 @@ impl World {
             promotions: 0,
             switches: 0,
             resumed: 0,
+            recorded: Recorded::default(),
         }
     }
 
     /// A process begins with what is on the disk.
-    fn start(disk: &Arc<Mutex<Disk>>, settings: LeaderSettings, of: Break, random: fastrand::Rng) -> Process {
+    fn start(
+        disks: &[Arc<Mutex<Disk>>; 2],
+        node: usize,
+        settings: LeaderSettings,
+        of: Break,
+        random: fastrand::Rng,
+    ) -> Process {
+        let disk = &disks[node];
         let found = lock(disk).clone();
+        let machine = if settings.machine == 0 { 0 } else { node as u64 + 1 };
+        let settings = LeaderSettings { machine, ..settings };
         match found.part {
             Part::Leader => Process::Leader {
                 leader: Leader::new(settings, SERVICE, found.epoch, found.stored.position),
                 writing: Writing::Nothing,
             },
-            Part::Follower => Process::Follower(Follower::new(NaiveReplica::new(disk, of, Some(random)))),
+            Part::Follower => {
+                let mut replica = NaiveReplica::new(disk, of, Some(random));
+                if machine != 0 {
+                    replica.fails_in = 400;
+                }
+                Process::Follower(Follower::new(replica, machine))
+            }
         }
     }
 
@@ -282,7 +314,8 @@ impl World {
             let (number, at) = (*number, *at);
             self.store(node, number, at);
         }
-        self.nodes[node] = Self::start(&self.disks[node], self.settings, self.of, self.random.fork());
+        self.nodes[node] = Self::start(&self.disks, node, self.settings, self.of, self.random.fork());
+        self.recorded.restart(node);
         for connection in &mut self.connections {
             if connection.from == node {
                 (connection.is_current, connection.copy) = (false, None);
@@ -303,8 +336,8 @@ impl World {
 
     /// A leader begins a write, commits it, or looks whether it is confirmed.
     fn write(&mut self, node: usize) -> Result<(), Wrong> {
-        let other = lock(&self.disks[1 - node]).clone();
         let found = lock(&self.disks[node]).stored.position;
+        let now = self.recorded.clock(node);
         let Process::Leader { leader, writing } = &mut self.nodes[node] else { return Ok(()) };
         match *writing {
             Writing::Nothing if let Some(epoch) = leader.hands_over_in() => {
@@ -313,7 +346,7 @@ impl World {
                 drop(disk);
                 leader.demote();
             }
-            Writing::Nothing if leader.may_write().is_ok() => {
+            Writing::Nothing if leader.may_write(now).is_ok() => {
                 let number = self.next;
                 self.next += 1;
                 let at = leader.begin(found, number.to_le_bytes().to_vec(), Duration::ZERO);
@@ -324,7 +357,7 @@ impl World {
             }
             Writing::Nothing => {}
             Writing::Begun(number, at) => {
-                let fails = self.random.u32(..10) == 0;
+                let fails = self.random.u32(..if self.settings.machine == 0 { 10 } else { 300 }) == 0;
                 leader.end(!fails);
                 *writing = if fails { Writing::Nothing } else { Writing::Committed(number) };
                 if !fails || self.random.bool() {
@@ -332,14 +365,16 @@ impl World {
                 }
             }
             Writing::Committed(number) => {
-                let Some(confirmed) = leader.confirmed() else { return Ok(()) };
+                let Some(confirmed) = leader.confirmed(now) else { return Ok(()) };
                 *writing = Writing::Nothing;
                 let has_joined = leader.progress() == Progress::InStep && self.settings.is_synchronous;
-                if confirmed.is_err() || !has_joined {
+                if self.settings.machine != 0 && confirmed.is_ok() && !has_joined {
+                    self.recorded.check_alone(leader.epoch())?;
+                    self.recorded.alone += 1;
+                } else if confirmed.is_err() || !has_joined {
                     assert!(confirmed.is_err() || !self.settings.stops_alone, "acknowledged alone");
                     return Ok(());
-                }
-                if !other.stored.batches.contains(&number) {
+                } else if !lock(&self.disks[1 - node]).stored.batches.contains(&number) {
                     return Err(format!("batch {number} is acknowledged, and not on the follower's disk"));
                 }
                 self.acknowledged.insert(number);
@@ -365,6 +400,7 @@ impl World {
             session: None,
             is_current: true,
             there,
+            sent_at: VecDeque::from([self.recorded.clock(node)]),
             ignored: 0,
             back,
             hands_over: false,
@@ -375,6 +411,7 @@ impl World {
     /// A leader sends what there is to send.
     fn send(&mut self, at: usize) {
         let Some(connection) = self.connections.get_mut(at).filter(|connection| connection.is_current) else { return };
+        let (now, waiting) = (self.recorded.clock(connection.from), connection.there.len());
         let Process::Leader { leader, writing } = &mut self.nodes[connection.from] else { return };
         if leader.needs_snapshot() && !matches!(writing, Writing::Begun(..)) {
             let stored = lock(&self.disks[connection.from]).stored.clone();
@@ -401,6 +438,9 @@ impl World {
         } else if let Some(shipment) = leader.poll_shipment() {
             connection.there.push_back(Frame::Batch(shipment.position, shipment.operations.to_vec()));
         }
+        if connection.there.len() > waiting {
+            connection.sent_at.push_back(now);
+        }
     }
 
     /// A frame reaches the node that was called.
@@ -409,6 +449,7 @@ impl World {
         let Some(frame) = connection.there.pop_front() else { return Ok(()) };
         let (is_copied, takes_over) = (matches!(frame, Frame::EndCopy(_)), frame == Frame::TakeOver);
         let node = 1 - connection.from;
+        self.recorded.hear(node);
         let reply = match (&mut self.nodes[node], frame) {
             (Process::Follower(follower), Frame::Hello(hello)) => {
                 let (session, reply) = follower.greet(hello);
@@ -446,6 +487,7 @@ impl World {
             (self.served[node], self.switches) = (disk.epoch, self.switches + 1);
             drop(disk);
             self.restart(node);
+            self.recorded.begin(node);
         }
         Ok(())
     }
@@ -454,6 +496,7 @@ impl World {
     fn answer(&mut self, at: usize) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let Some(frame) = connection.back.pop_front() else { return };
+        let contact_at = connection.sent_at.pop_front();
         let Process::Leader { leader, .. } = &mut self.nodes[connection.from] else { return };
         if !connection.is_current {
             return;
@@ -482,13 +525,15 @@ impl World {
         if has_ended {
             leader.lose();
             connection.is_current = false;
+        } else if let Some(contact_at) = contact_at {
+            leader.note_answer(contact_at);
         }
     }
 
     /// An operator has the follower take over.
     fn promote(&mut self, node: usize) {
         let Process::Follower(follower) = &mut self.nodes[node] else { return };
-        if let Ok(epoch) = follower.promote() {
+        if let Ok(epoch) = follower.promote(0) {
             (self.served[node], self.promotions) = (epoch, self.promotions + 1);
             self.restart(node);
         }
@@ -518,18 +563,24 @@ impl World {
     fn step(&mut self) -> Result<(), Wrong> {
         let node = self.random.usize(..2);
         let at = if self.connections.is_empty() { 0 } else { self.random.usize(..self.connections.len()) };
+        let [is_here, is_there, is_sent] = self.is_going_on(node, at);
+        // Where time passes, processes and connections live longer.
+        let is_calm = self.settings.machine != 0 && self.random.u32(..8) > 0;
         match self.random.u32(..1_000) {
-            0..350 => self.write(node)?,
-            350..550 => self.send(at),
-            550..750 => self.deliver(at)?,
-            750..950 => self.answer(at),
-            950..975 if !self.connections.iter().any(|of| of.from == node && of.is_current) => self.connect(node),
-            975 => self.connect(node),
+            976..988 if is_calm => {}
+            0..350 if is_here => self.write(node)?,
+            350..550 if is_sent => self.send(at),
+            550..750 if is_there => self.deliver(at)?,
+            750..950 if is_sent => self.answer(at),
+            950..975 if is_here && is_there && !self.connections.iter().any(|of| of.from == node && of.is_current) => {
+                self.connect(node)
+            }
+            975 if is_here && is_there => self.connect(node),
             976..981 if !self.connections.is_empty() => drop(self.connections.swap_remove(at)),
             981..984 => self.restart(node),
-            984..986 => self.promote(node),
+            984..986 if self.settings.machine == 0 => self.promote(node),
             986..988 => self.switch(node),
-            988..1_000 => self.step_down(node),
+            988..1_000 if is_here => self.step_down(node),
             _ => {}
         }
         self.connections.retain(|of| of.is_current || !of.there.is_empty());
@@ -539,7 +590,7 @@ impl World {
                 && !self.connections.iter().any(|of| of.from == node && of.is_current)
             {
                 // It may give up calling at any time.
-                if self.random.u32(..4) == 0 { leader.lose() } else { leader.suspend() }
+                if !is_calm && self.random.u32(..4) == 0 { leader.lose() } else { leader.suspend() }
             }
         }
         self.check()
@@ -547,7 +598,7 @@ impl World {
 
     /// What was acknowledged is on the disk of the leader of the highest epoch.
     fn check(&self) -> Result<(), Wrong> {
-        let leaders = self.disks.iter().map(|disk| lock(disk).clone()).filter(|disk| disk.part == Part::Leader);
+        let leaders = self.disks.iter().map(|disk| lock(disk)).filter(|disk| disk.part == Part::Leader);
         let Some(leader) = leaders.max_by_key(|disk| disk.epoch) else { return Ok(()) };
         match self.acknowledged.difference(&leader.stored.batches).next() {
             Some(missing) => Err(format!("batch {missing} is missing in epoch {}", leader.epoch)),
@@ -556,7 +607,7 @@ impl World {
     }
 }
 
-const STRICT: LeaderSettings = LeaderSettings { is_synchronous: true, stops_alone: true, lag_max: 1 << 20 };
+const STRICT: LeaderSettings = LeaderSettings { is_synchronous: true, stops_alone: true, lag_max: 1 << 20, machine: 0 };
 
 /// Runs a seed. Returns the world, or what went wrong.
 fn run(seed: u64, settings: LeaderSettings, of: Break) -> Result<World, Wrong> {
@@ -587,7 +638,7 @@ fn a_follower_has_at_each_position_what_the_leader_had_whatever_the_mode() {
     let mut copies = 0;
     for seed in 0..20 {
         for (is_synchronous, lag_max) in [(true, 1 << 20), (false, 1 << 20), (false, 64)] {
-            let settings = LeaderSettings { is_synchronous, stops_alone: false, lag_max };
+            let settings = LeaderSettings { is_synchronous, stops_alone: false, lag_max, machine: 0 };
             // What a leader acknowledges alone is not among what is looked for.
             let world = run(seed, settings, Break::Nothing).unwrap();
             copies += world.copies;
@@ -606,9 +657,9 @@ fn seeds_notice_a_promise_that_is_broken() {
 #[test]
 fn a_follower_that_lacks_more_than_may_wait_for_it_is_given_up_and_needs_a_copy() {
     let at = Position { epoch: 1, number: 0, chain: 5 };
-    let settings = LeaderSettings { is_synchronous: false, stops_alone: false, lag_max: 100 };
+    let settings = LeaderSettings { is_synchronous: false, stops_alone: false, lag_max: 100, machine: 0 };
     let mut leader = Leader::new(settings, SERVICE, 1, at);
-    let follower = State { service: SERVICE, epoch: 1, is_whole: true, position: at };
+    let follower = State { service: SERVICE, epoch: 1, is_whole: true, position: at, machine: 0 };
     assert_eq!(leader.greet(&follower), Greeted::Resumes);
     let mut found = at;
     for _ in 0..3 {
@@ -621,40 +672,40 @@ fn a_follower_that_lacks_more_than_may_wait_for_it_is_given_up_and_needs_a_copy(
         Lag { batches: 3, bytes: 0, ms: 7 },
         "it lacks the first one as long"
     );
-    assert_eq!(leader.confirmed(), Some(Ok(())), "it goes on");
+    assert_eq!(leader.confirmed(Duration::ZERO), Some(Ok(())), "it goes on");
     assert_eq!(leader.greet(&follower), Greeted::NeedsCopy);
     // The epochs of another service do not count.
     let stranger = State { service: SERVICE + 1, epoch: 9, ..follower };
     assert_eq!(leader.greet(&stranger), Greeted::OtherService(SERVICE + 1));
     assert!(!leader.hear(SERVICE + 1, 9) && leader.superseded().is_none());
     assert_eq!(leader.greet(&State { epoch: 2, ..follower }), Greeted::Superseded);
-    assert!(leader.confirmed().unwrap().is_err());
+    assert!(leader.confirmed(Duration::ZERO).unwrap().is_err());
 }
 
 #[test]
 fn a_leader_that_lost_its_follower_confirms_nothing_before_it_has_called_it() {
     let at = Position { epoch: 1, number: 0, chain: 5 };
     let mut leader = Leader::new(LeaderSettings { stops_alone: false, ..STRICT }, SERVICE, 1, at);
-    let follower = State { service: SERVICE, epoch: 1, is_whole: true, position: at };
+    let follower = State { service: SERVICE, epoch: 1, is_whole: true, position: at, machine: 0 };
     assert_eq!(leader.greet(&follower), Greeted::Resumes);
     let position = leader.begin(at, vec![0; 8], Duration::ZERO);
     assert!(leader.poll_shipment().is_some());
     leader.end(true);
     leader.suspend();
-    assert_eq!((leader.progress(), leader.confirmed()), (Progress::Lost, None));
+    assert_eq!((leader.progress(), leader.confirmed(Duration::ZERO)), (Progress::Lost, None));
     // It is there, and had taken the batch; or nothing is there; or another leader.
     assert_eq!(leader.greet(&State { position, ..follower }), Greeted::Resumes);
-    assert_eq!(leader.confirmed(), Some(Ok(())));
+    assert_eq!(leader.confirmed(Duration::ZERO), Some(Ok(())));
     leader.suspend();
     leader.begin(position, vec![1; 8], Duration::ZERO);
     leader.end(true);
-    assert_eq!(leader.confirmed(), None);
+    assert_eq!(leader.confirmed(Duration::ZERO), None);
     leader.lose();
-    assert_eq!(leader.confirmed(), Some(Ok(())), "it goes on alone");
+    assert_eq!(leader.confirmed(Duration::ZERO), Some(Ok(())), "it goes on alone");
     leader.suspend();
     assert_eq!(leader.progress(), Progress::Alone, "it was alone");
     assert_eq!(leader.greet(&State { epoch: 2, ..follower }), Greeted::Superseded);
-    assert!(leader.confirmed().unwrap().is_err());
+    assert!(leader.confirmed(Duration::ZERO).unwrap().is_err());
 }
 
 #[test]
@@ -676,7 +727,7 @@ fn a_follower_that_reads_nothing_ends_neither_the_store_nor_the_service() {
         follower.send_frame(&answer).unwrap();
         frame
     };
-    let state = State { service: SERVICE, epoch: 1, is_whole: true, position };
+    let state = State { service: SERVICE, epoch: 1, is_whole: true, position, machine: 0 };
     assert!(matches!(answer(Frame::State(state)), Frame::Hello(_)));
     assert!(matches!(answer(Frame::Acknowledged(position)), Frame::Tick { .. }));
     wait_until("it to be in step", || shipping.answer("status").contains("state: in step"));
@@ -700,7 +751,7 @@ fn a_follower_refuses_a_lower_epoch_another_service_and_another_version() {
     let stored = Contents { batches: BTreeSet::new(), position };
     let disk = Disk { stored, part, epoch: 3, is_whole: true, began_at: position };
     let disk = Arc::new(Mutex::new(disk));
-    let mut follower = Follower::new(NaiveReplica::new(&disk, Break::Nothing, None));
+    let mut follower = Follower::new(NaiveReplica::new(&disk, Break::Nothing, None), 0);
     let hello = Hello { version: VERSION, service: SERVICE, epoch: 3, position, began_at: position };
     let refused = |(_, answer): (u64, Frame), what: &str| {
         let Frame::Refused { service: SERVICE, epoch: 3, why } = answer else { panic!("{answer:?}") };
@@ -725,6 +776,6 @@ fn a_follower_refuses_a_lower_epoch_another_service_and_another_version() {
     };
     assert!(follower.handle(second, &tick(10)).is_ok() && follower.is_in_step());
     assert!(follower.handle(second, &tick(11)).is_ok() && !follower.is_in_step());
-    assert_eq!((follower.promote(), follower.handle(second, &batch).is_err()), (Ok(5), true));
+    assert_eq!((follower.promote(0), follower.handle(second, &batch).is_err()), (Ok(5), true));
     assert_eq!(lock(&disk).part, Part::Leader);
 }
