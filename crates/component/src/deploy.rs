@@ -152,6 +152,9 @@ impl Server {
                             .unwrap_or_else(|| Ok(SourceQos::default()))
                             .map_err(|reason| Problem::new(&*place, reason))?;
                         self.publish_by(&unit, source, &plan.channel(source), &qos).map_err(problem(&place))?;
+                        for link in plan.links_of(source) {
+                            self.link_by(&unit, source, &link).map_err(problem(&place))?;
+                        }
                     }
                     _ => {}
                 }

@@ -117,6 +117,7 @@ pub use node::{
     PlanStatus, ServerStatus,
 };
 pub use notice::{Change, NeighbourChange, Notice};
+pub use plan::federation::{FederateBy, FederatePlan};
 pub use plan::{
     ContainerPlan, Description, Descriptions, FIRST_SERVER, InstancePlan, PLAN_BYTES_MAX, PlacedPlan, Plan, PoolPlan,
     PortPlan, Problem, ServerPlan,

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 const NODES_MAX: usize = 64;
 
 /// The host of `HOST:PORT`, perhaps behind a scheme.
-fn host(address: &str) -> &str {
+pub(crate) fn host(address: &str) -> &str {
     let address = address.rsplit("://").next().unwrap_or(address).trim();
     let host = match address.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')) => host,
@@ -19,7 +19,7 @@ fn host(address: &str) -> &str {
 }
 
 /// Whether an address, or the first of a list, is of the machine alone that uses it.
-fn is_loopback(address: &str) -> bool {
+pub(crate) fn is_loopback(address: &str) -> bool {
     let is_it = |host: &str| {
         host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     };
@@ -103,12 +103,21 @@ impl Plan {
         problems
     }
 
+    /// Whether all nodes are one machine: at loopback addresses.
+    pub(crate) fn is_one_machine(&self) -> bool {
+        self.nodes.values().all(|at| is_loopback(at))
+    }
+
     /// Refuses services between nodes that one of them does not reach.
     fn check_reach(&self, mut problem: impl FnMut(String, String)) {
         let node = |port: &str| self.instances.get(port.split_once('.')?.0)?.node.as_deref();
         let mut known = BTreeSet::new();
         for (source, sink) in self.connections.iter().flat_map(|(of, sinks)| sinks.iter().map(move |it| (of, it))) {
             let (Some(from), Some(to)) = (node(source), node(sink)) else { continue };
+            // The channel is at the services of both.
+            if self.is_federated(source, sink) {
+                continue;
+            }
             // On loopback addresses all nodes are one machine.
             let is_one_machine = [from, to].iter().all(|node| self.nodes.get(*node).is_some_and(|at| is_loopback(at)));
             for port in [source, sink] {

@@ -3,6 +3,7 @@
 //! A [`Plan`] is what a TOML file says. [`Plan::check`] holds it against what the components declare, and says all that is wrong at once;
 //! nothing has been started then.
 
+pub(crate) mod federation;
 pub(crate) mod sets;
 
 use crate::declaration::{Declaration, PortDeclaration, PortKind};
@@ -81,6 +82,9 @@ pub struct Plan {
     /// Sinks, as `instance.port`, of each source.
     #[serde(default)]
     pub connections: BTreeMap<String, Vec<String>>,
+    /// Channels that services at several nodes have.
+    #[serde(default)]
+    pub federate: Vec<federation::FederatePlan>,
     /// Settings of sinks, and times of handlers.
     #[serde(default)]
     pub ports: BTreeMap<String, PortPlan>,
@@ -481,8 +485,7 @@ impl Plan {
                 checked.problem(format!("servers.{name}"), reason);
             }
         }
-        checked.problems.extend(self.node_problems());
-        checked.problems.extend(self.artifact_problems());
+        checked.problems.extend(self.node_problems().into_iter().chain(self.artifact_problems()));
         checked.check_containers();
         checked.check_folders();
         for (name, instance) in &self.instances {
@@ -498,6 +501,7 @@ impl Plan {
         }
         checked.check_whens();
         checked.check_channel_qos();
+        checked.check_federations();
         checked.problems
     }
 }
@@ -764,12 +768,14 @@ impl Checked<'_> {
             ("service", gives.0.to_owned(), takes.0.to_owned())
         } else if gives.1 != takes.1 {
             ("domain", domain(gives.1), domain(takes.1))
-        } else if gives.2 != takes.2 {
+        } else if gives.2 != takes.2 && !self.plan.is_federated(source, sink) {
             ("at", format!("the service at {}", at(gives.2)), format!("that at {}", at(takes.2)))
         } else {
             return;
         };
-        let reason = format!("{source} gives to {to}, {sink} takes from {from}: give both containers one `{key}`");
+        let federate = if key == "at" { ", or federate the channel between their nodes by [[federate]]" } else { "" };
+        let reason =
+            format!("{source} gives to {to}, {sink} takes from {from}: give both containers one `{key}`{federate}");
         self.problem(place, reason);
     }
 

@@ -12,6 +12,7 @@ use crate::edge::NATIVE;
 use crate::error::{Error, SendError};
 use crate::instance::text_of;
 use crate::lane::Clock;
+use crate::plan::federation::PlannedLink;
 use crate::plan::{Plan, Problem};
 use crate::queue::{QueueOf, QueueSettings, Queued, Queueing};
 use crate::route::{AnyEnd, AnyQueue, Deliver, Origin};
@@ -55,7 +56,15 @@ pub(crate) struct RemoteEnd {
 }
 
 enum End {
-    Sink { _subscription: Box<dyn Any> },
+    /// A link of the service to another one, for a source; with its entry and name.
+    Link {
+        source: String,
+        entry: String,
+        name: String,
+    },
+    Sink {
+        _subscription: Box<dyn Any>,
+    },
     Source(SourceEnd),
 }
 
@@ -64,6 +73,22 @@ impl RemoteEnd {
     pub(crate) fn stop(&self) {
         if let End::Source(end) = &self.end {
             end.stop();
+        }
+    }
+
+    /// Has a link made that the end of a former process may have removed.
+    pub(crate) fn ensure(&self) -> Result<(), Error> {
+        let End::Link { source, entry, .. } = &self.end else { return Ok(()) };
+        self.unit.service.link(entry).map_err(|reason| Error::Port { port: source.clone(), reason })
+    }
+}
+
+impl Drop for RemoteEnd {
+    fn drop(&mut self) {
+        if let End::Link { name, .. } = &self.end
+            && let Err(reason) = self.unit.service.unlink(name, END_MAX)
+        {
+            log::warn!("the link {name} stays: {reason}; `campanile link rm` removes it");
         }
     }
 }
@@ -645,6 +670,7 @@ impl Server {
                 match end.end {
                     End::Sink { .. } => status.sinks += 1,
                     End::Source(_) => status.sources += 1,
+                    End::Link { .. } => {}
                 }
             }
         }
@@ -690,6 +716,17 @@ impl Server {
         let subscription =
             unit.service.subscribe(channel, &declared, settings.when.as_deref(), take).map_err(problem)?;
         let end = End::Sink { _subscription: subscription };
+        self.remote_ends.push(RemoteEnd { owner, end, unit: unit.clone() });
+        Ok(())
+    }
+
+    /// Has the service of a source make a link for it, until its instance ends.
+    pub(crate) fn link_by(&mut self, unit: &Rc<Unit>, source: &str, link: &PlannedLink) -> Result<(), Error> {
+        let problem = |reason: String| Error::Port { port: source.to_owned(), reason };
+        let entry = toml::to_string(link).map_err(|error| problem(error.to_string()))?;
+        let owner = source.split_once('.').map_or(source, |(instance, _)| instance).to_owned();
+        unit.service.link(&entry).map_err(problem)?;
+        let end = End::Link { source: source.to_owned(), entry, name: link.name.clone() };
         self.remote_ends.push(RemoteEnd { owner, end, unit: unit.clone() });
         Ok(())
     }

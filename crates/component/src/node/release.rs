@@ -282,6 +282,11 @@ fn part(plan: &Plan, table: &Table, server: &str) -> Part {
         let digest = plan.artifacts.get(artifact).cloned().unwrap_or_default();
         part.insert(format!("artifacts.{artifact}"), digest);
     }
+    for federation in plan.federate.iter().filter(|federation| owns(&federation.channel)) {
+        let links = plan.links_of(&federation.channel);
+        let links = links.iter().filter_map(|link| serde_json::to_string(link).ok());
+        part.insert(format!("federate.{}", federation.channel), links.collect::<Vec<_>>().join(", "));
+    }
     for (source, sinks) in &plan.connections {
         let (here, elsewhere): (Vec<&str>, Vec<&str>) = sinks.iter().map(String::as_str).partition(|sink| owns(sink));
         // Of what is in other servers only that it is there: between the two is a channel.

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 pub(super) static KIND: Kind = Kind {
     name: "dds",
     is_built: cfg!(feature = "dds"),
+    has_links: false,
     problem: |container| {
         let has_no_host = |at: &&String| at.split(',').any(|host| host.trim().is_empty());
         if let Some(at) = container.at.as_ref().filter(has_no_host) {

@@ -33,6 +33,8 @@ pub(crate) struct Kind {
     name: &'static str,
     /// Whether this build has it.
     is_built: bool,
+    /// Whether it makes links to others of its kind.
+    has_links: bool,
     /// What is wrong with the keys of a container that names it, and what to do.
     problem: fn(&ContainerPlan) -> Option<String>,
     /// Sets what it has for a property of channels and its value, or says why it has nothing, and the nearest that it has.
@@ -67,6 +69,16 @@ pub(crate) struct SourceQos {
 pub(crate) trait Service {
     /// The end of a source in a channel of this name.
     fn publisher(&self, channel: &str, of: &Declared, qos: &SourceQos) -> Result<Box<dyn Publisher>, String>;
+
+    /// Has the service make a link, with the keys of a `[[link]]` in TOML; it may have it already.
+    fn link(&self, _entry: &str) -> Result<(), String> {
+        Err("it makes no links".to_owned())
+    }
+
+    /// Has the service remove a link: unless events wait for it, for so long.
+    fn unlink(&self, _name: &str, _within: Duration) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Hands the events of a channel of this name over, until the answer is dropped: all, or those for which `when` holds.
     fn subscribe(&self, channel: &str, of: &Declared, when: Option<&str>, take: Take) -> Result<Box<dyn Any>, String>;
@@ -119,6 +131,11 @@ impl ServicePlan {
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.0.name
+    }
+
+    /// Whether it makes links to others of its kind.
+    pub(crate) const fn has_links(self) -> bool {
+        self.0.has_links
     }
 
     /// Opens the service with a container's keys and the environment's settings, of which the name is that of the connections.

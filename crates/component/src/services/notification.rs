@@ -7,8 +7,15 @@ use client::notify::Property;
 use client::time::ticks_of_duration;
 use std::time::Duration;
 
-pub(super) static KIND: Kind =
-    Kind { name: "notification", is_built: true, problem: domain_problem, set, always: &[("PushOneWay", 0)], open };
+pub(super) static KIND: Kind = Kind {
+    name: "notification",
+    is_built: true,
+    has_links: true,
+    problem: domain_problem,
+    set,
+    always: &[("PushOneWay", 0)],
+    open,
+};
 
 /// Sets a property of the channel of that name, in the OMG's type.
 pub(super) fn set(of: &mut SourceQos, property: &'static str, value: i64) -> Result<(), &'static str> {

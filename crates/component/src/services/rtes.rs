@@ -10,6 +10,7 @@ use super::{Kind, domain_problem, notification};
 pub(super) static KIND: Kind = Kind {
     name: "rtes",
     is_built: true,
+    has_links: true,
     problem: domain_problem,
     set: |qos, property, value| match property {
         "EventReliability" | "ConnectionReliability" if value != BEST_EFFORT => {

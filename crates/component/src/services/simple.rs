@@ -5,12 +5,15 @@ use super::{Lost, Publisher, Service, SourceQos, Take};
 use campanile::raw::{EventQos, PublishOptions, RawConsumer, RawPublisher, RawSupplier, find_channel, orb};
 use campanile::{Declared, EventForm, Settings, Transport, Trouble};
 use client::notify::Property;
-use client::{Fate, Orb, PublisherCounters};
+use client::{Fate, ObjectRef, Orb, PublisherCounters};
 use giop::value::Value;
 use std::any::Any;
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Interval at which a service is asked again to remove a link for which events wait.
+const UNLINK_EVERY: Duration = Duration::from_millis(20);
 
 /// A service by the simple API.
 pub(crate) struct Simple {
@@ -53,6 +56,22 @@ impl Simple {
         format!("{text}{advice}")
     }
 
+    /// What requests to the service go by.
+    fn orb(&self) -> Result<&Orb, String> {
+        if self.orb.get().is_none() {
+            let _ = self.orb.set(orb(&self.settings).map_err(|error| error.to_string())?);
+        }
+        self.orb.get().ok_or_else(|| "there is no ORB".to_owned())
+    }
+
+    /// The object of a Campanile by which links are made.
+    fn statistics(&self) -> Result<ObjectRef, String> {
+        let (orb, server) = (self.orb()?, &self.settings.server);
+        let address = orb.resolve_service(server).and_then(|service| service.connect());
+        let object = address.and_then(|address| orb.resolve_at(&address, "Statistics"));
+        object.map_err(|error| format!("the service at {server}: {error}"))
+    }
+
     /// Gives a channel its properties.
     fn set_channel(&self, channel: &str, of: &SourceQos) -> Result<(), String> {
         let SourceQos { admin, is_reset, .. } = of;
@@ -60,10 +79,7 @@ impl Simple {
         if qos.is_empty() && admin.is_empty() && !is_reset {
             return Ok(());
         }
-        if self.orb.get().is_none() {
-            let _ = self.orb.set(orb(&self.settings).map_err(|error| error.to_string())?);
-        }
-        let orb = self.orb.get().ok_or("there is no ORB")?;
+        let orb = self.orb()?;
         let found = find_channel(channel, &self.settings, orb).map_err(|error| error.to_string())?;
         if *is_reset {
             // Where it has this property at all, `rtes` has set it, and the order with it.
@@ -98,6 +114,28 @@ impl Service for Simple {
             end: None,
             counted: 0,
         }))
+    }
+
+    fn link(&self, entry: &str) -> Result<(), String> {
+        let added: Result<(String, bool), _> = self.statistics()?.request("add_link", &(entry,));
+        match added {
+            Ok((refused, _)) if refused.is_empty() => Ok(()),
+            Ok((refused, _)) => Err(format!("the service at {} makes no link: {refused}", self.settings.server)),
+            Err(error) => Err(format!("the service at {} makes no link: {error}", self.settings.server)),
+        }
+    }
+
+    fn unlink(&self, name: &str, within: Duration) -> Result<(), String> {
+        let (statistics, until) = (self.statistics()?, Instant::now() + within);
+        loop {
+            let removed: Result<String, _> = statistics.request("remove_link", &(name, false));
+            match removed.map_err(|error| error.to_string())? {
+                refused if refused.is_empty() || refused.starts_with("there is no link") => return Ok(()),
+                refused if Instant::now() >= until => return Err(refused),
+                // What was published last is on its way.
+                _ => std::thread::park_timeout(UNLINK_EVERY),
+            }
+        }
     }
 
     fn subscribe(&self, channel: &str, of: &Declared, when: Option<&str>, take: Take) -> Result<Box<dyn Any>, String> {

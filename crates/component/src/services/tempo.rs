@@ -16,6 +16,7 @@ const NAME_MAX: usize = 64;
 pub(super) static KIND: Kind = Kind {
     name: "tempo",
     is_built: cfg!(target_endian = "little"),
+    has_links: false,
     problem: |container| {
         let said = "a broker's udp://HOST:PORT or tcp://HOST:PORT, or a group's, as udp://239.1.2.3:2811";
         let at = match &container.at {

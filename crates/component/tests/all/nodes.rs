@@ -488,13 +488,9 @@ fn down(name: &str) -> NodeRequest {
     NodeRequest::Down { name: name.to_owned(), without: Vec::new() }
 }
 
-/// The rest of plans over several nodes is in the tests of `crates/cli`, which kill them.
-#[test]
-fn events_between_nodes_go_by_the_service_of_their_container() {
-    let listen = format!("{}:0", own_loopback());
-    let service = Service::start(Config { listen, ..Config::default() }).unwrap();
-    let authority = Authority::new("component-nodes");
-    let [dome, lab] = ["dome", "lab"].map(|name| {
+/// Two nodes that trust each other, with their addresses.
+fn two_nodes(authority: &Authority) -> [(Stand, String); 2] {
+    ["dome", "lab"].map(|name| {
         let at = own_loopback().to_string();
         let certified = authority.certify_as(&CertificateSpec { name, hosts: &[&at], ..CertificateSpec::default() });
         let (certificate, key, ca) = (certified.certificate, certified.key, authority.file());
@@ -502,7 +498,16 @@ fn events_between_nodes_go_by_the_service_of_their_container() {
             "[tls]\nlisten = '{at}:2810'\ncertificate = {certificate:?}\nkey = {key:?}\nca = {ca:?}\ndeploy = ['CN=dome,*']\n"
         ));
         (stand, format!("{at}:2810"))
-    });
+    })
+}
+
+/// The rest of plans over several nodes is in the tests of `crates/cli`, which kill them.
+#[test]
+fn events_between_nodes_go_by_the_service_of_their_container() {
+    let listen = format!("{}:0", own_loopback());
+    let service = Service::start(Config { listen, ..Config::default() }).unwrap();
+    let authority = Authority::new("component-nodes");
+    let [dome, lab] = two_nodes(&authority);
     let log = lab.0.folder.join("mount.log");
     // The program is in the second of the nodes' folders.
     let plan = format!(
@@ -524,4 +529,63 @@ fn events_between_nodes_go_by_the_service_of_their_container() {
     assert_eq!(dome.0.differences(&plan), [""; 0]);
     assert_eq!(changed(dome.0.send(&down("far"))), "ended camera, control");
     assert!(lab.0.servers().is_empty());
+}
+
+/// A service of a node, which takes links at the same address.
+fn service_with_links() -> (Service, String) {
+    let at = own_loopback().to_string();
+    let config = format!("listen = '{at}:0'\n[links]\nlisten = '{at}:2816'\n");
+    (Service::start(toml::from_str(&config).unwrap()).unwrap(), at)
+}
+
+/// What a service says to the order to remove a link.
+fn remove_link(service: &Service, name: &str) -> String {
+    let orb = client::Orb::new(client::OrbOptions::default());
+    let statistics = orb.resolve(&service.corbaloc("Statistics")).unwrap();
+    statistics.request("remove_link", &(name, true)).unwrap()
+}
+
+#[test]
+fn a_federated_channel_is_one_at_the_services_of_two_nodes_as_long_as_its_plan_is_up() {
+    let ((near, _), (far, far_at)) = (service_with_links(), service_with_links());
+    let authority = Authority::new("component-federated");
+    let [dome, lab] = two_nodes(&authority);
+    let log = lab.0.folder.join("mount.log");
+    let plan = |gain: u32, federate: &str| {
+        format!(
+            "name = 'far'\n[nodes]\ndome = '{}'\nlab = '{}'\n[containers.near]\nservice = 'notification'\nat = '{}'\n\
+             [containers.far]\nservice = 'notification'\nat = '{}'\n[servers.camera]\nprogram = 'observatory'\n\
+             [servers.control]\nprogram = 'observatory'\n[instances.camera]\ncomponent = 'Camera'\nserver = 'camera'\nnode = 'dome'\n\
+             container = 'near'\n[instances.guider]\ncomponent = 'Guider'\nserver = 'control'\nnode = 'lab'\ncontainer = 'far'\n\
+             gain = {gain}\n[instances.mount]\ncomponent = 'Mount'\nserver = 'control'\nnode = 'lab'\nlog = '{}'\n\
+             [connections]\n'camera.frame' = ['guider.frame']\n'guider.offset' = ['mount.offset']\n{federate}",
+            dome.1,
+            lab.1,
+            near.address(),
+            far.address(),
+            log.display()
+        )
+    };
+    let refused = dome.0.refused(&plan(2, ""));
+    assert!(
+        refused.contains("give both containers one `at`, or federate the channel between their nodes"),
+        "{refused}"
+    );
+    let federate = "[[federate]]\nchannel = 'camera.frame'\nbetween = ['dome', 'lab']\nby = 'tcp'\n";
+    assert_eq!(changed(dome.0.up(&plan(2, federate))), "started camera, control");
+    let moved = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(' '));
+    wait_until("the mount to have moved", moved);
+    // The source's server is replaced, with the same link: the one that ends leaves it to the other.
+    let other = plan(2, federate).replace("container = 'near'\n", "container = 'near'\nlane = 40\n");
+    let other = other.replace("[containers.far]", "pool = { lanes = [40] }\n[containers.far]");
+    assert_eq!(changed(dome.0.up(&other)), "replaced camera; unchanged control");
+    std::fs::remove_file(&log).unwrap();
+    wait_until("the mount to have moved again", moved);
+    // A link that the service refuses leaves all as they are.
+    let by_udp = "[[federate]]\nchannel = 'camera.frame'\nbetween = ['dome', 'lab']\nby = 'udp'\n";
+    let refused = dome.0.refused(&plan(2, by_udp));
+    assert!(refused.contains("servers.camera: ") && refused.contains("makes no link: "), "{refused}");
+    assert_eq!(changed(dome.0.send(&down("far"))), "ended camera, control");
+    let gone = remove_link(&near, &format!("far.camera.frame>tcp:{far_at}:2816"));
+    assert!(gone.starts_with("there is no link"), "{gone}");
 }

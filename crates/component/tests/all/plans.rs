@@ -143,7 +143,8 @@ fn what_is_no_plan_is_refused_by_line() {
             "[containers.a]\nplaced = \"lane\"",
             "unknown variant `lane`, expected one of `server`, `container`, `component`",
         ),
-        ("[[federate]]\nchannel = \"Camera\"", "unknown field `federate`"),
+        ("[[federate]]\nchannel = \"a.b\"", "missing field `between`"),
+        ("[[federated]]\nchannel = \"a.b\"", "unknown field `federated`"),
         ("[ports.\"a.b\"]\nqos = { Deadline = \"20ms\" }", "unknown field `Deadline`"),
         ("[connections", "line 1"),
     ] {

@@ -53,9 +53,12 @@ impl Administration {
         self.order_link(LinkAct::Pause { name: name.to_owned(), paused }, Pending { order, then: Then::Nothing });
     }
 
-    /// Adds a link that is valid beside all others.
+    /// Adds a link that is valid beside all others. The same one again changes nothing.
     pub(super) fn add_link(&mut self, entry: &LinkEntry, order: (Waiting, String)) {
         let (mut all, _) = self.config.with_links(self.objects.added_links());
+        if all.link.contains(entry) {
+            return self.conclude_order(order, Ok(Answer::LinkAdded(Ok(self.persistence.has_store()))));
+        }
         all.link.push(entry.clone());
         match all.check() {
             Err(why) => self.conclude_order(order, Ok(Answer::LinkAdded(Err(why.to_string())))),

@@ -101,7 +101,8 @@ fn an_added_link_has_to_be_as_valid_as_one_of_the_file_and_that_one_is_not_remov
     }
     assert!(why(other()).contains("link (entries)"), "64 are the bound");
     assert_eq!(remove(&near, "7", true), Ok(()));
-    assert!(why(LinkEntry { name: "8".into(), ..other() }).contains("another link has this name"));
+    assert!(why(LinkEntry { name: "8".into(), ..places.link_to(1) }).contains("another link has this name"));
+    assert_eq!(add(&near, LinkEntry { name: "8".into(), ..other() }), Ok(false), "it is there already");
     assert_eq!(add(&near, other()), Ok(false));
     assert!(remove(&near, "lab", true).unwrap_err().contains("the configuration file has it"));
 }
