@@ -397,7 +397,10 @@ impl Plan {
             let reason = format!("it has {} octets: at most {PLAN_BYTES_MAX} are taken", text.len());
             return Err(Problem::new("plan", reason));
         }
-        toml::from_str(text).map_err(|error| Problem::new("plan", error.to_string().trim().to_owned()))
+        let plan: Self =
+            toml::from_str(text).map_err(|error| Problem::new("plan", error.to_string().trim().to_owned()))?;
+        federation::check_size(&plan.federate)?;
+        Ok(plan)
     }
 
     /// The name of the channel between the server of a source and others.

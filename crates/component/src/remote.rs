@@ -23,7 +23,7 @@ use campanile::raw::EventQos;
 use campanile::{Declared, Defaults, Event, Settings};
 use giop::cdr::{Reader, Writer};
 use std::any::Any;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,37 +56,46 @@ pub(crate) struct RemoteEnd {
 }
 
 enum End {
-    /// A link of the service to another one, for a source; with its entry and name.
-    Link {
-        source: String,
-        entry: String,
-        name: String,
-    },
-    Sink {
-        _subscription: Box<dyn Any>,
-    },
+    Link(LinkEnd),
+    Sink { _subscription: Box<dyn Any> },
     Source(SourceEnd),
+}
+
+/// A link of the service to another one, for a source, from its start on.
+struct LinkEnd {
+    source: String,
+    name: String,
+    /// What the service is asked for.
+    entry: String,
+    is_made: Cell<bool>,
+    ending: OnceCell<Instant>,
 }
 
 impl RemoteEnd {
     /// Begins the end, which is waited for when this is dropped: of several, all begin before the first is waited for.
     pub(crate) fn stop(&self) {
-        if let End::Source(end) = &self.end {
-            end.stop();
+        match &self.end {
+            End::Source(end) => end.stop(),
+            End::Link(end) => drop(end.ending.set(Instant::now() + END_MAX)),
+            End::Sink { .. } => {}
         }
     }
 
-    /// Has a link made that the end of a former process may have removed.
-    pub(crate) fn ensure(&self) -> Result<(), Error> {
-        let End::Link { source, entry, .. } = &self.end else { return Ok(()) };
-        self.unit.service.link(entry).map_err(|reason| Error::Port { port: source.clone(), reason })
+    /// Has a link made: at the start, when a server that this one replaces has ended, and removed its own.
+    pub(crate) fn make_link(&self) -> Result<(), Error> {
+        let End::Link(LinkEnd { source, entry, is_made, .. }) = &self.end else { return Ok(()) };
+        self.unit.service.link(entry).map_err(|reason| Error::Port { port: source.clone(), reason })?;
+        is_made.set(true);
+        Ok(())
     }
 }
 
 impl Drop for RemoteEnd {
     fn drop(&mut self) {
-        if let End::Link { name, .. } = &self.end
-            && let Err(reason) = self.unit.service.unlink(name, END_MAX)
+        let End::Link(LinkEnd { name, is_made, ending, .. }) = &self.end else { return };
+        let until = *ending.get_or_init(|| Instant::now() + END_MAX);
+        if is_made.get()
+            && let Err(reason) = self.unit.service.unlink(name, until)
         {
             log::warn!("the link {name} stays: {reason}; `campanile link rm` removes it");
         }
@@ -670,7 +679,7 @@ impl Server {
                 match end.end {
                     End::Sink { .. } => status.sinks += 1,
                     End::Source(_) => status.sources += 1,
-                    End::Link { .. } => {}
+                    End::Link(_) => {}
                 }
             }
         }
@@ -720,13 +729,13 @@ impl Server {
         Ok(())
     }
 
-    /// Has the service of a source make a link for it, until its instance ends.
+    /// Has the service of a source make a link for it, from the server's start until the instance ends.
     pub(crate) fn link_by(&mut self, unit: &Rc<Unit>, source: &str, link: &PlannedLink) -> Result<(), Error> {
-        let problem = |reason: String| Error::Port { port: source.to_owned(), reason };
-        let entry = toml::to_string(link).map_err(|error| problem(error.to_string()))?;
+        let entry = toml::to_string(link)
+            .map_err(|error| Error::Port { port: source.to_owned(), reason: error.to_string() })?;
         let owner = source.split_once('.').map_or(source, |(instance, _)| instance).to_owned();
-        unit.service.link(&entry).map_err(problem)?;
-        let end = End::Link { source: source.to_owned(), entry, name: link.name.clone() };
+        let (source, name) = (source.to_owned(), link.name.clone());
+        let end = End::Link(LinkEnd { source, name, entry, is_made: Cell::default(), ending: OnceCell::new() });
         self.remote_ends.push(RemoteEnd { owner, end, unit: unit.clone() });
         Ok(())
     }

@@ -440,7 +440,7 @@ impl Server {
     /// # Errors
     /// The first instance that refuses; those before it are active.
     pub fn start(&mut self) -> Result<(), Error> {
-        self.remote_ends.iter().try_for_each(RemoteEnd::ensure)?;
+        self.remote_ends.iter().try_for_each(RemoteEnd::make_link)?;
         let order = self.sinks_first();
         for name in &order {
             if self.life(name) == Some(Life::Configured) {

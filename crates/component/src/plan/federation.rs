@@ -1,6 +1,6 @@
 //! Federated channels: the channel of a source, which notification services at several nodes have as one by links between them.
 
-use super::{Checked, Plan};
+use super::{Checked, Plan, Problem};
 use crate::nodes::{host, is_loopback};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,6 +8,9 @@ use std::net::SocketAddr;
 
 /// The most octets of a link's name.
 const LINK_NAME_MAX: usize = 100;
+
+/// The most federated channels of a plan, and the most nodes of one: as many links as a service has.
+const LINKS_MAX: usize = 64;
 
 /// A channel of a plan that services at several nodes have.
 #[derive(Clone, Debug, Deserialize)]
@@ -47,6 +50,15 @@ pub enum FederateBy {
     Udp,
     /// Datagrams to a group of services.
     Multicast,
+}
+
+/// Refuses what would take too long to look at.
+pub(super) fn check_size(federate: &[FederatePlan]) -> Result<(), Problem> {
+    let all = federate.iter().map(|of| (format!("federate.{:?}", of.channel), of.between.len()));
+    match std::iter::once(("federate".to_owned(), federate.len())).chain(all).find(|(_, count)| *count > LINKS_MAX) {
+        Some((place, count)) => Err(Problem::new(place, format!("it has {count}: at most {LINKS_MAX} are taken"))),
+        None => Ok(()),
+    }
 }
 
 impl FederateBy {
@@ -107,7 +119,9 @@ impl Plan {
             let host = host(if is_of_node { self.nodes.get(node)?.as_str() } else { at });
             let to = if host.contains(':') { format!("[{host}]:{}", of.port) } else { format!("{host}:{}", of.port) };
             let (channel, carrier, tls, group) = (self.channel(source), of.by, of.tls, of.group.clone());
-            let name = format!("{channel}>{}:{to}", carrier.name());
+            let over = if tls { "+tls" } else { "" };
+            let at = group.as_ref().map(|group| format!("@{group}")).unwrap_or_default();
+            let name = format!("{channel}>{}{over}:{to}{at}", carrier.name());
             Some(PlannedLink { name, to, channels: [channel], direction: "out", carrier, tls, group })
         };
         others.filter_map(link).collect()
@@ -285,6 +299,28 @@ mod tests {
                      carrier = \"tcp\"\ntls = false\n";
         assert_eq!(toml::to_string(first).unwrap(), entry);
         assert!(plan.is_federated("camera.frame", "guider.frame") && plan.links_of("guider.frame").is_empty());
+    }
+
+    #[test]
+    fn more_channels_and_nodes_than_a_service_has_links_are_refused_before_they_are_looked_at() {
+        let nodes = "'lab', ".repeat(65);
+        let refused = Plan::parse(&PLAN.replace("'lab', ", &nodes)).unwrap_err();
+        assert_eq!(refused.to_string(), "federate.\"camera.frame\": it has 67: at most 64 are taken");
+        let channels = "[[federate]]\nchannel = 'a.b'\nbetween = []\n".repeat(64);
+        let refused = Plan::parse(&format!("{PLAN}{channels}")).unwrap_err();
+        assert_eq!(refused.to_string(), "federate: it has 65: at most 64 are taken");
+    }
+
+    #[test]
+    fn links_of_other_keys_have_other_names() {
+        let name = |from: &str, to: &str| {
+            let plan = Plan::parse(&PLAN.replace(from, to)).unwrap();
+            plan.links_of("camera.frame").into_iter().next().unwrap().name
+        };
+        assert_eq!(name("", ""), "far.camera.frame>tcp:lab.obs:28");
+        assert_eq!(name("by = 'tcp'", "tls = true"), "far.camera.frame>tcp+tls:lab.obs:28");
+        let group = name("by = 'tcp'", "by = 'multicast'\ngroup = '239.192.7.1:2817'");
+        assert_eq!(group, "far.camera.frame>multicast:lab.obs:28@239.192.7.1:2817");
     }
 
     #[test]

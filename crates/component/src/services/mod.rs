@@ -23,7 +23,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::any::Any;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The services that plans can name.
 static ALL: [&Kind; 4] = [&notification::KIND, &dds::KIND, &tempo::KIND, &rtes::KIND];
@@ -75,9 +75,9 @@ pub(crate) trait Service {
         Err("it makes no links".to_owned())
     }
 
-    /// Has the service remove a link: unless events wait for it, for so long.
-    fn unlink(&self, _name: &str, _within: Duration) -> Result<(), String> {
-        Ok(())
+    /// Has the service remove a link, once no events wait for it.
+    fn unlink(&self, _name: &str, _until: Instant) -> Result<(), String> {
+        Err("it has no links".to_owned())
     }
 
     /// Hands the events of a channel of this name over, until the answer is dropped: all, or those for which `when` holds.

@@ -13,19 +13,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Interval at which a service is asked again to remove a link for which events wait.
-const UNLINK_EVERY: Duration = Duration::from_millis(20);
+const UNLINK_EVERY: Duration = Duration::from_millis(100);
 
 /// A service by the simple API.
 pub(crate) struct Simple {
     settings: Settings,
     /// For the properties of channels.
     orb: OnceCell<Orb>,
+    /// For its links.
+    statistics: OnceCell<ObjectRef>,
 }
 
 impl Simple {
     /// The service that the settings say.
     pub(crate) fn new(settings: Settings) -> Self {
-        Self { settings, orb: OnceCell::new() }
+        Self { settings, orb: OnceCell::new(), statistics: OnceCell::new() }
     }
 
     /// The same for a unit of a plan: its consumers share a thread, and the connections beneath.
@@ -65,11 +67,14 @@ impl Simple {
     }
 
     /// The object of a Campanile by which links are made.
-    fn statistics(&self) -> Result<ObjectRef, String> {
-        let (orb, server) = (self.orb()?, &self.settings.server);
-        let address = orb.resolve_service(server).and_then(|service| service.connect());
-        let object = address.and_then(|address| orb.resolve_at(&address, "Statistics"));
-        object.map_err(|error| format!("the service at {server}: {error}"))
+    fn statistics(&self) -> Result<&ObjectRef, String> {
+        if self.statistics.get().is_none() {
+            let (orb, server) = (self.orb()?, &self.settings.server);
+            let address = orb.resolve_service(server).and_then(|service| service.connect());
+            let object = address.and_then(|address| orb.resolve_at(&address, "Statistics"));
+            let _ = self.statistics.set(object.map_err(|error| format!("the service at {server}: {error}"))?);
+        }
+        self.statistics.get().ok_or_else(|| "there is no ORB".to_owned())
     }
 
     /// Gives a channel its properties.
@@ -125,17 +130,18 @@ impl Service for Simple {
         }
     }
 
-    fn unlink(&self, name: &str, within: Duration) -> Result<(), String> {
-        let (statistics, until) = (self.statistics()?, Instant::now() + within);
-        loop {
-            let removed: Result<String, _> = statistics.request("remove_link", &(name, false));
-            match removed.map_err(|error| error.to_string())? {
-                refused if refused.is_empty() || refused.starts_with("there is no link") => return Ok(()),
-                refused if Instant::now() >= until => return Err(refused),
-                // What was published last is on its way.
-                _ => std::thread::park_timeout(UNLINK_EVERY),
+    fn unlink(&self, name: &str, until: Instant) -> Result<(), String> {
+        let mut refused = "the service was not asked in time".to_owned();
+        while Instant::now() < until {
+            let removed: Result<String, _> = self.statistics()?.request("remove_link", &(name, false));
+            refused = removed.map_err(|error| error.to_string())?;
+            if refused.is_empty() || refused.starts_with("there is no link") {
+                return Ok(());
             }
+            // What was published last is on its way.
+            std::thread::park_timeout(UNLINK_EVERY);
         }
+        Err(refused)
     }
 
     fn subscribe(&self, channel: &str, of: &Declared, when: Option<&str>, take: Take) -> Result<Box<dyn Any>, String> {

@@ -538,11 +538,13 @@ fn service_with_links() -> (Service, String) {
     (Service::start(toml::from_str(&config).unwrap()).unwrap(), at)
 }
 
-/// What a service says to the order to remove a link.
-fn remove_link(service: &Service, name: &str) -> String {
+/// Whether a service has a link of this name, of which it is asked whether that is paused.
+fn has_link(service: &Service, name: &str) -> bool {
     let orb = client::Orb::new(client::OrbOptions::default());
     let statistics = orb.resolve(&service.corbaloc("Statistics")).unwrap();
-    statistics.request("remove_link", &(name, true)).unwrap()
+    let refused: String = statistics.request("pause_link", &(name, false)).unwrap();
+    assert!(refused == "it is not paused" || refused.starts_with("there is no link"), "{refused}");
+    refused == "it is not paused"
 }
 
 #[test]
@@ -575,17 +577,26 @@ fn a_federated_channel_is_one_at_the_services_of_two_nodes_as_long_as_its_plan_i
     assert_eq!(changed(dome.0.up(&plan(2, federate))), "started camera, control");
     let moved = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(' '));
     wait_until("the mount to have moved", moved);
-    // The source's server is replaced, with the same link: the one that ends leaves it to the other.
+    let (tcp, udp) = ["tcp", "udp"].map(|by| format!("far.camera.frame>{by}:{far_at}:2816")).into();
+    assert!(has_link(&near, &tcp));
+    // The source's server is replaced, with the same link: the one that starts makes it again.
     let other = plan(2, federate).replace("container = 'near'\n", "container = 'near'\nlane = 40\n");
     let other = other.replace("[containers.far]", "pool = { lanes = [40] }\n[containers.far]");
     assert_eq!(changed(dome.0.up(&other)), "replaced camera; unchanged control");
+    wait_until("the link to be there", || has_link(&near, &tcp));
+    // A change that another node refuses when the new servers are configured leaves the link to those that run.
+    let nobody = plan(2, federate).replace(&far.address().to_string(), &format!("{far_at}:1"));
+    let refused = dome.0.refused(&nobody);
+    assert!(refused.contains("servers.control: "), "{refused}");
+    assert!(has_link(&near, &tcp));
+    // So does one whose link the service refuses: the former servers are started again, and make theirs.
+    let by_udp = federate.replace("tcp", "udp");
+    let refused = dome.0.refused(&plan(2, &by_udp));
+    assert!(refused.contains("servers.camera: ") && refused.contains("makes no link: "), "{refused}");
+    wait_until("the link to be there", || has_link(&near, &tcp));
+    assert!(!has_link(&near, &udp));
     std::fs::remove_file(&log).unwrap();
     wait_until("the mount to have moved again", moved);
-    // A link that the service refuses leaves all as they are.
-    let by_udp = "[[federate]]\nchannel = 'camera.frame'\nbetween = ['dome', 'lab']\nby = 'udp'\n";
-    let refused = dome.0.refused(&plan(2, by_udp));
-    assert!(refused.contains("servers.camera: ") && refused.contains("makes no link: "), "{refused}");
     assert_eq!(changed(dome.0.send(&down("far"))), "ended camera, control");
-    let gone = remove_link(&near, &format!("far.camera.frame>tcp:{far_at}:2816"));
-    assert!(gone.starts_with("there is no link"), "{gone}");
+    wait_until("the link to be gone", || !has_link(&near, &tcp));
 }

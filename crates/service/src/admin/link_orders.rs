@@ -57,7 +57,13 @@ impl Administration {
     pub(super) fn add_link(&mut self, entry: &LinkEntry, order: (Waiting, String)) {
         let (mut all, _) = self.config.with_links(self.objects.added_links());
         if all.link.contains(entry) {
-            return self.conclude_order(order, Ok(Answer::LinkAdded(Ok(self.persistence.has_store()))));
+            let is_removed = |of: &Pending| matches!(&of.then, Then::Removed(name, _) if *name == entry.name);
+            if self.answers.link_orders.waiting.values().any(is_removed) {
+                let why = "the link is being removed: add it again when it is gone".to_owned();
+                return self.conclude_order(order, Ok(Answer::LinkAdded(Err(why))));
+            }
+            let is_kept = self.persistence.has_store() || self.config.link.contains(entry);
+            return self.conclude_order(order, Ok(Answer::LinkAdded(Ok(is_kept))));
         }
         all.link.push(entry.clone());
         match all.check() {
