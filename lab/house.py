@@ -85,7 +85,7 @@ STANDARD = [
 
 # What `--check` allows: lowered as the tree gets plainer; `rust_lines` is raised only with a reason in the commit.
 BOUNDS = {
-    "rust_lines": 365_900, "lab_lines": 29_800, "pronouns_per_1000": 15, "words_in_strings": 77, "private_words": 0,
+    "rust_lines": 368_700, "lab_lines": 29_800, "pronouns_per_1000": 15, "words_in_strings": 77, "private_words": 0,
     # One of the files is that of a protocol that exists in tests only.
     "impl_files_max": 17, "fields_max": 35,
 }
